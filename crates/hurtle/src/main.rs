@@ -1,0 +1,2 @@
+//! The `hurtle` command.
+fn main() {}
