@@ -3,4 +3,7 @@
 //! The modules, bottom-up; a file uses only what stands above it here (checked by `tests/tidy.rs`).
 
 #[doc(hidden)]
+pub mod semantics;
+
+#[doc(hidden)]
 pub mod config;

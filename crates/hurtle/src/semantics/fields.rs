@@ -1,0 +1,63 @@
+//! Comma lists and tokens in field values. Lists whose elements may hold quoted strings
+//! (entity-tags, media ranges) are read by the files that know their grammar.
+
+/// `field` without the optional whitespace (space, tab) around it (RFC 9110 5.6.3).
+pub fn trim_ows(field: &[u8]) -> &[u8] {
+    let mut rest = field;
+    while let [b' ' | b'\t', tail @ ..] = rest {
+        rest = tail;
+    }
+    while let [head @ .., b' ' | b'\t'] = rest {
+        rest = head;
+    }
+    rest
+}
+
+/// The elements of a comma list, trimmed, in the order written. Empty ones are dropped, as a
+/// recipient must (RFC 9110 5.6.1.2). Commas inside quoted strings are not recognised.
+pub fn list(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    field.split(|&byte| byte == b',').map(trim_ows).filter(|element| !element.is_empty())
+}
+
+/// Whether a comma list holds `token`, whatever its case (Connection, TE, Transfer-Encoding, ...).
+/// An element with parameters is not the bare token.
+pub fn has_token(field: &[u8], token: &[u8]) -> bool {
+    list(field).any(|element| element.eq_ignore_ascii_case(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists() {
+        let rows: &[(&str, &str, &[&str])] = &[
+            ("an empty field is an empty list", "", &[]),
+            ("one element", "close", &["close"]),
+            ("whitespace around elements is not theirs", " a ,\tb\t", &["a", "b"]),
+            ("whitespace inside an element is kept", "a b, c", &["a b", "c"]),
+            ("empty elements are dropped", ", a,, ,b ,", &["a", "b"]),
+            ("nothing but commas", ", ,,", &[]),
+            ("other whitespace than space and tab is not optional", "a\r, b", &["a\r", "b"]),
+        ];
+        for (why, field, expected) in rows {
+            let elements: Vec<_> = list(field.as_bytes()).collect();
+            let expected: Vec<_> = expected.iter().map(|element| element.as_bytes()).collect();
+            assert_eq!(elements, expected, "{why}: {field:?}");
+        }
+    }
+
+    #[test]
+    fn tokens() {
+        let rows = [
+            ("case does not matter", "keep-alive, Close", true),
+            ("alone", "close", true),
+            ("part of a longer token", "closed", false),
+            ("a token with parameters", "close;now", false),
+            ("an empty field", "", false),
+        ];
+        for (why, field, expected) in rows {
+            assert_eq!(has_token(field.as_bytes(), b"close"), expected, "{why}: {field:?}");
+        }
+    }
+}
