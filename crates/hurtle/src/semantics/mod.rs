@@ -2,5 +2,7 @@
 //! file system. RFC 9112's framing is `h1`'s; acting on what is decided here is `files`' and
 //! `serve`'s.
 
+pub mod conditional; // the five preconditions and If-Range: whether to send, whether a part will do
 pub mod date; // HTTP-date, written and read
+pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
