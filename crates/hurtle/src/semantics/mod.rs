@@ -6,3 +6,4 @@ pub mod conditional; // the five preconditions and If-Range: whether to send, wh
 pub mod date; // HTTP-date, written and read
 pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
+pub mod range; // Range: which bytes are asked for
