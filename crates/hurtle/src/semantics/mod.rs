@@ -2,8 +2,10 @@
 //! file system. RFC 9112's framing is `h1`'s; acting on what is decided here is `files`' and
 //! `serve`'s.
 
+pub mod accept; // Accept-Encoding and Accept: which variant a client prefers
 pub mod conditional; // the five preconditions and If-Range: whether to send, whether a part will do
 pub mod date; // HTTP-date, written and read
 pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
+pub mod media; // media types by file-name extension
 pub mod range; // Range: which bytes are asked for
