@@ -1,0 +1,588 @@
+//! The request target (RFC 9112 3.2), and the decoded path it names. Bounds on its length are kept
+//! where it is read; what lies beneath a path, and symbolic links on the way, are `files`' matter.
+
+use std::fmt;
+
+use super::host::{self, Host};
+
+/// A request target in one of its four forms. Paths and queries are as sent, still encoded; a path
+/// begins with `/`, a query lacks its `?`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `/path?query`: what servers are sent.
+    Origin {
+        /// Still percent-encoded.
+        path: &'a [u8],
+        /// What follows the first `?`, if there is one.
+        query: Option<&'a [u8]>,
+    },
+    /// `http://host/path?query`: what proxies are sent; its authority overrides Host.
+    Absolute {
+        /// `http` or `https`, in the case sent.
+        scheme: &'a [u8],
+        /// Checked by [`host::parse`]; never empty.
+        authority: &'a [u8],
+        /// Still percent-encoded; `/` where none was sent.
+        path: &'a [u8],
+        /// What follows the first `?`, if there is one.
+        query: Option<&'a [u8]>,
+    },
+    /// `*`: the server as a whole.
+    Asterisk,
+    /// `host:port`: where a tunnel should lead. Checked by [`host::parse`].
+    Authority(&'a [u8]),
+}
+
+/// What is wrong with a target: all of it 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadTarget {
+    /// There is none.
+    Empty,
+    /// None of the four forms.
+    Form,
+    /// `*` with another method than OPTIONS.
+    Asterisk,
+    /// An absolute form of another scheme than http and https.
+    Scheme,
+    /// A name and perhaps a password before the host.
+    Userinfo,
+    /// A host or port that is malformed, or missing where it is needed.
+    Authority,
+    /// A fragment: it is not sent to servers.
+    Fragment,
+    /// A space, a control byte, or one beyond ASCII.
+    Byte(u8),
+    /// `%` without two hexadecimal digits after it, in a path.
+    Escape,
+}
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadTarget::Empty => f.write_str("the target is empty"),
+            BadTarget::Form => f.write_str("the target is neither a path nor an http URL"),
+            BadTarget::Asterisk => f.write_str("the target '*' is for OPTIONS only"),
+            BadTarget::Scheme => f.write_str("the target's scheme is neither http nor https"),
+            BadTarget::Userinfo => f.write_str("the target holds user information"),
+            BadTarget::Authority => f.write_str("the target's host or port is malformed"),
+            BadTarget::Fragment => f.write_str("the target holds a fragment"),
+            BadTarget::Byte(byte) => {
+                write!(f, "the target holds the byte '{}'", byte.escape_ascii())
+            }
+            BadTarget::Escape => f.write_str("the target's path holds a malformed percent-escape"),
+        }
+    }
+}
+
+impl std::error::Error for BadTarget {}
+
+/// Why a path names nothing that could be served: all of it 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPath {
+    /// `%` without two hexadecimal digits after it.
+    Escape,
+    /// More `..` than there are segments before them.
+    AboveRoot,
+    /// NUL, which ends a file name early for some and not for others.
+    Nul,
+    /// `%2F`: no file name can hold it, and whether it separates segments is read differently.
+    EncodedSlash,
+    /// NUL, `.` or `/` spelt in more bytes than UTF-8 allows, which lax decoders fall for.
+    Overlong,
+}
+
+impl fmt::Display for BadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadPath::Escape => "the path holds a malformed percent-escape",
+            BadPath::AboveRoot => "the path leads above the root",
+            BadPath::Nul => "the path holds a NUL",
+            BadPath::EncodedSlash => "the path holds an encoded slash",
+            BadPath::Overlong => "the path holds an overlong encoding",
+        })
+    }
+}
+
+impl std::error::Error for BadPath {}
+
+/// Reads the target of a request (RFC 9112 3.2). Methods are case-sensitive.
+///
+/// More lenient than RFC 3986 in one thing: printable bytes that a URL should encode (quotes, angle
+/// brackets, braces, backslash, ...) are taken literally, since browsers send some of them raw.
+pub fn parse<'a>(method: &[u8], raw: &'a [u8]) -> Result<Target<'a>, BadTarget> {
+    // RFC 9112 3.2.3: authority-form belongs to CONNECT, and CONNECT has no other.
+    if method == b"CONNECT" {
+        return parse_authority_form(raw);
+    }
+    match raw {
+        [b'/', ..] => {
+            let (path, query) = split_query(raw);
+            check_path(path)?;
+            check_query(query)?;
+            Ok(Target::Origin { path, query })
+        }
+        // RFC 9112 3.2.4: asterisk-form belongs to OPTIONS.
+        b"*" if method == b"OPTIONS" => Ok(Target::Asterisk),
+        b"*" => Err(BadTarget::Asterisk),
+        [] => Err(BadTarget::Empty),
+        _ => parse_absolute_form(raw),
+    }
+}
+
+/// Decodes the path of a target to the one it names, in `out`, which is cleared: percent-escapes
+/// decoded once, runs of slashes merged, then dot segments removed (RFC 3986 5.2.4), decoded ones
+/// too. The result begins with `/`, and ends with one where the path names a directory: by a
+/// trailing slash, `.` or `..`. It holds no NUL, no `.` or `..` segment and no empty one. On an
+/// error `out` is left in the middle.
+pub fn decode(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+    out.clear();
+    out.reserve(path.len() + 1);
+    out.push(b'/');
+    let mut is_directory = true;
+    for segment in path.split(|&byte| byte == b'/') {
+        // Here `out` always ends with a slash.
+        let start = out.len();
+        decode_segment(segment, out)?;
+        is_directory = true;
+        match &out[start..] {
+            b"" => {}
+            b"." => out.truncate(start),
+            b".." => {
+                let parent = out[..start - 1].iter().rposition(|&byte| byte == b'/');
+                out.truncate(parent.ok_or(BadPath::AboveRoot)? + 1);
+            }
+            name if holds_overlong(name) => return Err(BadPath::Overlong),
+            _ => {
+                out.push(b'/');
+                is_directory = false;
+            }
+        }
+    }
+    if !is_directory {
+        out.pop();
+    }
+    Ok(())
+}
+
+/// Encodes a decoded path for Location and links. Unreserved bytes, sub-delims, `:`, `@` and `/`
+/// stay (RFC 3986 3.3); a run of slashes at its head becomes one, since `//` would begin the name
+/// of another host. A relative name may hold a colon: write `./` before it. The result may hold `&`
+/// and `'`: escape it for HTML.
+pub fn encode_path(decoded: &[u8]) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let slashes = decoded.iter().take_while(|&&byte| byte == b'/').count();
+    let path = &decoded[slashes.saturating_sub(1)..];
+    let mut out = String::with_capacity(path.len());
+    for &byte in path {
+        if is_path_byte(byte) {
+            out.push(char::from(byte));
+        } else {
+            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            out.extend(['%', char::from(digits[0]), char::from(digits[1])]);
+        }
+    }
+    out
+}
+
+fn parse_authority_form(raw: &[u8]) -> Result<Target<'_>, BadTarget> {
+    if raw.is_empty() {
+        return Err(BadTarget::Empty);
+    }
+    // RFC 9110 9.3.6: a CONNECT to an empty or invalid port must be rejected.
+    match check_authority(raw)?.port {
+        None | Some(0) => Err(BadTarget::Authority),
+        Some(_) => Ok(Target::Authority(raw)),
+    }
+}
+
+fn parse_absolute_form(raw: &[u8]) -> Result<Target<'_>, BadTarget> {
+    let colon = raw.iter().position(|&byte| byte == b':').ok_or(BadTarget::Form)?;
+    let (scheme, rest) = raw.split_at(colon);
+    let rest = rest.strip_prefix(b"://").ok_or(BadTarget::Form)?;
+    // RFC 3986 3.1: schemes are case-insensitive.
+    if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
+        return Err(BadTarget::Scheme);
+    }
+    let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    check_authority(authority)?;
+    let (path, query) = split_query(rest);
+    check_path(path)?;
+    check_query(query)?;
+    // RFC 9110 4.2.3: an empty path means `/`.
+    let path = if path.is_empty() { b"/" } else { path };
+    Ok(Target::Absolute { scheme, authority, path, query })
+}
+
+fn check_authority(authority: &[u8]) -> Result<Host<'_>, BadTarget> {
+    // RFC 9110 4.2.4: userinfo from an untrusted source is an error.
+    if authority.contains(&b'@') {
+        return Err(BadTarget::Userinfo);
+    }
+    // `host::parse` passes over whitespace around a field; a target has none.
+    if !authority.iter().all(is_printable) {
+        return Err(BadTarget::Authority);
+    }
+    // RFC 9110 4.2.1: a URL without a host is an error.
+    let host = host::parse(authority).map_err(|_| BadTarget::Authority)?;
+    if host.name.is_empty() { Err(BadTarget::Authority) } else { Ok(host) }
+}
+
+fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match target.iter().position(|&byte| byte == b'?') {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    }
+}
+
+fn check_path(path: &[u8]) -> Result<(), BadTarget> {
+    check_bytes(path)?;
+    let mut rest = path;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        rest = &rest[at + 1..];
+        if unhex(rest).is_none() {
+            return Err(BadTarget::Escape);
+        }
+    }
+    Ok(())
+}
+
+/// Escapes in queries are the application's to read: many send a bare `%`.
+fn check_query(query: Option<&[u8]>) -> Result<(), BadTarget> {
+    query.map_or(Ok(()), check_bytes)
+}
+
+fn check_bytes(part: &[u8]) -> Result<(), BadTarget> {
+    match part.iter().find(|byte| !is_printable(byte) || **byte == b'#') {
+        None => Ok(()),
+        Some(b'#') => Err(BadTarget::Fragment),
+        Some(&byte) => Err(BadTarget::Byte(byte)),
+    }
+}
+
+fn is_printable(byte: &u8) -> bool {
+    matches!(byte, 0x21..=0x7e)
+}
+
+/// `pchar` without escapes, and `/` (RFC 3986 3.3).
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte)
+}
+
+/// The byte that two hexadecimal digits at the head of `text` stand for.
+fn unhex(text: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+}
+
+/// Appends one segment, decoded.
+fn decode_segment(segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+    let mut rest = segment;
+    while let Some(at) = rest.iter().position(|&byte| matches!(byte, b'%' | 0)) {
+        out.extend_from_slice(&rest[..at]);
+        if rest[at] == 0 {
+            return Err(BadPath::Nul);
+        }
+        match unhex(&rest[at + 1..]).ok_or(BadPath::Escape)? {
+            0 => return Err(BadPath::Nul),
+            b'/' => return Err(BadPath::EncodedSlash),
+            byte => out.push(byte),
+        }
+        rest = &rest[at + 3..];
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+/// Whether a name holds NUL, `.` or `/` spelt in two to six bytes. Other names that are not UTF-8
+/// are served: a file may be called so.
+fn holds_overlong(name: &[u8]) -> bool {
+    if name.is_ascii() {
+        return false;
+    }
+    const PREFIXES: [&[u8]; 5] = [
+        &[0xc0],
+        &[0xe0, 0x80],
+        &[0xf0, 0x80, 0x80],
+        &[0xf8, 0x80, 0x80, 0x80],
+        &[0xfc, 0x80, 0x80, 0x80, 0x80],
+    ];
+    (0..name.len()).any(|at| {
+        matches!(name[at], 0x80 | 0xae | 0xaf)
+            && PREFIXES.iter().any(|prefix| name[..at].ends_with(prefix))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn origin<'a>(path: &'a str, query: Option<&'a str>) -> Target<'a> {
+        Target::Origin { path: path.as_bytes(), query: query.map(str::as_bytes) }
+    }
+
+    #[test]
+    fn paths_and_queries() {
+        let rows = [
+            ("the root", "/", origin("/", None)),
+            ("a path", "/a/b.html", origin("/a/b.html", None)),
+            ("a path and a query", "/a?b=c", origin("/a", Some("b=c"))),
+            ("an empty query is one", "/a?", origin("/a", Some(""))),
+            ("a second question mark is the query's", "/a?b?c", origin("/a", Some("b?c"))),
+            ("escapes stay", "/%41?%42", origin("/%41", Some("%42"))),
+            ("a bad escape in a query", "/?100%&%zz", origin("/", Some("100%&%zz"))),
+            ("two slashes begin a path, not a host", "//evil/", origin("//evil/", None)),
+            ("bytes that browsers send raw", "/\"<>|{}^`[]\\", origin("/\"<>|{}^`[]\\", None)),
+            ("and in a query", "/?q=\"<>|{}^`[]\\", origin("/", Some("q=\"<>|{}^`[]\\"))),
+            ("a colon", "/a:b@c", origin("/a:b@c", None)),
+            ("a URL in a path", "/http://x/", origin("/http://x/", None)),
+        ];
+        for (why, raw, expected) in rows {
+            assert_eq!(parse(b"GET", raw.as_bytes()), Ok(expected), "{why}: {raw}");
+        }
+    }
+
+    #[test]
+    fn other_forms() {
+        fn absolute<'a>(
+            scheme: &'a str,
+            authority: &'a str,
+            path: &'a str,
+            query: Option<&'a str>,
+        ) -> Target<'a> {
+            Target::Absolute {
+                scheme: scheme.as_bytes(),
+                authority: authority.as_bytes(),
+                path: path.as_bytes(),
+                query: query.map(str::as_bytes),
+            }
+        }
+        let rows = [
+            ("a URL", "GET", "http://a/b?c", absolute("http", "a", "/b", Some("c"))),
+            ("with a port", "GET", "http://a:8080/", absolute("http", "a:8080", "/", None)),
+            ("https", "PUT", "https://a/", absolute("https", "a", "/", None)),
+            ("in capitals", "GET", "HTTP://A/", absolute("HTTP", "A", "/", None)),
+            ("IPv6", "GET", "http://[::1]:80/", absolute("http", "[::1]:80", "/", None)),
+            ("no path", "GET", "http://a", absolute("http", "a", "/", None)),
+            ("a query without a path", "GET", "http://a?b", absolute("http", "a", "/", Some("b"))),
+            ("a path of slashes", "GET", "http://a//b", absolute("http", "a", "//b", None)),
+            ("an @ in the path", "GET", "http://a/b@c", absolute("http", "a", "/b@c", None)),
+            ("the server itself", "OPTIONS", "*", Target::Asterisk),
+            ("OPTIONS of a path", "OPTIONS", "/a", origin("/a", None)),
+            ("a tunnel", "CONNECT", "a:443", Target::Authority(b"a:443")),
+            ("a tunnel to IPv6", "CONNECT", "[::1]:443", Target::Authority(b"[::1]:443")),
+        ];
+        for (why, method, raw, expected) in rows {
+            let parsed = parse(method.as_bytes(), raw.as_bytes());
+            assert_eq!(parsed, Ok(expected), "{why}: {method} {raw}");
+        }
+    }
+
+    #[test]
+    fn refused_targets() {
+        use BadTarget::*;
+        let rows: &[(&str, &str, &[u8], BadTarget)] = &[
+            ("nothing", "GET", b"", Empty),
+            ("nothing to connect to", "CONNECT", b"", Empty),
+            ("no slash", "GET", b"a/b", Form),
+            ("a query alone", "GET", b"?a", Form),
+            ("an authority for GET", "GET", b"example.org:80", Form),
+            ("an asterisk for GET", "GET", b"*", Asterisk),
+            ("an asterisk for a lower-case method", "options", b"*", Asterisk),
+            ("an asterisk and more", "OPTIONS", b"*/", Form),
+            ("another scheme", "GET", b"ftp://a/", Scheme),
+            ("a scheme with one slash", "GET", b"http:/a/", Form),
+            ("userinfo", "GET", b"http://u@a/", Userinfo),
+            ("userinfo with a password", "GET", b"http://u:p@a/", Userinfo),
+            ("an empty host", "GET", b"http:///a", Authority),
+            ("a port without a host", "GET", b"http://:80/", Authority),
+            ("a bad port", "GET", b"http://a:99999/", Authority),
+            ("a backslash in the host", "GET", b"http://a\\b/", Authority),
+            ("whitespace before the host", "GET", b"http:// a/", Authority),
+            ("a fragment", "GET", b"/a#b", Fragment),
+            ("a fragment in a query", "GET", b"/a?b#c", Fragment),
+            ("a fragment after a host", "GET", b"http://a#b", Fragment),
+            ("a space", "GET", b"/a b", Byte(b' ')),
+            ("a tab in a query", "GET", b"/?a\tb", Byte(b'\t')),
+            ("a NUL", "GET", b"/\0", Byte(0)),
+            ("a line break", "GET", b"/a\r", Byte(b'\r')),
+            ("DEL", "GET", b"/\x7f", Byte(0x7f)),
+            ("raw UTF-8", "GET", b"/\xc3\xa9", Byte(0xc3)),
+            ("raw Latin-1 in a query", "GET", b"/?\xe9", Byte(0xe9)),
+            ("an escape cut short", "GET", b"/a%4", Escape),
+            ("a bare percent", "GET", b"/100%", Escape),
+            ("an escape that is none", "GET", b"/%zz", Escape),
+            ("an escape with a sign", "GET", b"/%+1", Escape),
+            ("an escape into the query", "GET", b"/%4?1", Escape),
+            ("CONNECT without a port", "CONNECT", b"example.org", Authority),
+            ("CONNECT with an empty port", "CONNECT", b"example.org:", Authority),
+            ("CONNECT to port 0", "CONNECT", b"example.org:0", Authority),
+            ("CONNECT to a path", "CONNECT", b"/a", Authority),
+            ("CONNECT to a URL", "CONNECT", b"http://a/", Authority),
+            ("CONNECT with userinfo", "CONNECT", b"u@a:1", Userinfo),
+            ("CONNECT with a tab", "CONNECT", b"\ta:1", Authority),
+            ("CONNECT to the server itself", "CONNECT", b"*", Authority),
+        ];
+        for (why, method, raw, expected) in rows {
+            let parsed = parse(method.as_bytes(), raw);
+            assert_eq!(parsed, Err(*expected), "{why}: {method} {}", raw.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn decoded_paths() {
+        use BadPath::*;
+        type Row<'a> = (&'a str, &'a str, Result<&'a [u8], BadPath>);
+        let rows: &[Row<'_>] = &[
+            ("the root", "/", Ok(b"/")),
+            ("a file", "/a/b.txt", Ok(b"/a/b.txt")),
+            ("a directory", "/a/", Ok(b"/a/")),
+            ("an escape", "/a%20b", Ok(b"/a b")),
+            ("either case of hexadecimal", "/%c3%A9", Ok(b"/\xc3\xa9")),
+            ("a name that is not UTF-8", "/%ff%80", Ok(b"/\xff\x80")),
+            ("a plus is a plus", "/a+b", Ok(b"/a+b")),
+            ("an escaped percent is decoded once", "/%252e%252e/", Ok(b"/%2e%2e/")),
+            ("an encoded question mark", "/a%3fb", Ok(b"/a?b")),
+            ("a backslash separates nothing", "/a\\..\\b", Ok(b"/a\\..\\b")),
+            ("runs of slashes", "//a///b//", Ok(b"/a/b/")),
+            ("a dot segment", "/a/./b", Ok(b"/a/b")),
+            ("a dot at the end", "/a/.", Ok(b"/a/")),
+            ("two dots", "/a/../b", Ok(b"/b")),
+            ("two dots at the end", "/a/b/..", Ok(b"/a/")),
+            ("up to the root", "/a/..", Ok(b"/")),
+            ("down and up again", "/a/b/../../c/", Ok(b"/c/")),
+            ("slashes merge before dots count", "/a//../b", Ok(b"/b")),
+            ("encoded dots", "/a/%2e%2E/b", Ok(b"/b")),
+            ("half-encoded dots", "/a/.%2e/b", Ok(b"/b")),
+            ("an encoded dot", "/a/%2e/b", Ok(b"/a/b")),
+            ("three dots are a name", "/.../a", Ok(b"/.../a")),
+            ("dots within a name", "/a..b/..c/d..", Ok(b"/a..b/..c/d..")),
+            ("a path without a leading slash gets one", "a/b", Ok(b"/a/b")),
+            ("an empty path", "", Ok(b"/")),
+            ("above the root", "/..", Err(AboveRoot)),
+            ("above the root, then down", "/../etc/passwd", Err(AboveRoot)),
+            ("above the root in the middle", "/a/../../b", Err(AboveRoot)),
+            ("above the root, encoded", "/%2e%2e/", Err(AboveRoot)),
+            ("above the root past slashes", "//..", Err(AboveRoot)),
+            ("a NUL", "/a%00.html", Err(Nul)),
+            ("a raw NUL", "/a\0", Err(Nul)),
+            ("an encoded slash", "/a%2fb", Err(EncodedSlash)),
+            ("an encoded slash that would climb", "/..%2F..%2Fetc", Err(EncodedSlash)),
+            ("an overlong slash", "/..%c0%af..", Err(Overlong)),
+            ("overlong dots", "/%c0%ae%c0%ae/", Err(Overlong)),
+            ("an overlong NUL", "/a%c0%80", Err(Overlong)),
+            ("an overlong slash of three bytes", "/a%e0%80%afb", Err(Overlong)),
+            ("an overlong slash of four bytes", "/a%f0%80%80%af", Err(Overlong)),
+            ("a sound sequence that resembles one", "/%e0%a0%80", Ok(b"/\xe0\xa0\x80")),
+            ("an escape cut short", "/a%4", Err(Escape)),
+            ("a bare percent", "/%", Err(Escape)),
+            ("an escape that is none", "/%zz", Err(Escape)),
+        ];
+        let mut out = b"left over".to_vec();
+        for (why, path, expected) in rows {
+            let decoded = decode(path.as_bytes(), &mut out).map(|()| out.as_slice());
+            assert_eq!(decoded, *expected, "{why}: {}", path.escape_default());
+        }
+    }
+
+    #[test]
+    fn encoded_paths() {
+        let rows: &[(&str, &[u8], &str)] = &[
+            ("what a path may hold", b"/aZ9-._~!$&'()*+,;=:@", "/aZ9-._~!$&'()*+,;=:@"),
+            ("a space", b"/a b/", "/a%20b/"),
+            ("a percent", b"/100%", "/100%25"),
+            ("what would begin a query or fragment", b"/?#", "/%3F%23"),
+            ("what browsers take for a slash", b"/\\evil", "/%5Cevil"),
+            ("quotes and angle brackets", b"/\"<>", "/%22%3C%3E"),
+            ("a line break", b"/\r\n", "/%0D%0A"),
+            ("any byte", b"/\0\xff", "/%00%FF"),
+            ("what would begin a host", b"//evil.example/", "/evil.example/"),
+            ("however many slashes", b"////evil", "/evil"),
+            ("slashes further on", b"/a//b", "/a//b"),
+            ("a relative name", b"a b", "a%20b"),
+            ("nothing", b"", ""),
+        ];
+        for (why, decoded, expected) in rows {
+            assert_eq!(encode_path(decoded), *expected, "{why}");
+        }
+    }
+
+    /// Paths made mostly of what matters to a decoder.
+    fn tricky_path() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(b"/".to_vec()),
+            Just(b"..".to_vec()),
+            Just(b".".to_vec()),
+            Just(b"%2e".to_vec()),
+            Just(b"%2F".to_vec()),
+            Just(b"%25".to_vec()),
+            Just(b"%c0%ae".to_vec()),
+            Just(b"%00".to_vec()),
+            Just(b"a".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..4),
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_decoded_is_clean(path in tricky_path()) {
+            let mut out = Vec::new();
+            if decode(&path, &mut out).is_ok() {
+                prop_assert_eq!(out.first(), Some(&b'/'));
+                prop_assert!(!out.contains(&0));
+                let segments: Vec<_> = out[1..].split(|&byte| byte == b'/').collect();
+                let (last, inner) = segments.split_last().unwrap();
+                prop_assert!(inner.iter().all(|segment| !segment.is_empty()));
+                let dots = |name: &&[u8]| *name == b"." || *name == b"..";
+                prop_assert!(!dots(last) && !inner.iter().any(dots));
+            }
+        }
+
+        #[test]
+        fn encoded_paths_decode_to_themselves(
+            names in proptest::collection::vec(proptest::collection::vec(1_u8.., 1..8), 0..5),
+            slash: bool,
+        ) {
+            let clean = names.iter().all(|name| {
+                !name.contains(&b'/') && name != b"." && name != b".." && !holds_overlong(name)
+            });
+            prop_assume!(clean);
+            let mut path = b"/".to_vec();
+            path.extend(names.join(&b'/'));
+            if slash && !names.is_empty() {
+                path.push(b'/');
+            }
+            let encoded = encode_path(&path);
+            prop_assert!(parse(b"GET", encoded.as_bytes()).is_ok(), "a target the server accepts");
+            let mut out = Vec::new();
+            decode(encoded.as_bytes(), &mut out).unwrap();
+            prop_assert_eq!(out, path);
+        }
+
+        #[test]
+        fn no_location_names_another_host(decoded: Vec<u8>, slashes in 0_usize..4) {
+            let path = [b"/".repeat(slashes), decoded].concat();
+            let encoded = encode_path(&path);
+            prop_assert!(!encoded.starts_with("//") && !encoded.contains('\\'));
+            prop_assert!(encoded.bytes().all(|byte| is_printable(&byte)));
+        }
+
+        #[test]
+        fn what_parses_decodes_without_a_bad_escape(raw in "/[ -~]{0,20}") {
+            if let Ok(Target::Origin { path, .. }) = parse(b"GET", raw.as_bytes()) {
+                prop_assert_ne!(decode(path, &mut Vec::new()), Err(BadPath::Escape));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(raw: Vec<u8>, text in "(https?://)?[ -~]{0,30}") {
+            for method in [b"GET".as_slice(), b"CONNECT", b"OPTIONS"] {
+                let _ = parse(method, &raw);
+                let _ = parse(method, text.as_bytes());
+            }
+        }
+    }
+}
