@@ -7,6 +7,7 @@ pub mod conditional; // the five preconditions and If-Range: whether to send, wh
 pub mod date; // HTTP-date, written and read
 pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
+pub mod glob; // path patterns of rules
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
 pub mod range; // Range: which bytes are asked for
