@@ -1,0 +1,39 @@
+//! What differs between operating systems, and nothing else: one file each, the same function
+//! names in each, the contract written here once.
+//!
+//! - `send_head_and_file(socket, head, file, offset, len)`: sends `head` and then up to `len`
+//!   bytes of `file` from `offset`, as one flow (no packet ends between them). Returns how many
+//!   bytes of the two together the kernel took; less than asked is no error. `Ok` with no more than
+//!   `head.len()` bytes means the file sent nothing: at its end, or the socket is full. Interrupted
+//!   calls are retried. `WouldBlock` only if not one byte was taken: a partial count is never lost.
+//! - `send_file(socket, file, offset, len)`: the same without a head; `Ok(0)` is end of file.
+//! - `read_resident(file, buf, offset)`: reads only what needs no disk; `WouldBlock` if the first
+//!   byte needs one. `Ok(0)` is end of file.
+//! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
+//!   whatever links are met. `follow` false: any link is `ELOOP`. Absolute links are `EXDEV`.
+//! - `PROBE`: flags that open a name without opening the file (no device wakes, no FIFO waits), for
+//!   `fstat` and as a directory to start from.
+//! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
+//! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
+//! - `listen_tcp(addr, backlog, count)`: sockets for `count` workers, the kernel balancing between
+//!   them where it can, else one socket and its duplicates. `AddrInUse` if anybody, the same user
+//!   too, already listens there.
+
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod system;
+
+#[cfg(target_os = "macos")]
+#[path = "macos.rs"]
+mod system;
+
+#[cfg(target_os = "freebsd")]
+#[path = "freebsd.rs"]
+mod system;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "freebsd")))]
+compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
+
+pub use system::{
+    PROBE, backlog_max, coarse_ms, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
+};
