@@ -1,0 +1,298 @@
+//! The chunked coding (RFC 9112 7.1), both ways. Decoding is a state machine over whatever pieces
+//! the bytes come in; data is handed out as ranges of the input, never copied.
+
+use super::Sin;
+use super::head::is_token;
+
+/// Chunk extensions of a whole body, in bytes; they mean nothing here and only cost.
+pub const EXTENSION_BYTES_MAX: usize = 4 << 10;
+
+/// Trailer section of a body, in bytes.
+pub const TRAILER_BYTES_MAX: usize = 8 << 10;
+
+/// A decoder: one per body.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    state: State,
+    extension_bytes: usize,
+    trailers: Vec<u8>,
+}
+
+/// Where in the coding the next byte stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// A size's first digit is due.
+    #[default]
+    SizeStart,
+    /// Further digits, `;` or CR.
+    Size(u64),
+    /// Blanks after the size: only `;` may follow (RFC 9112 7.1.1: BWS before an extension).
+    SizeBlank(u64),
+    /// In an extension, up to CR.
+    Extension(u64),
+    /// In a quoted extension value; true: the next byte is escaped.
+    Quoted(u64, bool),
+    /// LF after the size line's CR.
+    SizeLf(u64),
+    /// This much data is due.
+    Data(u64),
+    /// CR after data.
+    DataCr,
+    /// LF after data.
+    DataLf,
+    /// A trailer line, kept until the empty line.
+    Trailer,
+    /// After the empty line.
+    Done,
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `input[skip..skip + len]` is data; both together are consumed. `len` is not 0.
+    Data {
+        /// Bytes of framing before it.
+        skip: usize,
+        /// Bytes of data.
+        len: usize,
+    },
+    /// All of the input was framing; more is needed.
+    NeedMore,
+    /// The body is over; this many bytes of the input belonged to it.
+    End(usize),
+}
+
+impl Decoder {
+    /// Looks at the next bytes of the body.
+    ///
+    /// # Errors
+    /// Anything RFC 9112 7.1 does not allow, bare LF and bare CR included; and the limits above.
+    pub fn decode(&mut self, input: &[u8]) -> Result<Step, Sin> {
+        let mut at = 0;
+        while at < input.len() {
+            if let State::Data(left) = self.state {
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at);
+                let left = left - len as u64;
+                self.state = if left == 0 { State::DataCr } else { State::Data(left) };
+                return Ok(Step::Data { skip: at, len });
+            }
+            self.state = self.next(input[at])?;
+            at += 1;
+            if self.state == State::Done {
+                return Ok(Step::End(at));
+            }
+        }
+        Ok(Step::NeedMore)
+    }
+
+    /// The trailer lines, each ended by CRLF, the last by the empty line; complete after `End`.
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers
+    }
+
+    fn next(&mut self, byte: u8) -> Result<State, Sin> {
+        Ok(match (self.state, byte) {
+            (State::SizeStart, b) => State::Size(hex(b).ok_or(Sin::ChunkSize)?),
+            (State::Size(n) | State::SizeBlank(n) | State::Extension(n), b'\r') => {
+                if matches!(self.state, State::SizeBlank(_)) {
+                    return Err(Sin::ChunkSize);
+                }
+                State::SizeLf(n)
+            }
+            (State::Size(n) | State::SizeBlank(n), b';') => self.extension(State::Extension(n))?,
+            (State::Size(n) | State::SizeBlank(n), b' ' | b'\t') => {
+                self.extension(State::SizeBlank(n))?
+            }
+            (State::Size(n), b) => {
+                let digit = hex(b).ok_or(Sin::ChunkSize)?;
+                let n = n.checked_mul(16).ok_or(Sin::ChunkSize)?;
+                State::Size(n | digit)
+            }
+            (State::SizeBlank(_), _) => return Err(Sin::ChunkSize),
+            (State::Extension(n), b'"') => self.extension(State::Quoted(n, false))?,
+            (State::Extension(n), b) if is_extension(b) => self.extension(State::Extension(n))?,
+            (State::Quoted(n, false), b'"') => self.extension(State::Extension(n))?,
+            (State::Quoted(n, false), b'\\') => self.extension(State::Quoted(n, true))?,
+            (State::Quoted(n, _), b'\t' | b' '..=b'~' | 0x80..) => {
+                self.extension(State::Quoted(n, false))?
+            }
+            (State::Extension(_) | State::Quoted(..), _) => return Err(Sin::ChunkSize),
+            (State::SizeLf(0), b'\n') => State::Trailer,
+            (State::SizeLf(n), b'\n') => State::Data(n),
+            (State::SizeLf(_), _) => return Err(Sin::ChunkSize),
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => State::SizeStart,
+            (State::DataCr | State::DataLf, _) => return Err(Sin::ChunkEnd),
+            (State::Trailer, b) => self.trailer(b)?,
+            // `decode` handles data and never steps past the end.
+            (State::Data(_) | State::Done, _) => self.state,
+        })
+    }
+
+    fn extension(&mut self, next: State) -> Result<State, Sin> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > EXTENSION_BYTES_MAX {
+            return Err(Sin::ChunkExtensionsTooLong);
+        }
+        Ok(next)
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<State, Sin> {
+        if self.trailers.len() >= TRAILER_BYTES_MAX {
+            return Err(Sin::TrailersTooLarge);
+        }
+        let after_cr = self.trailers.last() == Some(&b'\r');
+        if (byte == b'\n') != after_cr {
+            return Err(if byte == b'\n' { Sin::BareLineFeed } else { Sin::FieldSyntax });
+        }
+        self.trailers.push(byte);
+        if byte != b'\n' {
+            return Ok(State::Trailer);
+        }
+        let whole = &self.trailers;
+        if whole.len() == 2 || whole.ends_with(b"\r\n\r\n") {
+            check_trailers(whole)?;
+            return Ok(State::Done);
+        }
+        Ok(State::Trailer)
+    }
+}
+
+/// Trailer lines obey the same syntax as header lines (RFC 9112 7.1.2).
+fn check_trailers(section: &[u8]) -> Result<(), Sin> {
+    for line in section.split(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let colon = memchr::memchr(b':', line).ok_or(Sin::FieldSyntax)?;
+        let name_ok = colon > 0 && line[..colon].iter().all(|&b| is_token(b));
+        let value_ok = line[colon + 1..].iter().all(|&b| matches!(b, b'\t' | b' '..=b'~' | 0x80..));
+        if !name_ok || !value_ok {
+            return Err(Sin::FieldSyntax);
+        }
+    }
+    Ok(())
+}
+
+fn hex(byte: u8) -> Option<u64> {
+    char::from(byte).to_digit(16).map(u64::from)
+}
+
+/// `chunk-ext` outside quotes: tokens, `=`, `;` and blanks.
+fn is_extension(byte: u8) -> bool {
+    is_token(byte) || matches!(byte, b';' | b'=' | b' ' | b'\t')
+}
+
+/// Writes a chunk's size line for `len` (not 0) bytes; the data and `CRLF` follow.
+pub fn encode_size(len: usize, out: &mut Vec<u8>) {
+    use std::io::Write;
+    // Writing into a Vec cannot fail.
+    let _ = write!(out, "{len:x}\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All data of `input` fed in pieces of at most `piece` bytes, and how much was consumed.
+    fn run(input: &[u8], piece: usize) -> Result<Option<(Vec<u8>, usize, Vec<u8>)>, Sin> {
+        let (mut decoder, mut data, mut at) = (Decoder::default(), Vec::new(), 0);
+        while at < input.len() {
+            let end = input.len().min(at + piece);
+            match decoder.decode(&input[at..end])? {
+                Step::Data { skip, len } => {
+                    data.extend_from_slice(&input[at + skip..at + skip + len]);
+                    at += skip + len;
+                }
+                Step::NeedMore => at = end,
+                Step::End(n) => {
+                    return Ok(Some((data, at + n, decoder.trailers().to_vec())));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn table() {
+        let long = format!("1;{}\r\n", "x".repeat(EXTENSION_BYTES_MAX));
+        let trailers = format!("0\r\n{}", "A: b\r\n".repeat(TRAILER_BYTES_MAX / 6 + 1));
+        #[rustfmt::skip]
+        let rows: &[(&str, Result<Option<&str>, Sin>, &str)] = &[
+            ("5\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "one chunk"),
+            ("5\r\nhello\r\n1\r\n!\r\n0\r\n\r\nGET", Ok(Some("hello!")), "two chunks, then a request"),
+            ("0\r\n\r\n", Ok(Some("")), "empty"),
+            ("0000\r\n\r\n", Ok(Some("")), "zeros"),
+            ("A\r\n0123456789\r\n0\r\n\r\n", Ok(Some("0123456789")), "upper-case hexadecimal"),
+            ("5;a=b;c\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "extensions are ignored"),
+            ("5;a=\"b;\\\"c\"\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "quoted ones too"),
+            ("5 ;a\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "a blank before an extension"),
+            ("0\r\nA: b\r\n\r\n", Ok(Some("")), "trailers"),
+            ("5\r\nhello\r\n", Ok(None), "the last chunk is missing"),
+            ("0\r\n", Ok(None), "the empty line is missing"),
+            ("g\r\n", Err(Sin::ChunkSize), "not hexadecimal"),
+            ("\r\n", Err(Sin::ChunkSize), "no size"),
+            ("-1\r\n", Err(Sin::ChunkSize), "a sign"),
+            ("+5\r\nhello", Err(Sin::ChunkSize), "a plus sign"),
+            ("0x5\r\nhello", Err(Sin::ChunkSize), "a radix prefix"),
+            (" 5\r\nhello", Err(Sin::ChunkSize), "a leading blank"),
+            ("5 \r\nhello", Err(Sin::ChunkSize), "a trailing blank"),
+            ("5_0\r\n", Err(Sin::ChunkSize), "a separator"),
+            ("11111111111111111\r\n", Err(Sin::ChunkSize), "more than 64 bits"),
+            ("5\nhello", Err(Sin::ChunkSize), "LF alone after the size"),
+            ("5\rXhello", Err(Sin::ChunkSize), "CR alone after the size"),
+            ("5;a\nhello", Err(Sin::ChunkSize), "LF alone after an extension"),
+            ("5;a\rb\r\nhello", Err(Sin::ChunkSize), "CR inside an extension"),
+            ("5\r\nhelloX", Err(Sin::ChunkEnd), "data longer than its size"),
+            ("5\r\nhello\n0\r\n\r\n", Err(Sin::ChunkEnd), "LF alone after data"),
+            ("5\r\nhello\r0", Err(Sin::ChunkEnd), "CR alone after data"),
+            ("0\r\nA: b\n\r\n", Err(Sin::BareLineFeed), "LF alone in a trailer"),
+            ("0\r\nA: b\rc\r\n\r\n", Err(Sin::FieldSyntax), "CR alone in a trailer"),
+            ("0\r\nA : b\r\n\r\n", Err(Sin::FieldSyntax), "a blank before a trailer's colon"),
+            ("0\r\n A: b\r\n\r\n", Err(Sin::FieldSyntax), "a folded trailer"),
+            ("0\r\nA\0: b\r\n\r\n", Err(Sin::FieldSyntax), "NUL"),
+            ("0\r\nGET / HTTP/1.1\r\n\r\n", Err(Sin::FieldSyntax), "a request is no trailer"),
+            (&long, Err(Sin::ChunkExtensionsTooLong), "extensions without end"),
+            (&trailers, Err(Sin::TrailersTooLarge), "trailers without end"),
+        ];
+        for (input, want, why) in rows {
+            for piece in [1, 2, 3, 7, usize::MAX / 2] {
+                let got = run(input.as_bytes(), piece).map(|o| o.map(|(data, ..)| data));
+                let want = want.map(|o| o.map(|s| s.as_bytes().to_vec()));
+                assert_eq!(got, want, "{why}, in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_is_left() {
+        let (_, consumed, trailers) = run(b"1\r\na\r\n0\r\nB: c\r\n\r\nGET", 4).unwrap().unwrap();
+        assert_eq!(consumed, 18);
+        assert_eq!(trailers, b"B: c\r\n\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_any_split(input in proptest::collection::vec(any::<u8>(), 0..80), piece in 1usize..9) {
+            prop_assert_eq!(run(&input, piece), run(&input, usize::MAX / 2));
+        }
+
+        #[test]
+        fn encoded_is_decoded(chunks in proptest::collection::vec(
+            proptest::collection::vec(any::<u8>(), 1..40), 0..5), piece in 1usize..50)
+        {
+            let mut coded = Vec::new();
+            for chunk in &chunks {
+                encode_size(chunk.len(), &mut coded);
+                coded.extend_from_slice(chunk);
+                coded.extend_from_slice(b"\r\n");
+            }
+            coded.extend_from_slice(b"0\r\n\r\n");
+            let (data, consumed, _) = run(&coded, piece).unwrap().unwrap();
+            prop_assert_eq!(data, chunks.concat());
+            prop_assert_eq!(consumed, coded.len());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! HTTP/1.1 messages (RFC 9112) as pure functions: bytes to values and values to bytes.
+//! No socket, clock or file is known here; `serve` moves the bytes.
+
+pub mod chunked;
+pub mod error;
+pub mod framing;
+pub mod head;
+pub mod request;
+pub mod response;
+
+pub use error::Sin;

@@ -1,0 +1,282 @@
+//! A request head: one pass from bytes to the values the engine and the handlers ask for.
+//! Field values stay where they lie in the input; only a field that came in several lines is copied.
+
+use std::borrow::Cow;
+
+use super::Sin;
+use super::framing::{BodyLength, Framing};
+use super::head::{HeadLimits, METHOD_BYTES_MAX, is_token};
+use crate::semantics::fields;
+use crate::semantics::host::{self, Host};
+use crate::semantics::target::{self, Target};
+
+/// A request's method; case matters (RFC 9110 9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Method<'a> {
+    Get,
+    Head,
+    Options,
+    /// Any other token.
+    Other(&'a [u8]),
+}
+
+impl<'a> Method<'a> {
+    fn from_token(token: &'a [u8]) -> Self {
+        match token {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"OPTIONS" => Method::Options,
+            other => Method::Other(other),
+        }
+    }
+
+    /// As it was sent.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Method::Get => b"GET",
+            Method::Head => b"HEAD",
+            Method::Options => b"OPTIONS",
+            Method::Other(token) => token,
+        }
+    }
+
+    /// Whether RFC 9110 or RFC 5789 defines it: 405 where it is not allowed, else 501.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Method::Other(token) if !matches!(
+            *token, b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"CONNECT" | b"TRACE"))
+    }
+}
+
+/// A field's value; owned only if it was joined from several lines.
+pub type Value<'a> = Option<Cow<'a, [u8]>>;
+
+/// A request head. Everything the protocol needs is taken; other fields are read from
+/// `field_lines` by whoever wants them.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Request<'a> {
+    pub method: Method<'a>,
+    /// The target as it was sent, for logs.
+    pub raw_target: &'a [u8],
+    pub target: Target<'a>,
+    pub http10: bool,
+    /// From the absolute-form's authority, else the Host field (RFC 9112 3.2.2).
+    pub host: Option<Host<'a>>,
+    pub body: BodyLength,
+    /// Whether the client wants to go on after this request (RFC 9112 9.3).
+    pub keep_alive: bool,
+    pub expect_continue: bool,
+    /// Whether trailers may be sent (RFC 9110 10.1.4).
+    pub te_trailers: bool,
+    pub if_match: Value<'a>,
+    pub if_none_match: Value<'a>,
+    pub if_modified_since: Value<'a>,
+    pub if_unmodified_since: Value<'a>,
+    pub if_range: Value<'a>,
+    pub range: Value<'a>,
+    pub accept: Value<'a>,
+    pub accept_encoding: Value<'a>,
+    pub referer: Value<'a>,
+    pub user_agent: Value<'a>,
+    /// The field lines, each ended by CRLF, with the empty line.
+    pub field_lines: &'a [u8],
+}
+
+/// Fields that fit without touching the heap; browsers send 12 to 20.
+const FIELDS_INLINE: usize = 24;
+
+/// Reads a whole head (`head::Scan` found its end).
+///
+/// # Errors
+/// The first sin found; nothing is repaired.
+pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
+    let line_end = memchr::memchr(b'\n', head).ok_or(Sin::RequestLine)?;
+    let line = head[..line_end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
+    let field_lines = &head[line_end + 1..];
+    let (method, raw_target, http10) = request_line(line, limits)?;
+    let target = target::parse(method.as_bytes(), raw_target).map_err(|_| Sin::Target)?;
+    let mut request = Request {
+        method,
+        raw_target,
+        target,
+        http10,
+        host: None,
+        body: BodyLength::None,
+        keep_alive: !http10,
+        expect_continue: false,
+        te_trailers: false,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        if_range: None,
+        range: None,
+        accept: None,
+        accept_encoding: None,
+        referer: None,
+        user_agent: None,
+        field_lines,
+    };
+    let mut seen = Seen::default();
+    let mut inline = [httparse::EMPTY_HEADER; FIELDS_INLINE];
+    match httparse::parse_headers(field_lines, &mut inline) {
+        Ok(httparse::Status::Complete((_, fields))) => {
+            seen.fields(&mut request, fields, limits)?;
+        }
+        Err(httparse::Error::TooManyHeaders) => {
+            let mut many = vec![httparse::EMPTY_HEADER; limits.fields + 1];
+            match httparse::parse_headers(field_lines, &mut many) {
+                Ok(httparse::Status::Complete((_, fields))) => {
+                    seen.fields(&mut request, fields, limits)?;
+                }
+                Err(httparse::Error::TooManyHeaders) => return Err(Sin::TooManyFields),
+                _ => return Err(Sin::FieldSyntax),
+            }
+        }
+        _ => return Err(Sin::FieldSyntax),
+    }
+    seen.finish(&mut request)?;
+    Ok(request)
+}
+
+/// RFC 9112 3: `method SP request-target SP HTTP-version`, single spaces.
+fn request_line<'a>(
+    line: &'a [u8],
+    limits: &HeadLimits,
+) -> Result<(Method<'a>, &'a [u8], bool), Sin> {
+    let method_end = line.iter().position(|&b| b == b' ').ok_or(Sin::RequestLine)?;
+    let method = &line[..method_end];
+    if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|&b| is_token(b))
+    {
+        return Err(Sin::RequestLine);
+    }
+    let rest = &line[method_end + 1..];
+    let target_end = memchr::memchr(b' ', rest).ok_or(Sin::RequestLine)?;
+    let (raw_target, version) = (&rest[..target_end], &rest[target_end + 1..]);
+    if raw_target.is_empty() {
+        return Err(Sin::RequestLine);
+    }
+    if raw_target.len() > limits.target_bytes {
+        return Err(Sin::TargetTooLong);
+    }
+    Ok((Method::from_token(method), raw_target, is_http10(version)?))
+}
+
+/// RFC 9112 2.3: a higher minor version is read as the highest one known.
+fn is_http10(version: &[u8]) -> Result<bool, Sin> {
+    match version {
+        b"HTTP/1.1" => Ok(false),
+        b"HTTP/1.0" => Ok(true),
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            if *major == b'1' {
+                Ok(false)
+            } else {
+                Err(Sin::VersionUnsupported)
+            }
+        }
+        _ => Err(Sin::Version),
+    }
+}
+
+/// What has been seen of the fields that decide about the whole message.
+#[derive(Default)]
+struct Seen<'a> {
+    framing: Framing,
+    host: Option<Host<'a>>,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn fields(
+        &mut self,
+        request: &mut Request<'a>,
+        fields: &[httparse::Header<'a>],
+        limits: &HeadLimits,
+    ) -> Result<(), Sin> {
+        if fields.len() > limits.fields {
+            return Err(Sin::TooManyFields);
+        }
+        for field in fields {
+            self.field(request, field.name, field.value)?;
+        }
+        Ok(())
+    }
+
+    /// Most names are told apart by their length alone, so one comparison decides.
+    fn field(&mut self, r: &mut Request<'a>, name: &str, value: &'a [u8]) -> Result<(), Sin> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            2 if is("te") => r.te_trailers |= fields::has_token(value, b"trailers"),
+            4 if is("host") => {
+                let host = host::parse(value).map_err(|_| Sin::HostSyntax)?;
+                if self.host.replace(host).is_some() {
+                    return Err(Sin::HostTwice);
+                }
+            }
+            5 if is("range") => single(&mut r.range, value),
+            6 if is("accept") => join(&mut r.accept, value),
+            6 if is("expect") => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Sin::ExpectationUnknown);
+                }
+                // RFC 9110 10.1.1: an HTTP/1.0 client's expectation is ignored.
+                r.expect_continue = !r.http10;
+            }
+            7 if is("referer") => single(&mut r.referer, value),
+            8 if is("if-match") => join(&mut r.if_match, value),
+            8 if is("if-range") => single(&mut r.if_range, value),
+            10 if is("connection") => {
+                self.close |= fields::has_token(value, b"close");
+                self.keep_alive |= fields::has_token(value, b"keep-alive");
+            }
+            10 if is("user-agent") => single(&mut r.user_agent, value),
+            13 if is("if-none-match") => join(&mut r.if_none_match, value),
+            14 if is("content-length") => self.framing.content_length(value)?,
+            15 if is("accept-encoding") => join(&mut r.accept_encoding, value),
+            17 if is("transfer-encoding") => self.framing.transfer_encoding(value)?,
+            17 if is("if-modified-since") => single(&mut r.if_modified_since, value),
+            19 if is("if-unmodified-since") => single(&mut r.if_unmodified_since, value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, request: &mut Request<'a>) -> Result<(), Sin> {
+        // RFC 9112 3.2: a 1.1 request without Host is refused whatever its target's form.
+        if self.host.is_none() && !request.http10 {
+            return Err(Sin::HostMissing);
+        }
+        request.host = match request.target {
+            Target::Absolute { authority, .. } => {
+                Some(host::parse(authority).map_err(|_| Sin::Target)?)
+            }
+            _ => self.host,
+        };
+        request.body = self.framing.finish(request.http10)?;
+        // RFC 9112 9.3: close wins; HTTP/1.0 persists only if it asks to.
+        request.keep_alive = !self.close && (!request.http10 || self.keep_alive);
+        Ok(())
+    }
+}
+
+/// A field that is no list: a second line makes it meaningless, which an empty value is.
+fn single<'a>(slot: &mut Value<'a>, value: &'a [u8]) {
+    *slot = Some(Cow::Borrowed(if slot.is_some() { b"" } else { value }));
+}
+
+/// A list: lines are joined by commas (RFC 9110 5.3).
+fn join<'a>(slot: &mut Value<'a>, value: &'a [u8]) {
+    *slot = Some(match slot.take() {
+        None => Cow::Borrowed(value),
+        Some(first) => {
+            let mut both = first.into_owned();
+            both.extend_from_slice(b", ");
+            both.extend_from_slice(value);
+            Cow::Owned(both)
+        }
+    });
+}

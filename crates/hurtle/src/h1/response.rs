@@ -1,0 +1,128 @@
+//! A response head as bytes (RFC 9112 4): the status line, `Date`, the fields, and what the
+//! connection needs. Fields made in advance are copied as they are.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+
+/// The fields of an answer, without `Date` and what framing and connection add.
+#[derive(Clone, Debug)]
+pub enum Fields {
+    /// Lines made in advance, each ended by CRLF, `Content-Length` among them.
+    Ready(Bytes),
+    /// From a handler or an application.
+    Map(HeaderMap),
+}
+
+/// How a response's body is delimited, where `Fields::Ready` does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delimiter {
+    /// The fields say it already, or the status has no body (RFC 9110 6.4.1).
+    Given,
+    /// This many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// The end of the connection: for HTTP/1.0, which knows no chunks.
+    Close,
+}
+
+/// What the connection says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// HTTP/1.1's default: nothing is said.
+    Implied,
+    /// HTTP/1.0 asked for it, so it is confirmed.
+    KeepAlive,
+    /// This is the last answer.
+    Close,
+}
+
+/// The `Server` field's value.
+pub const SERVER: &str = "hurtle";
+
+/// Appends a whole head to `out`.
+pub fn encode(
+    out: &mut Vec<u8>,
+    status: StatusCode,
+    date: &[u8; 29],
+    fields: &Fields,
+    delimiter: Delimiter,
+    persistence: Persistence,
+) {
+    status_line(status, out);
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+    match fields {
+        Fields::Ready(lines) => out.extend_from_slice(lines),
+        Fields::Map(map) => encode_map(map, out),
+    }
+    match delimiter {
+        Delimiter::Given | Delimiter::Close => {}
+        Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Delimiter::Length(n) => {
+            // Writing into a Vec cannot fail.
+            let _ = write!(out, "Content-Length: {n}\r\n");
+        }
+    }
+    match persistence {
+        Persistence::Implied => {}
+        Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        Persistence::Close => out.extend_from_slice(b"Connection: close\r\n"),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn status_line(status: StatusCode, out: &mut Vec<u8>) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or("").as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Fields that belong to the connection and its framing: the engine alone writes them.
+const ENGINES_OWN: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::DATE,
+    header::TRANSFER_ENCODING,
+    HeaderName::from_static("keep-alive"),
+];
+
+fn encode_map(map: &HeaderMap, out: &mut Vec<u8>) {
+    if !map.contains_key(header::SERVER) {
+        field(out, "Server", SERVER.as_bytes());
+    }
+    for (name, value) in map {
+        if !ENGINES_OWN.contains(name) {
+            field(out, name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+/// Appends one field line. `http`'s types hold no CR or LF, so it stays one line.
+pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    title_case(name, out);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Field names have no case, but old clients and people read `Content-Type` more easily.
+fn title_case(name: &str, out: &mut Vec<u8>) {
+    let mut upper = true;
+    for b in name.bytes() {
+        out.push(if upper { b.to_ascii_uppercase() } else { b });
+        upper = b == b'-';
+    }
+}
+
+/// The interim answer that asks for the body (RFC 9110 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
