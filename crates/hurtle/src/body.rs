@@ -1,0 +1,165 @@
+//! The body of an answer as data: what is to be sent, never how.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+
+use crate::disk::Lane;
+
+/// What follows an answer's head. The engine looks at it and chooses how it leaves.
+#[derive(Clone, Debug, Default)]
+pub enum Body {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// A run of a file's bytes.
+    File(FileSlice),
+    /// Pieces sent one after the other (multipart/byteranges).
+    Parts(Vec<Part>),
+}
+
+/// A piece of a body.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// A run of a file's bytes.
+    File(FileSlice),
+}
+
+/// A run of a file's bytes: within the file as it was when it was opened.
+#[derive(Clone, Debug)]
+pub struct FileSlice {
+    /// The file.
+    pub file: Arc<OpenFile>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes from there.
+    pub len: u64,
+}
+
+/// What tells one state of a file from another. A descriptor's own stamp changes when the file is
+/// edited in place; a name's changes when the name is given to another file, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stamp {
+    pub device: u64,
+    pub inode: u64,
+    pub len: u64,
+    pub modified_ns: i128,
+    pub changed_ns: i128,
+}
+
+impl Stamp {
+    /// Of what `fstat(2)` said.
+    pub fn of(stat: &rustix::fs::Stat) -> Stamp {
+        let ns = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+        // The types of these fields differ between systems; none holds a negative length.
+        #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+        Stamp {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            len: stat.st_size as u64,
+            modified_ns: ns(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed_ns: ns(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    /// Whole seconds of the modification time since 1970; 0 before.
+    pub fn modified_secs(&self) -> u64 {
+        u64::try_from(self.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0)
+    }
+}
+
+/// Bytes of a file whose residency is asked, and remembered, together; also the longest turn a
+/// body has before other connections have theirs.
+pub const WINDOW_BYTES: u64 = 256 << 10;
+
+/// Windows remembered of one file, from its beginning; later ones are asked about each time.
+const WINDOWS_REMEMBERED: usize = 64;
+
+/// How long a window that was in memory is believed to be: it is in use, so the kernel keeps it.
+const WARM_MS: u64 = 1_000;
+
+/// An open regular file.
+#[derive(Debug)]
+pub struct OpenFile {
+    fd: OwnedFd,
+    /// Its state when it was opened.
+    pub stamp: Stamp,
+    /// Where its slow reads queue.
+    pub lane: Lane,
+    /// When each of the first windows was last seen in memory; 0: never.
+    warm: Box<[AtomicU64]>,
+}
+
+impl OpenFile {
+    /// Takes a descriptor whose `fstat` gave `stamp`.
+    pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
+        let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
+        let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
+        OpenFile { fd, stamp, lane, warm }
+    }
+
+    /// Whether the window that holds `offset` was seen in memory a moment ago.
+    pub fn is_warm(&self, offset: u64, now_ms: u64) -> bool {
+        let seen = self.window(offset).map_or(0, |w| w.load(Relaxed));
+        seen != 0 && now_ms.saturating_sub(seen) <= WARM_MS
+    }
+
+    /// Remembers that the window that holds `offset` is in memory.
+    pub fn set_warm(&self, offset: u64, now_ms: u64) {
+        if let Some(window) = self.window(offset) {
+            window.store(now_ms, Relaxed);
+        }
+    }
+
+    fn window(&self, offset: u64) -> Option<&AtomicU64> {
+        self.warm.get(usize::try_from(offset / WINDOW_BYTES).ok()?)
+    }
+
+    /// Whether the file is still what it was when it was opened.
+    pub fn is_unchanged(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|now| {
+            let now = Stamp::of(&now);
+            // A rename, link or chmod moves the change time only: the bytes are the same.
+            now.len == self.stamp.len && now.modified_ns == self.stamp.modified_ns
+        })
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Body {
+    /// Bytes it will send.
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::Empty => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::File(slice) => slice.len,
+            Body::Parts(parts) => parts.iter().map(Part::len).sum(),
+        }
+    }
+
+    /// Whether it sends nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        match self {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::File(slice) => slice.len,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Threads that wait for disks, so that no event loop does (seed: lighttpd's threaded stat).
+//!
+//! Jobs queue in lanes, one for each thing that can be slow on its own (a site's root, listings).
+//! No lane holds more than half of the threads and every lane's queue is bounded, so one hung
+//! mount cannot stop the others. This queue is the one lock on the way of a request, and only of
+//! requests that need a disk.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::rt;
+
+/// Jobs that may wait in one lane.
+const LANE_JOBS_MAX: usize = 1_024;
+
+/// How long a requester waits for its job, queueing included, before it gives up with 503.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Why a job gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Its lane is full, or it took longer than `WAIT_MAX`: 503.
+    Busy,
+    /// It panicked, which is a defect of the job: 500.
+    Panicked,
+}
+
+/// A lane's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane(usize);
+
+/// A handle on the pool; clones share it. The threads end when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct Disk(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    /// Threads one lane may hold.
+    lane_threads_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lanes: Vec<LaneState>,
+    /// The lane looked at first by the next free thread: lanes take turns.
+    turn: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct LaneState {
+    running: usize,
+    jobs: VecDeque<Box<dyn FnOnce() + Send>>,
+}
+
+impl std::fmt::Debug for LaneState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} running, {} waiting", self.running, self.jobs.len())
+    }
+}
+
+impl Disk {
+    /// Starts `threads` threads.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(threads: NonZeroUsize) -> io::Result<Disk> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            lane_threads_max: (threads.get() / 2).max(1),
+        });
+        for n in 0..threads.get() {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name(format!("disk-{n}")).spawn(move || shared.run())?;
+        }
+        Ok(Disk(Arc::new(Handle(shared))))
+    }
+
+    /// A new lane.
+    pub fn lane(&self) -> Lane {
+        let mut queue = self.0.0.lock();
+        queue.lanes.push(LaneState::default());
+        Lane(queue.lanes.len() - 1)
+    }
+
+    /// Runs `job` on a thread of the pool and returns what it returned.
+    ///
+    /// # Errors
+    /// See `Failure`. A job that was given up may still run to its end; its result is dropped.
+    pub async fn run<T, F>(&self, lane: Lane, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (done, result) = oneshot::channel();
+        let job = move || {
+            // Nobody waits any more: the client left, or the wait grew too long.
+            if done.is_closed() {
+                return;
+            }
+            let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
+        };
+        self.0.0.submit(lane, Box::new(job))?;
+        match rt::timeout(WAIT_MAX, result).await {
+            Some(Ok(Ok(value))) => Ok(value),
+            Some(Ok(Err(panic))) => {
+                tracing::error!("a disk job panicked: {}", panic_message(&*panic));
+                Err(Failure::Panicked)
+            }
+            // The pool is going away, or is too slow: either way, later.
+            Some(Err(_)) | None => Err(Failure::Busy),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_all();
+    }
+}
+
+impl Shared {
+    /// Jobs cannot panic while the lock is held, so a poisoned lock is still whole.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(&self, lane: Lane, job: Box<dyn FnOnce() + Send>) -> Result<(), Failure> {
+        let mut queue = self.lock();
+        let state = &mut queue.lanes[lane.0];
+        if state.jobs.len() >= LANE_JOBS_MAX {
+            return Err(Failure::Busy);
+        }
+        state.jobs.push_back(job);
+        drop(queue);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// A thread's life.
+    fn run(&self) {
+        let mut queue = self.lock();
+        while !queue.closed {
+            let Some((lane, job)) = queue.next(self.lane_threads_max) else {
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(queue);
+            job();
+            queue = self.lock();
+            queue.lanes[lane].running -= 1;
+            // The lane may have jobs that waited for this thread's place.
+            if !queue.lanes[lane].jobs.is_empty() {
+                self.work.notify_one();
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn next(&mut self, lane_threads_max: usize) -> Option<(usize, Box<dyn FnOnce() + Send>)> {
+        let count = self.lanes.len();
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            let lane = &mut self.lanes[at];
+            if lane.running < lane_threads_max
+                && let Some(job) = lane.jobs.pop_front()
+            {
+                lane.running += 1;
+                self.turn = at + 1;
+                return Some((at, job));
+            }
+        }
+        None
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

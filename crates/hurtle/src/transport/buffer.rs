@@ -1,0 +1,188 @@
+//! Buffers that belong to the worker, lent to a connection only while it has something in them:
+//! an idle connection holds none, a partial head is kept in no more than it needs.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::task::{Context, Poll};
+use std::{io, mem};
+
+use super::Plain;
+
+/// A read's size, and the size of every pooled buffer.
+pub const BUFFER_BYTES: usize = 16 << 10;
+
+/// Buffers a worker keeps for reuse; more are given back to the allocator.
+const POOLED_MAX: usize = 64;
+
+thread_local! {
+    static INPUTS: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    static OUTPUTS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lend_input() -> Box<[u8]> {
+    INPUTS.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice())
+}
+
+fn return_input(buffer: Box<[u8]>) {
+    // A thread that ends has no pool any more; then the buffer just goes.
+    let _ = INPUTS.try_with(|pool| {
+        let mut pool = pool.borrow_mut();
+        if buffer.len() == BUFFER_BYTES && pool.len() < POOLED_MAX {
+            pool.push(buffer);
+        }
+    });
+}
+
+/// What has come in on a connection and is not yet consumed.
+#[derive(Debug, Default)]
+pub struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    /// What is there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Drops the first `n` bytes, which must be there.
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(n <= self.end - self.start);
+        self.start += n;
+        if self.start >= self.end {
+            self.release();
+        }
+    }
+
+    /// Takes the first `n` bytes out, which must be there. What follows stays; usually nothing
+    /// does, and no byte is moved.
+    pub fn take(&mut self, n: usize) -> Taken {
+        let (start, end) = (self.start, self.start + n);
+        if end == self.end {
+            let bytes = mem::take(&mut self.bytes);
+            (self.start, self.end) = (0, 0);
+            return Taken { bytes, start, end };
+        }
+        let mut bytes = if n <= BUFFER_BYTES { lend_input() } else { vec![0; n].into() };
+        bytes[..n].copy_from_slice(&self.bytes[start..end]);
+        self.start = end;
+        Taken { bytes, start: 0, end: n }
+    }
+
+    /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.
+    pub fn poll_fill(&mut self, io: &mut Plain, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.make_room();
+        let read = io.poll_read(cx, &mut self.bytes[self.end..]);
+        match read {
+            Poll::Ready(Ok(n)) => self.end += n,
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.park(),
+        }
+        if self.start == self.end {
+            self.release();
+        }
+        read
+    }
+
+    /// Makes at least half a buffer's room after what is there.
+    fn make_room(&mut self) {
+        if self.bytes.len() - self.end >= BUFFER_BYTES / 2 {
+            return;
+        }
+        let held = self.end - self.start;
+        let mut roomy = if held <= BUFFER_BYTES / 2 {
+            lend_input()
+        } else {
+            // A large head; how large is the caller's limit to keep.
+            vec![0; (held * 2).next_multiple_of(BUFFER_BYTES)].into_boxed_slice()
+        };
+        roomy[..held].copy_from_slice(self.bytes());
+        return_input(mem::replace(&mut self.bytes, roomy));
+        (self.start, self.end) = (0, held);
+    }
+
+    /// Gives the roomy buffer back before a wait; what came is kept in just what it needs.
+    pub fn park(&mut self) {
+        let held = self.end - self.start;
+        if self.bytes.len() > held + 256 {
+            let kept: Box<[u8]> = self.bytes().into();
+            return_input(mem::replace(&mut self.bytes, kept));
+            (self.start, self.end) = (0, held);
+        }
+    }
+
+    fn release(&mut self) {
+        return_input(mem::take(&mut self.bytes));
+        (self.start, self.end) = (0, 0);
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Bytes taken out of an `Input`: a request's head while it is answered.
+#[derive(Debug)]
+pub struct Taken {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Deref for Taken {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        return_input(mem::take(&mut self.bytes));
+    }
+}
+
+/// A pooled buffer for what is about to be sent.
+#[derive(Debug, Default)]
+pub struct Output(Vec<u8>);
+
+impl Output {
+    /// An empty one from the pool.
+    pub fn new() -> Output {
+        Output(OUTPUTS.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
+
+    /// To append to.
+    pub fn vec(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+impl Deref for Output {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let mut buffer = mem::take(&mut self.0);
+        if buffer.capacity() == 0 || buffer.capacity() > BUFFER_BYTES {
+            return;
+        }
+        buffer.clear();
+        let _ = OUTPUTS.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < POOLED_MAX {
+                pool.push(buffer);
+            }
+        });
+    }
+}

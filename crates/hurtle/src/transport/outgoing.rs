@@ -1,0 +1,226 @@
+//! How an answer leaves, decided from its size and from what is in memory, not by a switch:
+//! small bodies with their head in one write; files head first and then by `sendfile(2)`, as one
+//! flow; in turns of `WINDOW_BYTES`, after which other connections have theirs; and no byte of a
+//! file before it is in memory, since reading it would hold the loop.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use super::{Output, Plain};
+use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
+use crate::config::Sendfile;
+use crate::disk::Disk;
+use crate::{clock, rt, sys};
+
+/// A body in memory this small is copied behind its head: one buffer is cheaper to send than two.
+const COPY_BYTES_MAX: usize = 4 << 10;
+
+/// A file's bytes are copied, where they must be, in pieces of this size: what a slow client's
+/// unsent piece may hold.
+const COPY_PIECE_BYTES: usize = 64 << 10;
+
+/// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
+const SAMPLE_BYTES: u64 = 32 << 10;
+
+/// What a worker's connections send by.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// Reads what is not in memory.
+    pub disk: Disk,
+    /// Whether files may go by `sendfile`.
+    pub sendfile: Sendfile,
+}
+
+impl Sender {
+    /// Sends a head and the body behind it; returns when the kernel has taken all of it. `sent`
+    /// counts the bytes as they go, for whoever watches the progress.
+    ///
+    /// # Errors
+    /// The socket's; `UnexpectedEof` or `InvalidData` if the file became shorter or was edited
+    /// meanwhile. After any of them the connection must be dropped: its framing is broken.
+    pub async fn send(
+        &self,
+        io: &mut Plain,
+        mut head: Output,
+        body: &Body,
+        sent: &Cell<u64>,
+    ) -> io::Result<()> {
+        match body {
+            Body::Empty => write(io, &head, &[], sent).await,
+            Body::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
+                head.vec().extend_from_slice(bytes);
+                write(io, &head, &[], sent).await
+            }
+            Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
+            Body::File(slice) => self.file(io, &head, slice, sent).await,
+            Body::Parts(parts) => {
+                write(io, &head, &[], sent).await?;
+                for part in parts {
+                    match part {
+                        Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
+                        Part::File(slice) => self.file(io, &[], slice, sent).await?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn file(
+        &self,
+        io: &mut Plain,
+        head: &[u8],
+        slice: &FileSlice,
+        sent: &Cell<u64>,
+    ) -> io::Result<()> {
+        let (mut head, mut offset) = (head, slice.offset);
+        let end = slice.offset + slice.len;
+        while offset < end {
+            // Windows are those of the file, so that what is known of them can be shared.
+            let turn_end = end.min((offset / WINDOW_BYTES + 1) * WINDOW_BYTES);
+            let last = turn_end == end;
+            if last && offset > slice.offset {
+                check_unchanged(&slice.file)?;
+            }
+            if self.sendfile == Sendfile::Off {
+                self.copy_turn(io, head, &slice.file, offset, turn_end, sent).await?;
+            } else {
+                self.ensure_resident(&slice.file, offset, turn_end).await?;
+                send_turn(io, head, &slice.file, offset, turn_end, sent).await?;
+            }
+            head = &[];
+            offset = turn_end;
+            if !last {
+                rt::give_way().await;
+            }
+        }
+        if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
+    }
+
+    /// Returns once `offset..end` (within one window) can be read without waiting for the disk.
+    async fn ensure_resident(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
+        let now_ms = clock::now_ms();
+        if file.is_warm(offset, now_ms) {
+            return Ok(());
+        }
+        if !is_resident(file, offset, end)? {
+            let (lane, reader) = (file.lane, Arc::clone(file));
+            let read = self.disk.run(lane, move || read_ahead(&reader, offset, end)).await;
+            read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        }
+        file.set_warm(offset, clock::now_ms());
+        Ok(())
+    }
+
+    async fn copy_turn(
+        &self,
+        io: &mut Plain,
+        head: &[u8],
+        file: &Arc<OpenFile>,
+        mut offset: u64,
+        end: u64,
+        sent: &Cell<u64>,
+    ) -> io::Result<()> {
+        let mut head = head;
+        let mut piece = vec![0; COPY_PIECE_BYTES.min((end - offset) as usize)];
+        self.ensure_resident(file, offset, end).await?;
+        while offset < end {
+            let len = piece.len().min((end - offset) as usize);
+            let into = &mut piece[..len];
+            let read = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            write(io, head, &piece[..read], sent).await?;
+            head = &[];
+            offset += read as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Writes two runs of bytes as one.
+async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Cell<u64>) -> io::Result<()> {
+    let (mut first, mut second) = (first, second);
+    while !first.is_empty() || !second.is_empty() {
+        let n = poll_fn(|cx| {
+            if second.is_empty() {
+                io.poll_write(cx, &[IoSlice::new(first)])
+            } else {
+                io.poll_write(cx, &[IoSlice::new(first), IoSlice::new(second)])
+            }
+        })
+        .await?;
+        if n == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        sent.set(sent.get() + n as u64);
+        let of_first = n.min(first.len());
+        first = &first[of_first..];
+        second = &second[n - of_first..];
+    }
+    Ok(())
+}
+
+async fn send_turn(
+    io: &mut Plain,
+    head: &[u8],
+    file: &OpenFile,
+    mut offset: u64,
+    end: u64,
+    sent: &Cell<u64>,
+) -> io::Result<()> {
+    use std::os::fd::AsFd;
+    let mut head = head;
+    while offset < end {
+        // A turn is far below what `usize` holds.
+        let len = (end - offset) as usize;
+        let n = poll_fn(|cx| io.poll_send_file(cx, head, file.as_fd(), offset, len)).await?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        sent.set(sent.get() + n as u64);
+        let of_head = n.min(head.len());
+        head = &head[of_head..];
+        offset += (n - of_head) as u64;
+    }
+    Ok(())
+}
+
+/// A file edited in place while it is being sent is no file any more: what went out and what is
+/// left belong to two. The connection must end before the answer looks complete.
+fn check_unchanged(file: &OpenFile) -> io::Result<()> {
+    if file.is_unchanged() { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
+    use std::os::fd::AsFd;
+    let mut byte = [0];
+    let mut at = offset;
+    loop {
+        match sys::read_resident(file.as_fd(), &mut byte, at) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        if at == end - 1 {
+            return Ok(true);
+        }
+        at = (at + SAMPLE_BYTES).min(end - 1);
+    }
+}
+
+/// Runs on the pool: reads, and drops, so that the kernel has it.
+fn read_ahead(file: &OpenFile, mut offset: u64, end: u64) -> io::Result<()> {
+    let mut scratch = vec![0; COPY_PIECE_BYTES];
+    while offset < end {
+        let len = COPY_PIECE_BYTES.min((end - offset) as usize);
+        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut scratch[..len], offset))? {
+            0 => break,
+            n => offset += n as u64,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Shutdown};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::sys;
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Plain {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A unix stream socket.
+    Unix(UnixStream),
+}
+
+impl Plain {
+    /// Takes an accepted connection. Answers are written whole, so waiting for more bytes to
+    /// fill a segment would only delay their tails.
+    pub fn tcp(stream: TcpStream) -> Plain {
+        // A socket that refuses the option is as good, only slower.
+        let _ = stream.set_nodelay(true);
+        Plain::Tcp(stream)
+    }
+
+    /// The client's address; `None` on a unix socket.
+    pub fn peer(&self) -> Option<IpAddr> {
+        match self {
+            // An IPv4 client of a dual-stack socket is still an IPv4 client.
+            Plain::Tcp(s) => s.peer_addr().ok().map(|a| a.ip().to_canonical()),
+            Plain::Unix(_) => None,
+        }
+    }
+
+    /// Reads once; after a short read the runtime knows that the socket is drained, so the next
+    /// call waits without a system call.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(into);
+        ready!(match self {
+            Plain::Tcp(s) => Pin::new(s).poll_read(cx, &mut buf),
+            Plain::Unix(s) => Pin::new(s).poll_read(cx, &mut buf),
+        })?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    /// Writes once.
+    pub fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match (self, bufs) {
+            (Plain::Tcp(s), [one]) => Pin::new(s).poll_write(cx, one),
+            (Plain::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
+            (Plain::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
+    pub fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_write_ready(cx),
+                Plain::Unix(s) => s.poll_write_ready(cx),
+            })?;
+            let this = &*self;
+            let socket = this.as_fd();
+            let send = || {
+                if head.is_empty() {
+                    sys::send_file(socket, file, offset, len)
+                } else {
+                    sys::send_head_and_file(socket, head, file, offset, len)
+                }
+            };
+            let sent = match this {
+                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, send),
+                Plain::Unix(s) => s.try_io(Interest::WRITABLE, send),
+            };
+            match sent {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// Says one thing and closes; what the peer has sent is not read.
+    pub fn turn_away(self, answer: &[u8]) {
+        // A fresh socket takes this much at once, or the peer is gone.
+        let _ = match &self {
+            Plain::Tcp(s) => s.try_write(answer),
+            Plain::Unix(s) => s.try_write(answer),
+        };
+        self.finish();
+    }
+
+    /// Closes so that the peer cannot take what it got for a whole answer: by a reset.
+    pub fn abort(&self) {
+        // It may be gone already; and a unix socket has no resets.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    /// Tells the peer that nothing more will come.
+    pub fn finish(&self) {
+        // It may be gone already.
+        let _ = socket2::SockRef::from(self).shutdown(Shutdown::Write);
+    }
+}
+
+impl AsFd for Plain {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Plain::Tcp(s) => s.as_fd(),
+            Plain::Unix(s) => s.as_fd(),
+        }
+    }
+}
