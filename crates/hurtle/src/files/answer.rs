@@ -1,0 +1,156 @@
+//! From a file and a request's conditions to an answer (RFC 9110 13 and 14). Pure but for the
+//! `Arc`s it hands on.
+
+use std::io::Write;
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::entry::{Entry, Representation};
+use crate::answer::Answer;
+use crate::body::{Body, FileSlice, Part};
+use crate::h1::response::field;
+use crate::semantics::accept::{self, Coding};
+use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use crate::semantics::range::{self, Selection};
+
+/// What a file's answer depends on, whatever protocol asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileQuery<'a> {
+    /// RFC 9110 13.1.
+    pub preconditions: Preconditions<'a>,
+    /// Range; only for GET (RFC 9110 14.2).
+    pub range: Option<&'a [u8]>,
+    /// Accept-Encoding.
+    pub accept_encoding: Option<&'a [u8]>,
+}
+
+/// Answers a GET or HEAD. `status`: 200, or an error's for which the file is the page.
+pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
+    let representation = select(entry, query.accept_encoding);
+    // An error page is no target of conditions (RFC 9110 13.2.1).
+    if status != StatusCode::OK {
+        return whole(representation, status);
+    }
+    let validators = Validators {
+        etag: representation.entity_tag(),
+        last_modified: Some(representation.modified_secs),
+    };
+    match conditional::evaluate(true, &query.preconditions, &validators) {
+        Verdict::Proceed => {}
+        Verdict::NotModified => {
+            return ready(StatusCode::NOT_MODIFIED, &representation.not_modified, Body::Empty);
+        }
+        Verdict::Failed => return failed(representation, StatusCode::PRECONDITION_FAILED, None),
+    }
+    let Some(ranges) = query.range else { return whole(representation, StatusCode::OK) };
+    let if_range = query.preconditions.if_range;
+    if if_range.is_some() && !conditional::range_applies(if_range, &validators) {
+        return whole(representation, StatusCode::OK);
+    }
+    let len = representation.file.stamp.len;
+    match range::select(ranges, len) {
+        Selection::Whole => whole(representation, StatusCode::OK),
+        Selection::One(range) => part(representation, range),
+        Selection::Many(ranges) => parts(representation, &ranges),
+        Selection::Unsatisfiable => {
+            failed(representation, StatusCode::RANGE_NOT_SATISFIABLE, Some(len))
+        }
+    }
+}
+
+fn select<'a>(entry: &'a Entry, accept_encoding: Option<&[u8]>) -> &'a Representation {
+    let identity = &entry.representations[0];
+    if entry.codings.is_empty() {
+        return identity;
+    }
+    let coding = accept::choose(accept_encoding, &entry.codings);
+    if coding == Coding::Identity {
+        return identity;
+    }
+    entry.representations.iter().find(|r| r.coding == coding).unwrap_or(identity)
+}
+
+fn ready(status: StatusCode, fields: &Bytes, body: Body) -> Answer {
+    Answer::ready(status, fields.clone(), body)
+}
+
+fn whole(r: &Representation, status: StatusCode) -> Answer {
+    ready(status, &r.whole, slice(r, 0..r.file.stamp.len))
+}
+
+/// From memory if it is there, else from the file.
+fn slice(r: &Representation, range: Range<u64>) -> Body {
+    match &r.content {
+        // A range lies within the file, and a file kept in memory is small.
+        Some(content) => Body::Bytes(content.slice(range.start as usize..range.end as usize)),
+        None => Body::File(FileSlice {
+            file: r.file.clone(),
+            offset: range.start,
+            len: range.end - range.start,
+        }),
+    }
+}
+
+fn part(r: &Representation, range: Range<u64>) -> Answer {
+    let mut fields = r.common.to_vec();
+    field(&mut fields, "Content-Type", r.media_type.as_bytes());
+    field(&mut fields, "Content-Range", content_range(&range, r.file.stamp.len).as_bytes());
+    content_length(&mut fields, range.end - range.start);
+    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), slice(r, range))
+}
+
+/// RFC 9110 14.6, in the order asked for.
+fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
+    let boundary = boundary(r);
+    let len = r.file.stamp.len;
+    let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
+    for range in ranges {
+        let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
+        field(&mut head, "Content-Type", r.media_type.as_bytes());
+        field(&mut head, "Content-Range", content_range(range, len).as_bytes());
+        head.extend_from_slice(b"\r\n");
+        parts.push(Part::Bytes(head.into()));
+        match slice(r, range.clone()) {
+            Body::File(slice) => parts.push(Part::File(slice)),
+            Body::Bytes(bytes) => parts.push(Part::Bytes(bytes)),
+            Body::Empty | Body::Parts(_) => {}
+        }
+    }
+    parts.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+    let body = Body::Parts(parts);
+    let mut fields = r.common.to_vec();
+    let media_type = format!("multipart/byteranges; boundary={boundary}");
+    field(&mut fields, "Content-Type", media_type.as_bytes());
+    content_length(&mut fields, body.len());
+    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), body)
+}
+
+/// Need not be secret, only absent from the file: hashed from what the file's writer does not
+/// choose freely.
+fn boundary(r: &Representation) -> String {
+    let stamp = r.file.stamp;
+    let seed = (stamp.inode, stamp.changed_ns, stamp.len, stamp.modified_ns);
+    let hash = xxhash_rust::xxh3::xxh3_128(format!("{seed:?}").as_bytes());
+    format!("{hash:032x}")
+}
+
+/// 412 and 416: the fields every answer has, and no file.
+fn failed(r: &Representation, status: StatusCode, len: Option<u64>) -> Answer {
+    let mut fields = r.common.to_vec();
+    if let Some(len) = len {
+        field(&mut fields, "Content-Range", format!("bytes */{len}").as_bytes());
+    }
+    content_length(&mut fields, 0);
+    ready(status, &fields.into(), Body::Empty)
+}
+
+fn content_range(range: &Range<u64>, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.start, range.end - 1)
+}
+
+fn content_length(fields: &mut Vec<u8>, len: u64) {
+    // Writing into a Vec cannot fail.
+    let _ = write!(fields, "Content-Length: {len}\r\n");
+}

@@ -1,0 +1,16 @@
+//! A file as an answer. `lookup` finds it (on the disk pool), `entry` holds what is known of it
+//! with heads made in advance, `cache` keeps entries and `store` keeps
+//! them true, `answer` turns one and a request's
+//! conditions into a response. Used by the files handler, error pages, and applications.
+
+pub mod answer;
+pub mod cache;
+pub mod entry;
+pub mod lookup;
+pub mod store;
+
+pub use answer::{FileQuery, answer};
+pub use cache::{Cache, Key};
+pub use entry::Entry;
+pub use lookup::{Lookup, Outcome, Target, Try};
+pub use store::Store;

@@ -1,0 +1,248 @@
+//! Files of a directory: from a path to the file it stands for, with indexes, fallbacks, the
+//! slash's redirect, and listings.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode, header};
+
+use super::fixed::append_query;
+use super::{Ask, Place};
+use crate::answer::Answer;
+use crate::clock;
+use crate::config::{Files, TryFile};
+use crate::disk::{Failure, Lane};
+use crate::files::entry::{Dress, Representation};
+use crate::files::lookup::Opened;
+use crate::files::store::Trouble;
+use crate::files::{self, Entry, FileQuery, Lookup, Outcome, Store, Target, Try};
+use crate::semantics::accept::{Coding, accepts_html};
+use crate::semantics::media;
+use crate::semantics::target::encode_path;
+
+/// A directory served as files.
+#[derive(Debug)]
+pub struct Directory {
+    config: Files,
+    index: Arc<[String]>,
+    lane: Lane,
+}
+
+/// A file that was found.
+struct Found {
+    lookup: Arc<Lookup>,
+    /// When it was asked for: what it says is true from then on.
+    asked_ms: u64,
+    path: Vec<u8>,
+    opened: Vec<Opened>,
+}
+
+impl Directory {
+    /// Serves as configured; its disk jobs queue in `lane`.
+    pub fn new(config: Files, lane: Lane) -> Directory {
+        let index = config.index.clone().into();
+        Directory { config, index, lane }
+    }
+
+    /// Answers a GET or HEAD.
+    pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        let Some(lookup) = self.lookup(place.rest) else { return not_found() };
+        let lookup = Arc::new(lookup);
+        let asked_ms = clock::now_ms();
+        match store.find(&lookup).await {
+            Err(trouble) => of_trouble(&trouble, place),
+            Ok(Outcome::File { path, opened }) => {
+                let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+                let answer = files::answer(&entry, StatusCode::OK, &ask.file);
+                if place.cacheable {
+                    store.keep(ask.key, Rc::new(entry));
+                }
+                answer
+            }
+            Ok(Outcome::Other(target)) => self.other(store, ask, place, target).await,
+        }
+    }
+
+    /// An error page: the file at `place`, whatever the request's conditions, with `status`.
+    pub async fn error_page(
+        &self,
+        store: &Rc<Store>,
+        place: &Place<'_>,
+        status: StatusCode,
+        accept_encoding: Option<&[u8]>,
+    ) -> Option<Answer> {
+        let lookup = Arc::new(self.lookup(place.rest)?);
+        let asked_ms = clock::now_ms();
+        let Ok(Outcome::File { path, opened }) = store.find(&lookup).await else { return None };
+        let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+        let query = FileQuery { accept_encoding, ..FileQuery::default() };
+        Some(files::answer(&entry, status, &query))
+    }
+
+    async fn other(
+        &self,
+        store: &Rc<Store>,
+        ask: &Ask<'_>,
+        place: &Place<'_>,
+        target: Target,
+    ) -> Answer {
+        match target {
+            Target::SlashMissing => {
+                let mut location = encode_path(&[place.path, b"/"].concat());
+                append_query(&mut location, ask.query);
+                Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
+            }
+            Target::Status(status) => Answer::error(status, None),
+            Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
+            Target::Missing => self.fall_back(store, ask, place).await,
+            // A file is handled by the caller.
+            Target::Directory(..) | Target::File { .. } => not_found(),
+        }
+    }
+
+    /// A single-page app's routes are its start page, but a missing script stays missing.
+    async fn fall_back(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        let Some(spa) = &self.config.spa else { return not_found() };
+        if !accepts_html(ask.accept) {
+            return not_found();
+        }
+        let Some(lookup) = self.lookup(spa.trim_start_matches('/').as_bytes()) else {
+            return not_found();
+        };
+        let lookup = Arc::new(lookup);
+        let asked_ms = clock::now_ms();
+        let Ok(Outcome::File { path, opened }) = store.find(&lookup).await else {
+            return not_found();
+        };
+        let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+        files::answer(&entry, StatusCode::OK, &ask.file)
+    }
+
+    /// `None`: nothing of that name is served.
+    pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
+        if !self.config.dotfiles && has_hidden_segment(rest) {
+            return None;
+        }
+        let tries = if self.config.try_files.is_empty() {
+            vec![Try::Path(rest.to_vec())]
+        } else {
+            self.config.try_files.iter().map(|t| expand(t, rest)).collect()
+        };
+        Some(Lookup {
+            root: self.config.root.clone(),
+            tries,
+            index: Arc::clone(&self.index),
+            symlinks: self.config.symlinks,
+            sidecars: self.config.sidecars,
+            etag: self.config.etag,
+            lane: self.lane,
+        })
+    }
+
+    fn entry(&self, place: &Place<'_>, found: Found) -> Entry {
+        let Found { lookup, asked_ms, path, opened } = found;
+        let now_secs = clock::coarse_unix_secs(clock::now_ms());
+        let dress = self.dress(place, &path);
+        let varies = opened.len() > 1;
+        let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
+        let codings = states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
+        let representations: Vec<_> = opened
+            .into_iter()
+            .map(|opened| Representation::new(opened, &dress, varies, now_secs))
+            .collect();
+        Entry {
+            weak: representations.iter().any(|r| r.weak),
+            representations,
+            codings,
+            lookup,
+            target: Target::File { path, states },
+            mount: place.mount,
+            checked_ms: Cell::new(asked_ms),
+            refreshing: Cell::new(false),
+            used: Cell::new(false),
+        }
+    }
+
+    fn dress(&self, place: &Place<'_>, path: &[u8]) -> Dress {
+        let mut dress = Dress { media_type: self.media_type(path), set: vec![], remove: vec![] };
+        if self.config.etag == crate::config::EtagSource::Off {
+            dress.remove.push(header::ETAG);
+        }
+        for rule in place.rules() {
+            for name in &rule.remove {
+                dress.set.retain(|(n, _)| n != name);
+                dress.remove.push(name.clone());
+            }
+            for (name, value) in &rule.set {
+                dress.set.retain(|(n, _)| n != name);
+                if *name == header::CONTENT_TYPE {
+                    dress.media_type = value.clone();
+                } else {
+                    dress.set.push((name.clone(), value.clone()));
+                }
+            }
+        }
+        dress
+    }
+
+    fn media_type(&self, path: &[u8]) -> HeaderValue {
+        let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+        let extension = name.iter().rposition(|&b| b == b'.').map(|dot| &name[dot + 1..]);
+        let extension = extension.and_then(|e| std::str::from_utf8(e).ok()).unwrap_or("");
+        let extension = extension.to_ascii_lowercase();
+        match self.config.media_types.get(&extension) {
+            Some(own) => own.clone(),
+            None => {
+                HeaderValue::from_static(media::of_extension(&extension).unwrap_or(media::DEFAULT))
+            }
+        }
+    }
+}
+
+/// RFC 8615's place is for everybody; other names with a dot are not for publishing.
+fn has_hidden_segment(path: &[u8]) -> bool {
+    path.split(|&b| b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known")
+}
+
+fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
+    match attempt {
+        TryFile::Status(status) => Try::Status(*status),
+        TryFile::Path(template) => {
+            let template = template.trim_start_matches('/').as_bytes();
+            let mut path = Vec::with_capacity(template.len() + rest.len());
+            match memchr::memmem::find(template, b"{path}") {
+                None => path.extend_from_slice(template),
+                Some(at) => {
+                    path.extend_from_slice(&template[..at]);
+                    path.extend_from_slice(rest);
+                    path.extend_from_slice(&template[at + b"{path}".len()..]);
+                }
+            }
+            Try::Path(path)
+        }
+    }
+}
+
+fn not_found() -> Answer {
+    Answer::error(StatusCode::NOT_FOUND, None)
+}
+
+fn of_trouble(trouble: &Trouble, place: &Place<'_>) -> Answer {
+    let path = String::from_utf8_lossy(place.path);
+    match trouble {
+        Trouble::Pool(Failure::Busy) => {
+            tracing::warn!("{path}: the disk is too slow; answered 503");
+            Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
+        }
+        Trouble::Pool(Failure::Panicked) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None),
+        Trouble::Disk(e) if files::store::is_out_of_descriptors(e) => {
+            tracing::warn!("{path}: out of file descriptors; answered 503");
+            Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
+        }
+        Trouble::Disk(e) => {
+            tracing::error!("{path}: {e}");
+            Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Answers that need nothing but the configuration: a redirect of a whole subtree, a fixed answer.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+
+use super::{Ask, Place};
+use crate::answer::Answer;
+use crate::semantics::target::encode_path;
+
+/// Sends everything beneath a path elsewhere.
+#[derive(Debug)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: StatusCode,
+    /// An absolute URL or path; if it ends with `/`, the rest of the path and the query follow.
+    pub to: String,
+}
+
+impl Redirect {
+    /// The redirect for this request.
+    pub fn call(&self, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        let mut location = self.to.clone();
+        if location.ends_with('/') {
+            // `encode_path` begins with the slash that is there already.
+            location.push_str(encode_path(&[b"/", place.rest].concat()).trim_start_matches('/'));
+            append_query(&mut location, ask.query);
+        }
+        Answer::redirect(self.status, &location)
+    }
+}
+
+/// Hands the query on. Its bytes were checked when the target was read: no space, no control.
+pub fn append_query(location: &mut String, query: Option<&[u8]>) {
+    if let Some(query) = query {
+        location.push('?');
+        location.push_str(&String::from_utf8_lossy(query));
+    }
+}
+
+/// The same answer to every request.
+#[derive(Debug)]
+pub struct Fixed {
+    /// Final.
+    pub status: StatusCode,
+    /// As it is.
+    pub body: Bytes,
+    /// Its type.
+    pub media_type: HeaderValue,
+}
+
+impl Fixed {
+    /// The answer.
+    pub fn call(&self) -> Answer {
+        Answer::bytes(self.status, self.media_type.clone(), self.body.clone())
+    }
+}

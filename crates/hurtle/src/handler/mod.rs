@@ -1,0 +1,71 @@
+//! Who answers a request: one closed set, one `match`. A handler returns an `Answer`; it knows no
+//! protocol and writes to no socket. Handlers never use each other.
+
+pub mod directory;
+pub mod fixed;
+
+use std::rc::Rc;
+
+use crate::answer::Answer;
+use crate::config::HeaderRule;
+use crate::files::{FileQuery, Key, Store};
+use crate::semantics::glob;
+
+/// A request as a handler sees it, whatever protocol brought it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// GET, not HEAD; the handlers answer both alike.
+    pub get: bool,
+    /// The target's path as sent, and where it is kept in the cache.
+    pub key: Key<'a>,
+    /// The query as sent, without `?`.
+    pub query: Option<&'a [u8]>,
+    /// Conditions, ranges, codings.
+    pub file: FileQuery<'a>,
+    /// Accept.
+    pub accept: Option<&'a [u8]>,
+}
+
+/// What the path meant once it was decoded and the site's rules were applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The whole decoded path.
+    pub path: &'a [u8],
+    /// What of it is beneath the mount, without a leading `/`.
+    pub rest: &'a [u8],
+    /// The mount's number in its site.
+    pub mount: usize,
+    /// The site's header rules.
+    pub headers: &'a [HeaderRule],
+    /// Whether the answer may be kept under the request's key.
+    pub cacheable: bool,
+}
+
+impl Place<'_> {
+    /// The header rules that hold here.
+    pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
+        self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
+    }
+}
+
+/// The handlers.
+#[derive(Debug)]
+pub enum Handler {
+    /// Files of a directory.
+    Directory(directory::Directory),
+    /// A redirect.
+    Redirect(fixed::Redirect),
+    /// Always the same.
+    Fixed(fixed::Fixed),
+}
+
+impl Handler {
+    /// Answers a GET or HEAD.
+    pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        match self {
+            Handler::Directory(directory) => directory.call(store, ask, place).await,
+            Handler::Redirect(redirect) => redirect.call(ask, place),
+            Handler::Fixed(fixed) => fixed.call(),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! From a host name and a path to the handler that answers: sites, rules, mounts, access.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use http::header::{HeaderMap, HeaderValue};
+use http::{StatusCode, header};
+
+use crate::answer::Answer;
+use crate::config::{self, Access, HostName, MountHandler, RuleAction};
+use crate::disk::Disk;
+use crate::files::{self, Entry, Store};
+use crate::h1::response::Fields;
+use crate::handler::directory::Directory;
+use crate::handler::fixed::{Fixed, Redirect, append_query};
+use crate::handler::{Ask, Handler, Place};
+use crate::semantics::glob;
+use crate::semantics::host;
+use crate::semantics::target::{self, BadPath, encode_path};
+
+/// All sites of one worker.
+#[derive(Debug)]
+pub struct Sites {
+    sites: Vec<Site>,
+    exact: HashMap<Vec<u8>, usize>,
+    /// Suffixes with their leading dot, longest first.
+    wildcards: Vec<(Vec<u8>, usize)>,
+    default: Option<usize>,
+}
+
+/// What is served under a set of names.
+#[derive(Debug)]
+pub struct Site {
+    config: config::Site,
+    mounts: Vec<Mount>,
+    /// Whether any address is refused anywhere, so that the usual site need not ask.
+    guarded: bool,
+}
+
+#[derive(Debug)]
+struct Mount {
+    path: Vec<u8>,
+    access: Access,
+    handler: Handler,
+}
+
+impl Sites {
+    /// Makes the sites; each files mount gets a lane of its own in the pool.
+    pub fn new(sites: &[config::Site], disk: &Disk) -> Sites {
+        let mut exact = HashMap::new();
+        let mut wildcards = Vec::new();
+        for (number, site) in sites.iter().enumerate() {
+            for name in &site.hosts {
+                match name {
+                    HostName::Exact(name) => {
+                        exact.insert(name.clone().into_bytes(), number);
+                    }
+                    HostName::Wildcard(suffix) => {
+                        wildcards.push((format!(".{suffix}").into_bytes(), number));
+                    }
+                }
+            }
+        }
+        wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        Sites {
+            default: sites.iter().position(|site| site.default),
+            sites: sites.iter().map(|site| Site::new(site, disk)).collect(),
+            exact,
+            wildcards,
+        }
+    }
+
+    /// The site that answers to this name, by number; `None`: 421 (RFC 9110 15.5.20).
+    pub fn find(&self, name: Option<&[u8]>) -> Option<(usize, &Site)> {
+        let number = if self.exact.is_empty() && self.wildcards.is_empty() {
+            self.default
+        } else {
+            name.and_then(|name| self.named(name)).or(self.default)
+        }?;
+        Some((number, &self.sites[number]))
+    }
+
+    fn named(&self, name: &[u8]) -> Option<usize> {
+        let mut normal = Vec::with_capacity(name.len());
+        host::normalize(name, &mut normal);
+        if let Some(number) = self.exact.get(&normal) {
+            return Some(*number);
+        }
+        let matching = self
+            .wildcards
+            .iter()
+            .find(|(suffix, _)| normal.len() > suffix.len() && normal.ends_with(suffix));
+        matching.map(|(_, number)| *number)
+    }
+}
+
+impl Site {
+    fn new(config: &config::Site, disk: &Disk) -> Site {
+        let mut mounts: Vec<_> =
+            config.mounts.iter().map(|mount| Mount::new(mount, disk)).collect();
+        // The first that matches is then the longest.
+        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
+        Site {
+            guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
+            mounts,
+            config: config.clone(),
+        }
+    }
+
+    /// Whether this client may have a file that was found before.
+    pub fn admits(&self, entry: &Entry, peer: Option<IpAddr>) -> bool {
+        !self.guarded
+            || (admits(&self.config.access, peer) && admits(&self.mounts[entry.mount].access, peer))
+    }
+
+    /// Answers a GET or HEAD from scratch.
+    pub async fn answer(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
+        match store.revalidated(ask.key).await {
+            Ok(Some(entry)) if self.admits(&entry, peer) => {
+                return files::answer(&entry, StatusCode::OK, &ask.file);
+            }
+            // What troubles the disk now will be said by the look-up below.
+            _ => {}
+        }
+        let mut answer = self.dispatch(store, ask, peer).await;
+        if answer.status.is_client_error() || answer.status.is_server_error() {
+            answer = self.with_page(store, ask, answer).await;
+        }
+        answer
+    }
+
+    async fn dispatch(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
+        if !admits(&self.config.access, peer) {
+            return Answer::error(StatusCode::FORBIDDEN, None);
+        }
+        let mut path = Vec::with_capacity(ask.key.path.len());
+        match target::decode(ask.key.path, &mut path) {
+            Ok(()) => {}
+            Err(BadPath::EncodedSlash) => return Answer::error(StatusCode::NOT_FOUND, None),
+            Err(bad) => return Answer::error(StatusCode::BAD_REQUEST, Some(&bad.to_string())),
+        }
+        if let Some(redirect) = self.apply_rules(&mut path, ask.query) {
+            return redirect;
+        }
+        let Some((number, mount)) = self.mount(&path) else {
+            return Answer::error(StatusCode::NOT_FOUND, None);
+        };
+        if !admits(&mount.access, peer) {
+            return Answer::error(StatusCode::FORBIDDEN, None);
+        }
+        let place = self.place(&path, number, mount);
+        let mut answer = mount.handler.call(store, ask, &place).await;
+        // As nginx's add_header: an error is not dressed as what was asked for.
+        if let Fields::Map(map) = &mut answer.fields
+            && answer.status.as_u16() < 400
+        {
+            dress(map, &place);
+        }
+        answer
+    }
+
+    fn place<'a>(&'a self, path: &'a [u8], number: usize, mount: &Mount) -> Place<'a> {
+        let rest = &path[mount.path.len().min(path.len())..];
+        Place {
+            path,
+            rest: rest.strip_prefix(b"/").unwrap_or(rest),
+            mount: number,
+            headers: &self.config.headers,
+            cacheable: true,
+        }
+    }
+
+    /// Goes through the rules once, in order: each sees what the ones before it made of the path.
+    /// `Some` is the redirect they ended in.
+    fn apply_rules(&self, path: &mut Vec<u8>, query: Option<&[u8]>) -> Option<Answer> {
+        for rule in &self.config.rules {
+            let Some(captures) = glob::captures(&rule.pattern.0, path) else { continue };
+            match &rule.action {
+                RuleAction::Redirect(status, to) => {
+                    let captures: Vec<Vec<u8>> =
+                        captures.iter().map(|c| encode_capture(c)).collect();
+                    let captures: Vec<&[u8]> = captures.iter().map(Vec::as_slice).collect();
+                    let mut location =
+                        String::from_utf8_lossy(&glob::expand(to, &captures)).into_owned();
+                    if !location.contains('?') {
+                        append_query(&mut location, query);
+                    }
+                    // A capture at the front must not name another host.
+                    if location.starts_with("//") && !to.starts_with("//") {
+                        location = format!("/{}", location.trim_start_matches('/'));
+                    }
+                    return Some(Answer::redirect(*status, &location));
+                }
+                RuleAction::Rewrite(to) => {
+                    let mut rewritten = Vec::new();
+                    let expanded = glob::expand(to, &captures);
+                    // Decoded already: `%` stands for itself, and dots are resolved again.
+                    let encoded = encode_path(&expanded);
+                    if target::decode(encoded.as_bytes(), &mut rewritten).is_err() {
+                        return Some(Answer::error(StatusCode::BAD_REQUEST, None));
+                    }
+                    *path = rewritten;
+                }
+            }
+        }
+        None
+    }
+
+    fn mount(&self, path: &[u8]) -> Option<(usize, &Mount)> {
+        self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path))
+    }
+
+    /// Puts the site's own page in the place of a plain error.
+    async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
+        let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
+        let path = page.as_bytes();
+        let Some((number, mount)) = self.mount(path) else { return plain };
+        let Handler::Directory(directory) = &mount.handler else { return plain };
+        let place = self.place(path, number, mount);
+        let accept_encoding = ask.file.accept_encoding;
+        let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
+        page.unwrap_or(plain)
+    }
+}
+
+impl Mount {
+    fn new(config: &config::Mount, disk: &Disk) -> Mount {
+        let handler = match &config.handler {
+            MountHandler::Files(files) => {
+                Handler::Directory(Directory::new(files.clone(), disk.lane()))
+            }
+            MountHandler::Redirect { status, to } => {
+                Handler::Redirect(Redirect { status: *status, to: to.clone() })
+            }
+            MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
+                status: *status,
+                body: body.clone().into(),
+                media_type: content_type.clone(),
+            }),
+        };
+        let path = if config.path == "/" { vec![] } else { config.path.clone().into_bytes() };
+        Mount { path, access: config.access.clone(), handler }
+    }
+
+    fn holds(&self, path: &[u8]) -> bool {
+        path.strip_prefix(&self.path[..])
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+}
+
+/// A refused network beats an admitted one unless the admitted one is the narrower. A client
+/// without an address (a unix socket) is local: only an `allow` list keeps it out.
+fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
+    let Some(peer) = peer else { return access.allow.is_empty() };
+    let narrowest = |nets: &[ipnet::IpNet]| {
+        nets.iter().filter(|net| net.contains(&peer)).map(ipnet::IpNet::prefix_len).max()
+    };
+    match (narrowest(&access.allow), narrowest(&access.deny)) {
+        (allow, Some(deny)) => allow.is_some_and(|allow| allow > deny),
+        (Some(_), None) => true,
+        (None, None) => access.allow.is_empty(),
+    }
+}
+
+/// What a wildcard matched, as it may stand in a URL.
+fn encode_capture(capture: &[u8]) -> Vec<u8> {
+    let encoded = encode_path(&[b"/", capture].concat());
+    let slashed = capture.starts_with(b"/");
+    if slashed { encoded.into_bytes() } else { encoded.as_bytes()[1..].to_vec() }
+}
+
+fn dress(map: &mut HeaderMap<HeaderValue>, place: &Place<'_>) {
+    for rule in place.rules() {
+        for name in &rule.remove {
+            map.remove(name);
+        }
+        for (name, value) in &rule.set {
+            if *name != header::CONTENT_LENGTH {
+                map.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
