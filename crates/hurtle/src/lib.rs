@@ -1,9 +1,49 @@
 //! Hurtle: a web server for a machine's own files and applications.
 //!
 //! The modules, bottom-up; a file uses only what stands above it here (checked by `tests/tidy.rs`).
+//! Those hidden from the documentation are public for the command, fuzzing and benchmarks only.
+
+#[doc(hidden)]
+pub mod sys;
+
+#[doc(hidden)]
+pub mod rt;
 
 #[doc(hidden)]
 pub mod semantics;
 
 #[doc(hidden)]
+pub mod clock;
+
+#[doc(hidden)]
+pub mod h1;
+
+#[doc(hidden)]
 pub mod config;
+
+#[doc(hidden)]
+pub mod disk;
+
+#[doc(hidden)]
+pub mod body;
+
+#[doc(hidden)]
+pub mod answer;
+
+#[doc(hidden)]
+pub mod transport;
+
+#[doc(hidden)]
+pub mod files;
+
+#[doc(hidden)]
+pub mod handler;
+
+#[doc(hidden)]
+pub mod site;
+
+#[doc(hidden)]
+pub mod serve;
+
+#[doc(hidden)]
+pub mod server;

@@ -2,6 +2,7 @@
 //! What was written (TOML, flags) is turned into these types by `check`; no other file does it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -50,6 +51,15 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix stream socket; the file is replaced if nobody answers on it.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(addr) => write!(f, "{addr}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// `--sendfile`, so that anyone can compare.

@@ -1,0 +1,200 @@
+//! When a connection is given up: one number each, looked at by one sweep a worker, so that setting
+//! a deadline on every request costs a store, not a timer.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::clock;
+use crate::rt::Bell;
+
+/// Deadlines are kept this coarsely, in milliseconds: a sweep gathers those that fall together.
+const GRAIN_MS: u64 = 50;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// All deadlines of a worker.
+#[derive(Debug, Default)]
+pub struct Deadlines {
+    slots: RefCell<Slab<Rc<Slot>>>,
+    /// When the sweep will next look.
+    next_ms: Cell<u64>,
+    changed: Bell,
+    draining: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    at_ms: Cell<u64>,
+    passed: Cell<bool>,
+    /// Between requests: a stop may end it.
+    idle: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A connection's deadline; it leaves the sweep when dropped.
+#[derive(Debug)]
+pub struct Watch {
+    all: Rc<Deadlines>,
+    slot: Rc<Slot>,
+    key: usize,
+}
+
+/// The deadline passed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late;
+
+impl Deadlines {
+    /// None yet.
+    pub fn new() -> Rc<Deadlines> {
+        let all = Deadlines::default();
+        all.next_ms.set(NEVER);
+        Rc::new(all)
+    }
+
+    /// A new connection's.
+    pub fn watch(self: &Rc<Deadlines>) -> Watch {
+        let slot = Rc::new(Slot {
+            at_ms: Cell::new(NEVER),
+            passed: Cell::new(false),
+            idle: Cell::new(false),
+            waker: RefCell::new(None),
+        });
+        let key = self.slots.borrow_mut().insert(Rc::clone(&slot));
+        Watch { all: Rc::clone(self), slot, key }
+    }
+
+    /// Looks after the deadlines for as long as the worker lives.
+    pub async fn sweep(&self) {
+        loop {
+            let now_ms = clock::now_ms();
+            let next_ms = self.pass(now_ms);
+            self.next_ms.set(next_ms);
+            let wait = match next_ms {
+                NEVER => None,
+                at => Some(Duration::from_millis(at.saturating_sub(now_ms).max(GRAIN_MS))),
+            };
+            self.changed.wait(wait).await;
+        }
+    }
+
+    /// Marks and wakes what is due; returns when the next one is.
+    fn pass(&self, now_ms: u64) -> u64 {
+        let mut next_ms = NEVER;
+        for (_, slot) in self.slots.borrow().iter() {
+            if slot.at_ms.get() <= now_ms {
+                slot.expire();
+            } else {
+                next_ms = next_ms.min(slot.at_ms.get());
+            }
+        }
+        next_ms
+    }
+
+    /// From now on nothing new is begun; connections between requests have `grace` to send one
+    /// that is on its way.
+    pub fn drain(&self, grace: Duration) {
+        self.draining.set(true);
+        let at_ms = clock::now_ms() + grace.as_millis() as u64;
+        for (_, slot) in self.slots.borrow().iter() {
+            if slot.idle.get() {
+                slot.at_ms.set(at_ms.min(slot.at_ms.get()));
+            }
+        }
+        self.changed.ring();
+    }
+
+    /// Whether the worker is stopping.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+}
+
+impl Slot {
+    fn expire(&self) {
+        self.at_ms.set(NEVER);
+        self.passed.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Watch {
+    /// Sets the deadline to `at_ms` on `clock`'s scale.
+    pub fn set(&self, at_ms: u64) {
+        self.slot.passed.set(false);
+        self.slot.at_ms.set(at_ms);
+        if at_ms < self.all.next_ms.get() {
+            self.all.next_ms.set(at_ms);
+            self.all.changed.ring();
+        }
+    }
+
+    /// Says whether the connection is between requests.
+    pub fn set_idle(&self, idle: bool) {
+        self.slot.idle.set(idle);
+    }
+
+    /// Awaits `task`, but not beyond the deadline.
+    pub async fn wait<T>(&self, task: impl Future<Output = T>) -> Result<T, Late> {
+        let mut task = pin!(task);
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = task.as_mut().poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            self.check(cx.waker())
+        })
+        .await
+    }
+
+    /// Awaits `task` for as long as `progress` goes on: the deadline moves with it by `stall_ms`.
+    pub async fn wait_while_moving<T>(
+        &self,
+        task: impl Future<Output = T>,
+        progress: &Cell<u64>,
+        stall_ms: u64,
+    ) -> Result<T, Late> {
+        let mut task = pin!(task);
+        let mut seen = u64::MAX;
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = task.as_mut().poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            if seen != progress.get() {
+                seen = progress.get();
+                self.set(clock::now_ms() + stall_ms);
+            }
+            self.check(cx.waker())
+        })
+        .await
+    }
+
+    fn check<T>(&self, waker: &Waker) -> Poll<Result<T, Late>> {
+        if self.slot.passed.get() {
+            return Poll::Ready(Err(Late));
+        }
+        let mut kept = self.slot.waker.borrow_mut();
+        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            *kept = Some(waker.clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut slots = self.all.slots.borrow_mut();
+        slots.remove(self.key);
+        // Memory follows the number of connections down again.
+        if slots.is_empty() {
+            slots.shrink_to_fit();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Listeners, and taking connections from them: never spinning when descriptors run out, turning
+//! clients away with a word when there is no room.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::net as unix;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::config::Listen;
+use crate::files::store::is_out_of_descriptors;
+use crate::serve::Worker;
+use crate::serve::h1::Connection;
+use crate::transport::Plain;
+use crate::{rt, sys};
+
+/// A bound socket, before a worker has taken it.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(std::net::TcpListener),
+    /// Unix.
+    Unix(unix::UnixListener),
+}
+
+impl Listener {
+    /// What it is bound to: `asked`, with the port a `0` stood for.
+    pub fn address(&self, asked: &Listen) -> Listen {
+        match self {
+            Listener::Tcp(socket) => {
+                socket.local_addr().map_or_else(|_| asked.clone(), Listen::Tcp)
+            }
+            Listener::Unix(_) => asked.clone(),
+        }
+    }
+}
+
+/// Binds an address for `count` workers.
+pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
+    match listen {
+        Listen::Tcp(addr) => {
+            let sockets = sys::listen_tcp(*addr, backlog, count)?;
+            Ok(sockets.into_iter().map(Listener::Tcp).collect())
+        }
+        Listen::Unix(path) => {
+            let socket = bind_unix(path, backlog)?;
+            socket.set_nonblocking(true)?;
+            let mut sockets = Vec::with_capacity(count);
+            for _ in 1..count {
+                sockets.push(Listener::Unix(socket.try_clone()?));
+            }
+            sockets.push(Listener::Unix(socket));
+            Ok(sockets)
+        }
+    }
+}
+
+/// A socket file somebody answers on is in use; one nobody does is left from a crash.
+fn bind_unix(path: &Path, backlog: u32) -> io::Result<unix::UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path)
+        .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()));
+    if is_socket {
+        if unix::UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        std::fs::remove_file(path)?;
+    }
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// A listener in a worker's event loop.
+#[derive(Debug)]
+pub(super) enum Accepting {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Accepting {
+    /// Takes a listener into this thread's event loop.
+    pub(super) fn new(listener: Listener) -> io::Result<Accepting> {
+        Ok(match listener {
+            Listener::Tcp(socket) => Accepting::Tcp(TcpListener::from_std(socket)?),
+            Listener::Unix(socket) => Accepting::Unix(UnixListener::from_std(socket)?),
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Plain> {
+        Ok(match self {
+            Accepting::Tcp(listener) => Plain::tcp(listener.accept().await?.0),
+            Accepting::Unix(listener) => Plain::Unix(listener.accept().await?.0),
+        })
+    }
+
+    /// Takes what is queued, without waiting; `None`: nothing is.
+    async fn accept_queued(&self) -> Option<Plain> {
+        std::future::poll_fn(|cx| {
+            std::task::Poll::Ready(match self {
+                Accepting::Tcp(l) => match l.poll_accept(cx) {
+                    std::task::Poll::Ready(Ok((s, _))) => Some(Plain::tcp(s)),
+                    _ => None,
+                },
+                Accepting::Unix(l) => match l.poll_accept(cx) {
+                    std::task::Poll::Ready(Ok((s, _))) => Some(Plain::Unix(s)),
+                    _ => None,
+                },
+            })
+        })
+        .await
+    }
+}
+
+/// Room for connections, of one worker.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) connections_max: usize,
+    pub(super) per_address_max: Option<usize>,
+    by_address: RefCell<HashMap<IpAddr, usize>>,
+}
+
+/// How long accepting pauses when there are no descriptors: long enough not to spin, short enough
+/// not to be noticed once one is free.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a client reads when there is no room for it.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetry-After: 1\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+impl Room {
+    pub(super) fn new(connections_max: usize, per_address_max: Option<usize>) -> Rc<Room> {
+        let by_address = RefCell::default();
+        Rc::new(Room { connections_max, per_address_max, by_address })
+    }
+
+    /// Takes a place for this client; false if there is none.
+    fn enter(&self, peer: Option<IpAddr>) -> bool {
+        let (Some(max), Some(peer)) = (self.per_address_max, peer) else { return true };
+        let mut by_address = self.by_address.borrow_mut();
+        let count = by_address.entry(peer).or_insert(0);
+        if *count >= max {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+
+    fn leave(&self, peer: Option<IpAddr>) {
+        let (Some(_), Some(peer)) = (self.per_address_max, peer) else { return };
+        let mut by_address = self.by_address.borrow_mut();
+        if let Some(count) = by_address.get_mut(&peer) {
+            *count -= 1;
+            if *count == 0 {
+                by_address.remove(&peer);
+            }
+        }
+    }
+}
+
+/// Accepts for as long as it is not dropped.
+pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
+    loop {
+        match listener.accept().await {
+            Ok(io) => admit(io, worker, room),
+            Err(e) if is_out_of_descriptors(&e) => {
+                // The connection stays queued in the kernel until there is a descriptor for it.
+                worker.store.give_up_descriptors();
+                rt::sleep(PAUSE).await;
+            }
+            // The client left before it was accepted, or the like; the next one is no worse off.
+            Err(e) => tracing::debug!("accept: {e}"),
+        }
+    }
+}
+
+/// Before a listener is closed, what its queue holds is served: closing would reset it.
+pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
+    while let Some(io) = listener.accept_queued().await {
+        admit(io, worker, room);
+    }
+}
+
+fn admit(io: Plain, worker: &Rc<Worker>, room: &Rc<Room>) {
+    let peer = io.peer();
+    if worker.open.get() >= room.connections_max || !room.enter(peer) {
+        io.turn_away(FULL);
+        return;
+    }
+    worker.open.set(worker.open.get() + 1);
+    let connection = Connection::new(io, Rc::clone(worker));
+    if room.per_address_max.is_none() {
+        return rt::spawn(connection.run());
+    }
+    let room = Rc::clone(room);
+    rt::spawn(async move {
+        connection.run().await;
+        room.leave(peer);
+    });
+}

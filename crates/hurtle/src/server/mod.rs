@@ -1,0 +1,155 @@
+//! A whole server: its listeners, its workers, its end.
+
+mod accept;
+mod worker;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::watch;
+
+use crate::config::{Config, Listen};
+use crate::disk::Disk;
+use crate::sys;
+
+pub use accept::Listener;
+
+/// A server with its addresses bound.
+#[derive(Debug)]
+pub struct Server {
+    config: Arc<Config>,
+    /// For each worker, what it accepts from.
+    listeners: Vec<Vec<Listener>>,
+    bound: Vec<Listen>,
+}
+
+/// What the workers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Serve,
+    /// Finish what is in flight.
+    Drain,
+    /// End now.
+    End,
+}
+
+/// Tells a running server to stop.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<watch::Sender<Order>>);
+
+impl Stop {
+    /// Accept nothing new, finish what is in flight.
+    pub fn drain(&self) {
+        self.0.send_if_modified(|order| {
+            let serving = *order == Order::Serve;
+            if serving {
+                *order = Order::Drain;
+            }
+            serving
+        });
+    }
+
+    /// End now, whatever is in flight.
+    pub fn end(&self) {
+        self.0.send_replace(Order::End);
+    }
+}
+
+impl Server {
+    /// Binds every address.
+    ///
+    /// # Errors
+    /// With the address that could not be bound, and why.
+    pub fn bind(config: Config) -> io::Result<Server> {
+        let workers = config.workers.get();
+        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut bound = Vec::new();
+        for listen in &config.listen {
+            let sockets = accept::bind(listen, config.backlog, workers)
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
+            bound.push(sockets[0].address(listen));
+            for (worker, socket) in listeners.iter_mut().zip(sockets) {
+                worker.push(socket);
+            }
+        }
+        Ok(Server { config: Arc::new(config), listeners, bound })
+    }
+
+    /// Where it listens: as configured, with the port a `0` stood for.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.bound
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or an event loop.
+    pub fn start(self) -> io::Result<Running> {
+        raise_descriptor_limit();
+        let disk = Disk::start(self.config.disk_threads)?;
+        let (orders, _) = watch::channel(Order::Serve);
+        let orders = Arc::new(orders);
+        let mut threads = Vec::new();
+        for (number, listeners) in self.listeners.into_iter().enumerate() {
+            let (config, disk) = (Arc::clone(&self.config), disk.clone());
+            let orders = orders.subscribe();
+            let life = move || worker::run(&config, listeners, disk, orders);
+            threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
+        }
+        Ok(Running { threads, stop: Stop(orders) })
+    }
+}
+
+/// A server at work.
+#[derive(Debug)]
+pub struct Running {
+    threads: Vec<thread::JoinHandle<io::Result<()>>>,
+    stop: Stop,
+}
+
+impl Running {
+    /// To stop it with, from anywhere.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until every worker has ended.
+    ///
+    /// # Errors
+    /// The first worker's that failed.
+    pub fn join(self) -> io::Result<()> {
+        for thread in self.threads {
+            thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+/// Raises the process's soft limit of descriptors to the hard one; a refusal changes nothing.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// How many descriptors the process may have.
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// A worker's part of what the whole process may have.
+fn share(whole: usize, workers: NonZeroUsize) -> usize {
+    whole.div_ceil(workers.get())
+}
+
+/// How long after a stop begins idle connections may still send a request that is on its way.
+const DRAIN_GRACE: Duration = Duration::from_millis(250);
+
+/// The largest queue of connections the kernel allows, where it says so.
+pub fn backlog_max() -> Option<u32> {
+    sys::backlog_max()
+}
