@@ -5,6 +5,7 @@
 //! Which requests are logged, when buffers are flushed and what SIGUSR1 does is `server`'s work.
 
 mod access_log;
+mod error_log;
 mod exchange;
 pub mod format;
 mod sink;
@@ -12,6 +13,7 @@ mod stamp;
 mod target;
 
 pub use access_log::{WorkerLog, Writer};
+pub use error_log::{ErrorLogHandle, init};
 pub use exchange::Exchange;
 pub use target::colour;
 

@@ -114,6 +114,11 @@ impl Sink {
         self.feed.shared.dropped_lines.load(Ordering::Relaxed)
     }
 
+    /// Whether `close` has been called.
+    pub(super) fn closing(&self) -> bool {
+        self.feed.shared.closing.load(Ordering::SeqCst)
+    }
+
     /// Writes what is queued and ends the thread; what is handed over later is dropped. False: the
     /// target was still stuck after `timeout`, and what is queued may be lost.
     pub(super) fn close(&self, timeout: Duration) -> bool {
