@@ -37,6 +37,9 @@ pub mod transport;
 pub mod files;
 
 #[doc(hidden)]
+pub mod observe;
+
+#[doc(hidden)]
 pub mod handler;
 
 #[doc(hidden)]

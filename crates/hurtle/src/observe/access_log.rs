@@ -1,0 +1,320 @@
+//! A line per request. Each worker formats its lines into a buffer of its own and hands over full
+//! ones; no line costs an allocation, a lock or an atomic.
+//!
+//! What a line looks like is `format`'s work; writing is `sink`'s. When buffers that are not full
+//! are flushed is the worker's decision.
+
+use std::cell::RefCell;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::sink::{Chunk, Feed, Report, Sink};
+use super::stamp::Stamp;
+use super::{Exchange, format};
+use crate::config::{AccessLog, LogFormat};
+
+/// A worker's buffer, in bytes.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// How full a buffer is handed over, in bytes: an ordinary line more still fits without growth.
+const HAND_OVER_BYTES: usize = BUFFER_BYTES - (1 << 10);
+
+/// Written buffers kept for a worker to use again.
+const SPARE_BUFFERS: usize = 16;
+
+/// The access log of the whole process: one target, one thread. To be closed before the process
+/// ends, else what is queued is lost.
+#[derive(Debug)]
+pub struct Writer {
+    sink: Sink,
+    format: Arc<LogFormat>,
+    colour: bool,
+}
+
+/// A worker's end of the access log. Belongs to one thread at a time.
+#[derive(Debug)]
+pub struct WorkerLog {
+    format: Arc<LogFormat>,
+    colour: bool,
+    feed: Feed,
+    home: SyncSender<Vec<u8>>,
+    spares: Receiver<Vec<u8>>,
+    pending: RefCell<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    lines: Vec<u8>,
+    stamp: Stamp,
+}
+
+impl Writer {
+    /// Opens the target and starts the thread. `colour` colours brief lines; ask
+    /// [`colour`](super::colour) whether the target wants it.
+    ///
+    /// # Errors
+    /// The target cannot be opened, or no thread be started.
+    pub fn start(log: &AccessLog, colour: bool) -> io::Result<Writer> {
+        let report = |report: Report| report.trace("access log");
+        let sink = Sink::start("access-log", &log.to, report)?;
+        Ok(Writer { sink, format: Arc::new(log.format.clone()), colour })
+    }
+
+    /// An end of it for one worker, to be moved into the worker's thread.
+    pub fn worker(&self) -> WorkerLog {
+        let (home, spares) = sync_channel(SPARE_BUFFERS);
+        let stamp = Stamp::new(&self.format);
+        WorkerLog {
+            format: Arc::clone(&self.format),
+            colour: self.colour,
+            feed: self.sink.feed(),
+            home,
+            spares,
+            pending: RefCell::new(Pending { lines: Vec::new(), stamp }),
+        }
+    }
+
+    /// Looks the file's name up again (SIGUSR1) before anything more is written. Returns at once;
+    /// a file that cannot be opened is told to the error log, and the old one stays in use.
+    pub fn reopen(&self) {
+        self.sink.reopen();
+    }
+
+    /// Lines lost since the start: there was no room in the queue, or writing failed.
+    pub fn dropped(&self) -> u64 {
+        self.sink.dropped()
+    }
+
+    /// Writes what the workers have flushed and ends the thread; what they hand over later is
+    /// dropped. Returns within `timeout`; false: the target was still stuck then.
+    pub fn close(&self, timeout: Duration) -> bool {
+        self.sink.close(timeout)
+    }
+}
+
+impl WorkerLog {
+    /// Logs a finished request. Never waits.
+    pub fn record(&self, exchange: &Exchange<'_>) {
+        let pending = &mut *self.pending.borrow_mut();
+        let time = pending.stamp.at(exchange.unix_secs);
+        format::line(&self.format, self.colour, exchange, time, &mut pending.lines);
+        if pending.lines.len() >= HAND_OVER_BYTES {
+            self.hand_over(&mut pending.lines);
+        }
+    }
+
+    /// Hands over the lines there are, so that they do not wait for the buffer to fill: to be
+    /// called once a second while there are requests, and before the worker ends. Never waits.
+    pub fn flush(&self) {
+        let lines = &mut self.pending.borrow_mut().lines;
+        if !lines.is_empty() {
+            self.hand_over(lines);
+        }
+    }
+
+    fn hand_over(&self, lines: &mut Vec<u8>) {
+        let chunk = Chunk { lines: mem::take(lines), home: Some(self.home.clone()) };
+        *lines = match self.feed.offer(chunk) {
+            Ok(()) => self.spares.try_recv().unwrap_or_default(),
+            Err(refused) => refused,
+        };
+        lines.clear();
+        // One that a huge line has swollen is not kept; a new one gets its room at once.
+        lines.shrink_to(BUFFER_BYTES);
+        lines.reserve_exact(BUFFER_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::{BufRead, BufReader};
+    use std::path::{Path, PathBuf};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::config::{LogField, LogTarget};
+    use crate::observe::scratch::{FULL_DISK, Scratch};
+
+    /// Long enough for any machine; only a failing test waits for it.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn start(format: LogFormat, path: PathBuf) -> Writer {
+        Writer::start(&AccessLog { format, to: LogTarget::File(path) }, false).expect("it opens")
+    }
+
+    /// Only the size of the body is logged: a number to tell lines apart by.
+    fn numbers() -> LogFormat {
+        LogFormat::Json(vec![LogField::BodyBytes])
+    }
+
+    fn record(log: &WorkerLog, number: u64) {
+        log.record(&Exchange {
+            client: None,
+            method: b"GET",
+            target: b"/a",
+            version_minor: 1,
+            status: 200,
+            body_bytes: number,
+            duration_us: 312,
+            host: b"example.org",
+            referer: None,
+            user_agent: None,
+            unix_secs: 971_186_136,
+        });
+    }
+
+    fn read_numbers(file: impl AsRef<Path>) -> Vec<u64> {
+        let lines = BufReader::new(File::open(file).unwrap()).lines();
+        let number = |line: String| {
+            let digits = line.strip_prefix("{\"body_bytes\":")?.strip_suffix('}')?;
+            digits.parse().ok()
+        };
+        lines.map(|line| number(line.unwrap()).expect("a whole line")).collect()
+    }
+
+    #[test]
+    fn a_line_is_written_as_configured() {
+        let line = r#"- - - [10/Oct/2000:13:55:36 +0000] "GET /a HTTP/1.1" 200 7 "-" "-""#;
+        let fields = vec![LogField::Status, LogField::Time];
+        let brief = "GET  /a                                       200        7 B     0.3 ms";
+        let rows = [
+            ("combined", LogFormat::Combined, line),
+            ("json", LogFormat::Json(fields), r#"{"status":200,"time":"2000-10-10T13:55:36Z"}"#),
+            ("brief", LogFormat::Brief, brief),
+        ];
+        for (name, format, expected) in rows {
+            let scratch = Scratch::new(name);
+            let path = scratch.path("log");
+            let writer = start(format, path.clone());
+            let log = writer.worker();
+            record(&log, 7);
+            log.flush();
+            assert!(writer.close(PATIENCE), "{name}");
+            assert_eq!(fs::read_to_string(path).unwrap(), format!("{expected}\n"), "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_worker_keep_their_order_beside_those_of_others() {
+        const EACH: u64 = 20_000;
+        let scratch = Scratch::new("order");
+        let path = scratch.path("log");
+        let writer = start(numbers(), path.clone());
+        let workers = [0, EACH].map(|first| {
+            let log = writer.worker();
+            thread::spawn(move || {
+                (first..first + EACH).for_each(|number| record(&log, number));
+                log.flush();
+            })
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert!(writer.close(PATIENCE));
+        assert_eq!(writer.dropped(), 0);
+        let numbers = read_numbers(path).into_iter();
+        let (one, other): (Vec<u64>, Vec<u64>) = numbers.partition(|&number| number < EACH);
+        assert!(one.into_iter().eq(0..EACH));
+        assert!(other.into_iter().eq(EACH..2 * EACH));
+    }
+
+    #[test]
+    fn nothing_is_lost_when_the_file_is_renamed_and_reopened() {
+        const HALF: u64 = 10_000;
+        let scratch = Scratch::new("rotate");
+        let (path, old) = (scratch.path("log"), scratch.path("log.1"));
+        let writer = start(numbers(), path.clone());
+        let log = writer.worker();
+        (0..HALF).for_each(|number| record(&log, number));
+        fs::rename(&path, &old).unwrap();
+        writer.reopen();
+        (HALF..2 * HALF).for_each(|number| record(&log, number));
+        log.flush();
+        assert!(writer.close(PATIENCE));
+        let (before, after) = (read_numbers(old), read_numbers(path));
+        assert_eq!(after.last(), Some(&(2 * HALF - 1)), "the new file is written to");
+        assert!(before.into_iter().chain(after).eq(0..2 * HALF));
+    }
+
+    #[test]
+    fn a_pipe_nobody_reads_costs_lines_and_nothing_else() {
+        const LINES: u64 = 1_000_000;
+        let scratch = Scratch::new("unread");
+        let path = scratch.fifo("log");
+        let writer = start(numbers(), path.clone());
+        let log = writer.worker();
+        (0..LINES).for_each(|number| record(&log, number));
+        log.flush();
+        assert!(writer.dropped() > LINES / 2, "what does not fit is dropped");
+        let asked = Instant::now();
+        assert!(!writer.close(Duration::from_millis(50)), "closed though stuck");
+        assert!(asked.elapsed() < PATIENCE);
+
+        // The first to read gets what had been taken, in order, and each line is accounted for.
+        let read = read_numbers(path);
+        assert!(writer.close(PATIENCE));
+        assert!(read.is_sorted());
+        assert_eq!(read.len() as u64 + writer.dropped(), LINES);
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_each_is_counted() {
+        if !Path::new(FULL_DISK).exists() {
+            return;
+        }
+        let writer = start(LogFormat::Combined, FULL_DISK.into());
+        let log = writer.worker();
+        (0..10_000).for_each(|number| record(&log, number));
+        log.flush();
+        assert!(writer.close(PATIENCE));
+        assert_eq!(writer.dropped(), 10_000);
+    }
+
+    #[test]
+    fn an_idle_worker_hands_over_nothing() {
+        let scratch = Scratch::new("idle");
+        let path = scratch.path("log");
+        let writer = start(LogFormat::Combined, path.clone());
+        writer.worker().flush();
+        assert!(writer.close(PATIENCE));
+        assert_eq!(fs::read(path).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_huge_line_does_not_swell_the_buffer_for_good() {
+        let scratch = Scratch::new("huge");
+        let writer = start(LogFormat::Combined, scratch.path("log"));
+        let log = writer.worker();
+        let huge = vec![0xff; format::FIELD_BYTES_MAX];
+        for _ in 0..2 * SPARE_BUFFERS {
+            log.record(&Exchange {
+                client: None,
+                method: &huge,
+                target: &huge,
+                version_minor: 1,
+                status: 400,
+                body_bytes: 0,
+                duration_us: 1,
+                host: b"",
+                referer: Some(&huge),
+                user_agent: Some(&huge),
+                unix_secs: 0,
+            });
+            assert!(log.pending.borrow().lines.capacity() <= BUFFER_BYTES);
+        }
+        assert!(writer.close(PATIENCE));
+    }
+
+    #[test]
+    fn the_writer_is_shared_and_a_workers_end_is_sent() {
+        fn shared<T: Send + Sync>() {}
+        fn sent<T: Send>() {}
+        shared::<Writer>();
+        sent::<WorkerLog>();
+    }
+}

@@ -1,0 +1,249 @@
+//! The server's own events: `tracing`, written one line an event. Goes through `sink` like the
+//! access log, so that a stuck terminal never holds a worker.
+
+use std::io;
+use std::time::Duration;
+
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::sink::{Chunk, Feed, Report, Sink};
+use super::target;
+use crate::config::{ErrorLog, LogLevel};
+
+/// How long a handle that is dropped without `close` waits for its lines to be written.
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The error log of the process. When it is dropped the last lines are written, so it is held until
+/// the process ends.
+#[derive(Debug)]
+pub struct ErrorLogHandle {
+    sink: Sink,
+}
+
+/// Sends the events of the process to `log`, coloured if it is a terminal that wants it. Once per
+/// process.
+///
+/// # Errors
+/// The target cannot be opened, no thread be started, or events already go elsewhere.
+pub fn init(log: &ErrorLog) -> io::Result<ErrorLogHandle> {
+    let (subscriber, handle) = subscriber(log, target::colour(&log.to))?;
+    tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
+    Ok(handle)
+}
+
+impl ErrorLogHandle {
+    /// Looks the file's name up again (SIGUSR1) before anything more is written. Returns at once;
+    /// if it cannot be opened, the old file stays in use and is told so.
+    pub fn reopen(&self) {
+        self.sink.reopen();
+    }
+
+    /// Lines lost since the start.
+    pub fn dropped(&self) -> u64 {
+        self.sink.dropped()
+    }
+
+    /// Writes what is queued and ends the thread; later events are lost. Returns within `timeout`;
+    /// false: the target was still stuck then.
+    pub fn close(&self, timeout: Duration) -> bool {
+        self.sink.close(timeout)
+    }
+}
+
+impl Drop for ErrorLogHandle {
+    fn drop(&mut self) {
+        if !self.sink.closing() {
+            self.close(DROP_TIMEOUT);
+        }
+    }
+}
+
+fn subscriber(
+    log: &ErrorLog,
+    colour: bool,
+) -> io::Result<(impl Subscriber + Send + Sync + 'static, ErrorLogHandle)> {
+    let level = match log.level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let report = |report: Report| report.trace("error log");
+    let sink = Sink::start("error-log", &log.to, report)?;
+    let subscriber = tracing_subscriber::fmt()
+        .compact()
+        .with_target(false)
+        .with_ansi(colour)
+        .with_max_level(level)
+        .with_writer(Lines { feed: sink.feed(), colour })
+        .finish();
+    Ok((subscriber, ErrorLogHandle { sink }))
+}
+
+/// Makes a chunk of each event.
+struct Lines {
+    feed: Feed,
+    colour: bool,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Lines;
+
+    fn make_writer(&'a self) -> &'a Lines {
+        self
+    }
+}
+
+impl io::Write for &Lines {
+    /// `tracing-subscriber` writes each event with one call.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let chunk = Chunk { lines: one_line(event, self.colour), home: None };
+        // What is refused has been counted; there is nobody else to tell.
+        let _ = self.feed.offer(chunk);
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An event as one line: controls in it (a peer's bytes may be among its values) become `\xHH`, so
+/// that it can forge no other. ESC stays where colours are on: the subscriber has escaped those
+/// that are not its own.
+fn one_line(event: &[u8], colour: bool) -> Vec<u8> {
+    let event = event.strip_suffix(b"\n").unwrap_or(event);
+    let mut line = Vec::with_capacity(event.len() + 1);
+    for &byte in event {
+        if byte.is_ascii_control() && !(byte == b'\x1b' && colour) {
+            line.extend_from_slice(format!("\\x{byte:02X}").as_bytes());
+        } else {
+            line.push(byte);
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::Read;
+    use std::path::PathBuf;
+
+    use tracing::subscriber::with_default;
+
+    use super::*;
+    use crate::config::LogTarget;
+    use crate::observe::scratch::Scratch;
+
+    /// Long enough for any machine; only a failing test waits for it.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn log(level: LogLevel, path: PathBuf) -> ErrorLog {
+        ErrorLog { level, to: LogTarget::File(path) }
+    }
+
+    #[test]
+    fn events_are_written_from_their_level_up() {
+        let rows = [
+            (LogLevel::Error, &["ERROR e"][..]),
+            (LogLevel::Warn, &["ERROR e", "WARN w"]),
+            (LogLevel::Info, &["ERROR e", "WARN w", "INFO i"]),
+            (LogLevel::Debug, &["ERROR e", "WARN w", "INFO i", "DEBUG d"]),
+            (LogLevel::Trace, &["ERROR e", "WARN w", "INFO i", "DEBUG d", "TRACE t"]),
+        ];
+        for (level, expected) in rows {
+            let scratch = Scratch::new("level");
+            let path = scratch.path("log");
+            let (subscriber, handle) = subscriber(&log(level, path.clone()), false).unwrap();
+            with_default(subscriber, || {
+                tracing::error!("e");
+                tracing::warn!("w");
+                tracing::info!("i");
+                tracing::debug!("d");
+                tracing::trace!("t");
+            });
+            drop(handle);
+            let text = fs::read_to_string(path).unwrap();
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), expected.len(), "{level:?}: {text}");
+            for (line, end) in lines.into_iter().zip(expected) {
+                assert!(line.ends_with(end), "{level:?}: {line}");
+                assert!(line.starts_with("20") && line.contains("Z "), "its time: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_values() {
+        #[rustfmt::skip]
+        let rows = [
+            (&b"a plain event\n"[..], false, &b"a plain event\n"[..], "as it is"),
+            (b"no newline", false, b"no newline\n", "ended"),
+            (b"a\nERROR forged\r\tb\n", false, b"a\\x0AERROR forged\\x0D\\x09b\n", "no second line"),
+            (b"\x1b[31mred\x1b[0m\n", true, b"\x1b[31mred\x1b[0m\n", "the subscriber's colours"),
+            (b"\x1b[31mred\x7f\n", false, b"\\x1B[31mred\\x7F\n", "no colours into a file"),
+            ("caf\u{e9}\n".as_bytes(), false, "caf\u{e9}\n".as_bytes(), "text stays readable"),
+        ];
+        for (event, colour, expected, why) in rows {
+            assert_eq!(one_line(event, colour), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn values_cannot_colour_a_terminal() {
+        let scratch = Scratch::new("coloured");
+        let path = scratch.path("log");
+        let (subscriber, handle) =
+            subscriber(&log(LogLevel::Info, path.clone()), true).expect("it opens");
+        with_default(subscriber, || tracing::warn!("from {}", "\x1b[2Jpeer\nforged"));
+        assert!(handle.close(PATIENCE));
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains("\x1b[33m"), "a warning is yellow: {text:?}");
+        assert!(!text.contains("\x1b[2J"), "{text:?}");
+        assert_eq!(text.lines().count(), 1, "{text:?}");
+    }
+
+    #[test]
+    fn a_renamed_file_is_reopened() {
+        let scratch = Scratch::new("error-rotate");
+        let (path, old) = (scratch.path("log"), scratch.path("log.1"));
+        let (subscriber, handle) =
+            subscriber(&log(LogLevel::Info, path.clone()), false).expect("it opens");
+        with_default(subscriber, || {
+            fs::rename(&path, &old).unwrap();
+            handle.reopen();
+            tracing::info!("after");
+        });
+        assert!(handle.close(PATIENCE));
+        assert!(fs::read_to_string(path).unwrap().ends_with("after\n"));
+        assert_eq!(fs::read_to_string(old).unwrap(), "");
+    }
+
+    #[test]
+    fn a_pipe_nobody_reads_holds_nobody() {
+        const EVENTS: usize = 20_000;
+        let scratch = Scratch::new("error-unread");
+        let path = scratch.fifo("log");
+        let (subscriber, handle) =
+            subscriber(&log(LogLevel::Info, path.clone()), false).expect("it opens");
+        with_default(subscriber, || (0..EVENTS).for_each(|number| tracing::info!(number)));
+        assert!(handle.dropped() > 0);
+        assert!(!handle.close(Duration::from_millis(50)), "closed though stuck");
+        let mut text = String::new();
+        File::open(path).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().count() as u64 + handle.dropped(), EVENTS as u64);
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_opened_is_an_error() {
+        let scratch = Scratch::new("error-missing");
+        let path = scratch.path("missing/error.log");
+        let error = subscriber(&log(LogLevel::Info, path), false).err().expect("no directory");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,485 @@
+//! An exchange as a line of text. Pure: no clock, no I/O, no allocation but the growth of `out`.
+//!
+//! Every line is printable ASCII and ends in the only newline it holds, whatever a client sent: a
+//! request can neither forge a line nor reach the terminal it is read on.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use super::Exchange;
+use crate::config::{LogField, LogFormat};
+
+/// Longest part of one field that is logged, in bytes; what was cut is marked with `...`. With the
+/// limits on heads turned up, one request could else fill the log's memory by itself.
+pub const FIELD_BYTES_MAX: usize = 8 << 10;
+
+/// Stands for what was cut.
+const CUT: &[u8] = b"...";
+
+/// Width a target is padded to in a brief line, in bytes.
+const BRIEF_TARGET_WIDTH: usize = 40;
+
+/// Appends the line of `exchange` to `out`. `time` is its time in the style of the format (brief
+/// lines have none); `colour` colours the status of a brief line.
+pub fn line(
+    format: &LogFormat,
+    colour: bool,
+    exchange: &Exchange<'_>,
+    time: &[u8],
+    out: &mut Vec<u8>,
+) {
+    match format {
+        LogFormat::Combined => combined(exchange, time, out),
+        LogFormat::Json(fields) => json(fields, exchange, time, out),
+        LogFormat::Brief => brief(colour, exchange, out),
+    }
+    out.push(b'\n');
+}
+
+/// As nginx and Apache write it; `-` stands for what is absent, an empty body is `0`.
+fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
+    match exchange.client {
+        Some(address) => client(address, out),
+        None => out.push(b'-'),
+    }
+    out.extend_from_slice(b" - - [");
+    out.extend_from_slice(time);
+    out.extend_from_slice(b"] \"");
+    if exchange.method.is_empty() && exchange.target.is_empty() {
+        out.push(b'-');
+    } else {
+        hex_escaped(exchange.method, out);
+        out.push(b' ');
+        hex_escaped(exchange.target, out);
+        out.push(b' ');
+        protocol(exchange, out);
+    }
+    out.extend_from_slice(b"\" ");
+    decimal(exchange.status.into(), out);
+    out.push(b' ');
+    decimal(exchange.body_bytes, out);
+    for field in [exchange.referer, exchange.user_agent] {
+        out.extend_from_slice(b" \"");
+        match field {
+            Some(text) => hex_escaped(text, out),
+            None => out.push(b'-'),
+        }
+        out.push(b'"');
+    }
+}
+
+/// One object (RFC 8259); absent is `null`.
+fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
+    let mut before: &[u8] = b"{\"";
+    for &field in fields {
+        out.extend_from_slice(before);
+        before = b",\"";
+        out.extend_from_slice(name(field));
+        out.extend_from_slice(b"\":");
+        match field {
+            LogField::Time => quoted(out, |out| out.extend_from_slice(time)),
+            LogField::Client => match exchange.client {
+                Some(address) => quoted(out, |out| client(address, out)),
+                None => out.extend_from_slice(b"null"),
+            },
+            LogField::Method => json_text(Some(exchange.method), out),
+            LogField::Target => json_text(Some(exchange.target), out),
+            LogField::Protocol => quoted(out, |out| protocol(exchange, out)),
+            LogField::Status => decimal(exchange.status.into(), out),
+            LogField::BodyBytes => decimal(exchange.body_bytes, out),
+            LogField::DurationUs => decimal(exchange.duration_us, out),
+            LogField::Host => json_text(Some(exchange.host), out),
+            LogField::Referer => json_text(exchange.referer, out),
+            LogField::UserAgent => json_text(exchange.user_agent, out),
+        }
+    }
+    out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
+}
+
+/// `GET  /path    200    1.2 KiB      0.3 ms`: columns for a person, no time.
+fn brief(colour: bool, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+    left(4, out, |out| hex_escaped(exchange.method, out));
+    out.push(b' ');
+    left(BRIEF_TARGET_WIDTH, out, |out| hex_escaped(exchange.target, out));
+    out.push(b' ');
+    if colour {
+        out.extend_from_slice(match exchange.status {
+            0..=299 => b"\x1b[32m",
+            300..=399 => b"\x1b[36m",
+            400..=499 => b"\x1b[33m",
+            500.. => b"\x1b[31m",
+        });
+    }
+    decimal(exchange.status.into(), out);
+    if colour {
+        out.extend_from_slice(b"\x1b[0m");
+    }
+    out.push(b' ');
+    right(10, out, |out| size(exchange.body_bytes, out));
+    out.push(b' ');
+    right(10, out, |out| {
+        // Tenths of a millisecond, rounded.
+        tenths(exchange.duration_us.saturating_add(50) / 100, out);
+        out.extend_from_slice(b" ms");
+    });
+}
+
+/// A field's name in a JSON line.
+fn name(field: LogField) -> &'static [u8] {
+    match field {
+        LogField::Time => b"time",
+        LogField::Client => b"client",
+        LogField::Method => b"method",
+        LogField::Target => b"target",
+        LogField::Protocol => b"protocol",
+        LogField::Status => b"status",
+        LogField::BodyBytes => b"body_bytes",
+        LogField::DurationUs => b"duration_us",
+        LogField::Host => b"host",
+        LogField::Referer => b"referer",
+        LogField::UserAgent => b"user_agent",
+    }
+}
+
+/// An address; one of IPv4 mapped into IPv6 (RFC 4291 §2.5.5.2) as what it is.
+fn client(address: IpAddr, out: &mut Vec<u8>) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            decimal(a.into(), out);
+            for octet in [b, c, d] {
+                out.push(b'.');
+                decimal(octet.into(), out);
+            }
+        }
+        // Writing to a Vec cannot fail.
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
+    }
+}
+
+fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.");
+    decimal(exchange.version_minor.into(), out);
+}
+
+/// Text between quotes: odd bytes become `\xHH`, as nginx writes them.
+fn hex_escaped(text: &[u8], out: &mut Vec<u8>) {
+    escaped(text, out, |text, out| {
+        for &byte in text {
+            if odd(byte) {
+                out.extend_from_slice(b"\\x");
+                hex(byte, out);
+            } else {
+                out.push(byte);
+            }
+        }
+    });
+}
+
+/// A JSON string (RFC 8259 §7) or null. What is not ASCII becomes `\uXXXX`, so that no reader's
+/// idea of the encoding matters; a byte that is not UTF-8 becomes `\u00XX`.
+fn json_text(text: Option<&[u8]>, out: &mut Vec<u8>) {
+    let Some(text) = text else {
+        out.extend_from_slice(b"null");
+        return;
+    };
+    quoted(out, |out| {
+        escaped(text, out, |text, out| {
+            for chunk in text.utf8_chunks() {
+                for unit in chunk.valid().encode_utf16() {
+                    match u8::try_from(unit) {
+                        Ok(byte) if !odd(byte) => out.push(byte),
+                        _ => json_unit(unit, out),
+                    }
+                }
+                for &byte in chunk.invalid() {
+                    json_unit(byte.into(), out);
+                }
+            }
+        });
+    });
+}
+
+/// One UTF-16 code unit as JSON escapes it.
+fn json_unit(unit: u16, out: &mut Vec<u8>) {
+    let [high, low] = unit.to_be_bytes();
+    out.extend_from_slice(b"\\u");
+    hex(high, out);
+    hex(low, out);
+}
+
+/// Appends `text`, cut to `FIELD_BYTES_MAX`: as it is, or by `escape` when any byte of it is odd.
+fn escaped(text: &[u8], out: &mut Vec<u8>, escape: impl FnOnce(&[u8], &mut Vec<u8>)) {
+    let (text, cut) = text.split_at(text.len().min(FIELD_BYTES_MAX));
+    // Looks at all bytes without an early exit, which the compiler turns into vector code.
+    if text.iter().fold(false, |any, &byte| any | odd(byte)) {
+        escape(text, out);
+    } else {
+        out.extend_from_slice(text);
+    }
+    if !cut.is_empty() {
+        out.extend_from_slice(CUT);
+    }
+}
+
+/// Whether a byte cannot stand for itself: a control, a quote, a backslash, or beyond ASCII.
+fn odd(byte: u8) -> bool {
+    !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
+}
+
+fn hex(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.push(DIGITS[usize::from(byte >> 4)]);
+    out.push(DIGITS[usize::from(byte & 15)]);
+}
+
+fn quoted(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    content(out);
+    out.push(b'"');
+}
+
+/// A number, by hand: `write!` costs several times as much.
+fn decimal(number: u64, out: &mut Vec<u8>) {
+    // u64::MAX has 20 digits.
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = number;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// A number of tenths as a decimal fraction.
+fn tenths(number: u64, out: &mut Vec<u8>) {
+    decimal(number / 10, out);
+    out.push(b'.');
+    decimal(number % 10, out);
+}
+
+/// A size for a person: bytes below one KiB, else the largest unit it has one of, to a tenth.
+fn size(bytes: u64, out: &mut Vec<u8>) {
+    const UNITS: [&[u8]; 4] = [b" KiB", b" MiB", b" GiB", b" TiB"];
+    if bytes < 1 << 10 {
+        decimal(bytes, out);
+        out.extend_from_slice(b" B");
+        return;
+    }
+    let mut unit = 0;
+    let mut whole = bytes;
+    // Not "1024.0 KiB": what would round up to the next unit is shown in it.
+    while unit + 1 < UNITS.len() && in_tenths(whole) >= 10_240 {
+        unit += 1;
+        whole >>= 10;
+    }
+    tenths(in_tenths(whole), out);
+    out.extend_from_slice(UNITS[unit]);
+}
+
+/// Tenths of 1,024, rounded.
+fn in_tenths(number: u64) -> u64 {
+    ((u128::from(number) * 10 + 512) >> 10) as u64
+}
+
+/// Pads what `content` appends with spaces after it.
+fn left(width: usize, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    content(out);
+    out.resize(out.len().max(start + width), b' ');
+}
+
+/// Pads what `content` appends with spaces before it.
+fn right(width: usize, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    content(out);
+    let length = out.len() - start;
+    if length < width {
+        out.resize(start + width, b' ');
+        out[start..].rotate_right(width - length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ALL: [LogField; 11] = [
+        LogField::Time,
+        LogField::Client,
+        LogField::Method,
+        LogField::Target,
+        LogField::Protocol,
+        LogField::Status,
+        LogField::BodyBytes,
+        LogField::DurationUs,
+        LogField::Host,
+        LogField::Referer,
+        LogField::UserAgent,
+    ];
+
+    const GET: Exchange<'_> = Exchange {
+        client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        method: b"GET",
+        target: b"/a",
+        version_minor: 1,
+        status: 200,
+        body_bytes: 2326,
+        duration_us: 312,
+        host: b"example.org",
+        referer: Some(b"ref"),
+        user_agent: Some(b"ua"),
+        unix_secs: 971_186_136,
+    };
+
+    fn text(format: &LogFormat, time: &str, exchange: &Exchange<'_>) -> String {
+        let mut out = b"before ".to_vec();
+        line(format, false, exchange, time.as_bytes(), &mut out);
+        let text = String::from_utf8(out).expect("ASCII");
+        let text = text.strip_prefix("before ").expect("appended, not replaced");
+        text.strip_suffix('\n').expect("a line").to_owned()
+    }
+
+    #[test]
+    fn combined_is_what_log_readers_know() {
+        let v6 = |text: &str| Some(IpAddr::V6(text.parse().expect("an address")));
+        #[rustfmt::skip]
+        let rows = [
+            (GET, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "the ordinary"),
+            (Exchange { referer: None, user_agent: None, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "-" "-""#, "absent fields"),
+            (Exchange { referer: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "" "ua""#, "an empty field is not an absent one"),
+            (Exchange { client: None, ..GET }, r#"- - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a unix socket"),
+            (Exchange { client: v6("2001:db8::1"), ..GET }, r#"2001:db8::1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv6"),
+            (Exchange { client: v6("::ffff:192.0.2.255"), ..GET }, r#"192.0.2.255 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv4 on a dual-stack socket"),
+            (Exchange { version_minor: 0, status: 304, body_bytes: 0, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.0" 304 0 "ref" "ua""#, "no body is 0, as in nginx"),
+            (Exchange { body_bytes: u64::MAX, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 18446744073709551615 "ref" "ua""#, "the largest body"),
+            (Exchange { method: b"", target: b"", status: 408, ..GET }, r#"127.0.0.1 - - [T] "-" 408 2326 "ref" "ua""#, "no request line was read"),
+            (Exchange { target: b"/\"\\ \xc3\xa9\x7f\r\n", ..GET }, r#"127.0.0.1 - - [T] "GET /\x22\x5C \xC3\xA9\x7F\x0D\x0A HTTP/1.1" 200 2326 "ref" "ua""#, "escaped as nginx does"),
+            (Exchange { user_agent: Some(b"x\" 200 1 \"-\" \"\n::1 - -"), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "x\x22 200 1 \x22-\x22 \x22\x0A::1 - -""#, "a forged line stays in its field"),
+        ];
+        for (exchange, expected, why) in rows {
+            assert_eq!(text(&LogFormat::Combined, "T", &exchange), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn json_holds_the_fields_chosen_in_their_order() {
+        use LogField::*;
+        #[rustfmt::skip]
+        let rows = [
+            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua"}"#, "all of them"),
+            (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
+            (&[], GET, "{}", "none is still an object"),
+            (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
+            (&[Referer, Host], Exchange { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
+            (&[Target], Exchange { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),
+            (&[Target], Exchange { target: "/é€😀".as_bytes(), ..GET }, r#"{"target":"/\u00E9\u20AC\uD83D\uDE00"}"#, "UTF-8, a surrogate pair too"),
+            (&[Target], Exchange { target: b"/\xff\xc3", ..GET }, r#"{"target":"/\u00FF\u00C3"}"#, "bytes that are not UTF-8"),
+        ];
+        for (fields, exchange, expected, why) in rows {
+            let line = text(&LogFormat::Json(fields.to_vec()), "T", &exchange);
+            assert_eq!(line, expected, "{why}");
+            serde_json::from_str::<Value>(&line).expect(why);
+        }
+    }
+
+    #[test]
+    fn brief_lines_stand_in_columns() {
+        #[rustfmt::skip]
+        let rows = [
+            (GET, "GET  /a                                       200    2.3 KiB     0.3 ms", "the ordinary"),
+            (Exchange { method: b"HEAD", body_bytes: 0, duration_us: 0, ..GET }, "HEAD /a                                       200        0 B     0.0 ms", "nothing"),
+            (Exchange { status: 404, body_bytes: 1023, duration_us: 949, ..GET }, "GET  /a                                       404     1023 B     0.9 ms", "bytes below a KiB"),
+            (Exchange { body_bytes: 1024, duration_us: 950, ..GET }, "GET  /a                                       200    1.0 KiB     1.0 ms", "a KiB; rounded"),
+            (Exchange { body_bytes: (1 << 20) - 1, ..GET }, "GET  /a                                       200    1.0 MiB     0.3 ms", "never 1024.0 KiB"),
+            (Exchange { body_bytes: 5 << 30, duration_us: 61_000_000, ..GET }, "GET  /a                                       200    5.0 GiB 61000.0 ms", "a large download"),
+            (Exchange { target: b"/a-name-so-long-that-it-does-not-fit-its-column", ..GET }, "GET  /a-name-so-long-that-it-does-not-fit-its-column 200    2.3 KiB     0.3 ms", "a long name is not cut"),
+            (Exchange { body_bytes: u64::MAX, duration_us: u64::MAX, ..GET }, "GET  /a                                       200 16777216.0 TiB 18446744073709551.6 ms", "the largest of everything"),
+        ];
+        for (exchange, expected, why) in rows {
+            assert_eq!(text(&LogFormat::Brief, "", &exchange), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn only_the_status_is_coloured_and_only_when_asked() {
+        #[rustfmt::skip]
+        let rows = [
+            (200, "\x1b[32m200\x1b[0m", "green"),
+            (304, "\x1b[36m304\x1b[0m", "cyan"),
+            (404, "\x1b[33m404\x1b[0m", "yellow"),
+            (503, "\x1b[31m503\x1b[0m", "red"),
+        ];
+        for (status, expected, why) in rows {
+            let exchange = Exchange { status, ..GET };
+            let mut out = Vec::new();
+            line(&LogFormat::Brief, true, &exchange, b"", &mut out);
+            let out = String::from_utf8(out).expect("ASCII");
+            assert!(out.contains(expected), "{why}: {out:?}");
+            assert_eq!(out.matches('\x1b').count(), 2, "{why}: {out:?}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_fields_are_their_snake_case_names() {
+        for field in ALL {
+            let camel = format!("{field:?}");
+            let mut snake = String::new();
+            for (at, letter) in camel.char_indices() {
+                if letter.is_ascii_uppercase() && at > 0 {
+                    snake.push('_');
+                }
+                snake.push(letter.to_ascii_lowercase());
+            }
+            assert_eq!(name(field), snake.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_field_longer_than_the_bound_is_cut_and_marked() {
+        let long = vec![b'a'; FIELD_BYTES_MAX + 1];
+        let exchange = Exchange { target: &long, user_agent: Some(&long), ..GET };
+        for format in [LogFormat::Combined, LogFormat::Json(ALL.to_vec()), LogFormat::Brief] {
+            let line = text(&format, "T", &exchange);
+            assert!(line.contains("aaa..."), "{format:?}");
+            assert!(line.len() < 2 * FIELD_BYTES_MAX + 512, "{format:?}");
+        }
+        let exact = Exchange { target: &long[1..], ..GET };
+        assert!(!text(&LogFormat::Brief, "", &exact).contains("..."), "what fits is not marked");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_client_sends_is_one_printable_line_and_json_that_gives_it_back(
+            sent in proptest::collection::vec(any::<u8>(), 0..200),
+            utf8 in ".{0,100}",
+        ) {
+            let exchange = Exchange {
+                method: &sent, target: &sent, host: &sent, referer: Some(&sent),
+                user_agent: Some(utf8.as_bytes()), ..GET
+            };
+            for format in [LogFormat::Combined, LogFormat::Json(ALL.to_vec()), LogFormat::Brief] {
+                let line = text(&format, "T", &exchange);
+                prop_assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{line:?}");
+            }
+            let line = text(&LogFormat::Combined, "T", &exchange);
+            prop_assert_eq!(line.matches('"').count(), 6, "{}", line);
+            let line = text(&LogFormat::Json(ALL.to_vec()), "T", &exchange);
+            let object: Value = serde_json::from_str(&line).expect("JSON");
+            prop_assert_eq!(&object["user_agent"], &json!(utf8));
+            if let Ok(sent) = str::from_utf8(&sent) {
+                prop_assert_eq!(&object["target"], &json!(sent));
+            }
+        }
+    }
+}

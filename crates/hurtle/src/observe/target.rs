@@ -1,0 +1,213 @@
+//! Where log lines go: a descriptor that is appended to, and that a file's name can be looked up
+//! for again. Blocks as its target does; only `sink`'s thread calls it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::config::LogTarget;
+
+/// Permissions of a log file that is made: request lines tell about people, so not for everyone.
+const FILE_MODE: u32 = 0o640;
+
+/// Whether to colour what goes to `target`: it is a terminal, and NO_COLOR (no-color.org) is unset
+/// or empty.
+pub fn colour(target: &LogTarget) -> bool {
+    let terminal = match target {
+        LogTarget::Stdout => io::stdout().is_terminal(),
+        LogTarget::Stderr => io::stderr().is_terminal(),
+        LogTarget::File(_) => false,
+    };
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// An open target.
+#[derive(Debug)]
+pub(super) struct Output {
+    target: LogTarget,
+    file: File,
+    /// The last write ended inside a line.
+    torn: bool,
+}
+
+/// A write that failed, and how many bytes of the lines it had written by then.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) written: usize,
+    pub(super) error: io::Error,
+}
+
+impl Output {
+    /// Opens it, making the file if there is none.
+    pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
+        let file = match target {
+            // Its own descriptor: std's handles buffer and lock.
+            LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+            LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
+            LogTarget::File(path) => open_file(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot open {}: {error}", path.display()))
+            })?,
+        };
+        Ok(Output { target: target.clone(), file, torn: false })
+    }
+
+    /// Looks the file's name up again; on an error the old one stays open.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        if matches!(self.target, LogTarget::File(_)) {
+            *self = Output::open(&self.target)?;
+        }
+        Ok(())
+    }
+
+    /// Appends whole lines, waiting as long as the target wants.
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        append(&mut Patient(&self.file), &mut self.torn, lines)
+    }
+}
+
+/// Opens for appending without waiting for anyone: opening a FIFO to write waits for a reader.
+fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(FILE_MODE);
+    options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
+    match options.open(path) {
+        // A FIFO that nobody reads yet. Open for reading too it needs no reader: its lines wait in
+        // it, then in the queue, for one that comes.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            options.read(true).open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Writes all of `lines`. After a failure inside a line (`torn`), ends that line first, so that
+/// what follows is not read as part of it.
+fn append(out: &mut impl Write, torn: &mut bool, lines: &[u8]) -> Result<(), Failure> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    if *torn {
+        out.write_all(b"\n").map_err(|error| Failure { written: 0, error })?;
+        *torn = false;
+    }
+    let mut written = 0;
+    while written < lines.len() {
+        let outcome = match out.write(&lines[written..]) {
+            Ok(0) => Err(ErrorKind::WriteZero.into()),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(count) => written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                *torn = written > 0 && lines[written - 1] != b'\n';
+                return Err(Failure { written, error });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file that waits for room even when it is non-blocking: a FIFO of ours is, and a terminal or
+/// pipe we were started with may be.
+struct Patient<'a>(&'a File);
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    rustix::event::poll(&mut [PollFd::new(self.0, PollFlags::OUT)], None)?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    use crate::observe::scratch::Scratch;
+
+    /// A disk with room for so many bytes.
+    struct Disk {
+        room: usize,
+        holds: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room);
+            if count == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.room -= count;
+            self.holds.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_cut_by_a_full_disk_does_not_swallow_the_next() {
+        #[rustfmt::skip]
+        let rows = [
+            (0, "a\nb\n", 0, "no room: nothing is torn"),
+            (2, "a\nb\n", 2, "room for one line, exactly"),
+            (3, "a\nb\na\nb\n", 3, "the second line lost only its end"),
+            (4, "a\nb\na\nb\n", 4, "room for both"),
+        ];
+        for (room, then, written, why) in rows {
+            let mut disk = Disk { room, holds: Vec::new() };
+            let mut torn = false;
+            match append(&mut disk, &mut torn, b"a\nb\n") {
+                Ok(()) => assert_eq!(room, 4, "{why}"),
+                Err(failure) => assert_eq!(failure.written, written, "{why}"),
+            }
+            disk.room = usize::MAX;
+            append(&mut disk, &mut torn, b"a\nb\n").expect("there is room");
+            let holds = String::from_utf8(disk.holds).expect("UTF-8");
+            assert!(holds.ends_with(then), "{why}: {holds:?}");
+            assert_eq!(holds.len(), written + usize::from(written == 3) + 4, "{why}: {holds:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let scratch = Scratch::new("unopenable");
+        let path = scratch.path("missing/access.log");
+        let error = Output::open(&LogTarget::File(path.clone())).expect_err("no such directory");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains(path.to_str().expect("UTF-8")), "{error}");
+    }
+
+    #[test]
+    fn a_log_file_is_not_for_everyone_to_read() {
+        let scratch = Scratch::new("mode");
+        let path = scratch.path("access.log");
+        Output::open(&LogTarget::File(path.clone())).expect("a writable directory");
+        let mode = path.metadata().expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o007, 0, "{mode:o}");
+    }
+
+    #[test]
+    fn no_colour_goes_into_a_file() {
+        assert!(!colour(&LogTarget::File("/var/log/access.log".into())));
+    }
+}
