@@ -4,3 +4,5 @@
 
 #[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
+pub mod files;

@@ -1,0 +1,3 @@
+//! A file, or a directory's listing, as an answer.
+
+pub mod listing;
