@@ -3,15 +3,16 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::text::{Grouped, HumanSize, Href, MarkedText, Moment, Text};
+use super::text::{Grouped, Href, HumanSize, MarkedText, Moment, Text};
 use super::{Entry, Kind, Page, Sort, View};
 
 /// The Content-Security-Policy under which a listing is sent: its own style sheet (by its hash)
 /// and its own icon, nothing else; no forms, no frames around it.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-'; \
+    style-src 'sha256-CgQLqmXh6/MmJpCQuvoxVQR2Vpft3xokG0DKkHSKQxA='; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The policy above pins its hash; when it changes, the test below says what to pin instead.
 const STYLE: &str = include_str!("style.css");
 
 /// A yellow folder.
@@ -71,7 +72,12 @@ fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
         let name = MarkedText(name);
         match names.len() - 1 - at {
             0 => write!(f, "<bdi aria-current=\"page\">{name}</bdi>")?,
-            up => write!(f, "<a href=\"{}\"><bdi>{name}</bdi></a><span>/</span>", "../".repeat(up))?,
+            // `/a//b/` has nothing to show between the two, but one more level to leave.
+            _ if name.0.is_empty() => {}
+            up => {
+                let href = "../".repeat(up);
+                write!(f, "<a href=\"{href}\"><bdi>{name}</bdi></a><span>/</span>")?;
+            }
         }
     }
     f.write_str("</h1></nav>\n")
@@ -79,28 +85,22 @@ fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
 
 /// How much there is, and whether that is all.
 fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let (folders, files) = (page.directories, page.total - page.directories);
-    let counted = |count: usize| Grouped(count as u64);
-    f.write_str("<p>")?;
-    match (folders, files) {
-        (0, 0) => f.write_str("This folder is empty.")?,
-        (0, _) => write!(f, "{} file{}", counted(files), plural(files))?,
-        (_, 0) => write!(f, "{} folder{}", counted(folders), plural(folders))?,
-        _ => write!(
-            f,
-            "{} folder{}, {} file{}",
-            counted(folders),
-            plural(folders),
-            counted(files),
-            plural(files)
-        )?,
+    let counted = |count: usize, noun: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{} {noun}{plural}", Grouped(count as u64))
+    };
+    let folders = counted(page.directories, "folder");
+    let files = counted(page.total - page.directories, "file");
+    match (page.directories, page.total - page.directories) {
+        (0, 0) => f.write_str("<p>This folder is empty.</p>\n")?,
+        (0, _) => writeln!(f, "<p>{files}</p>")?,
+        (_, 0) => writeln!(f, "<p>{folders}</p>")?,
+        _ => writeln!(f, "<p>{folders}, {files}</p>")?,
     }
-    f.write_str("</p>\n")?;
     if page.truncated {
         f.write_str(
-            "<p class=\"few\">This folder holds more than can be listed: \
-            the rest is left out, on all pages and in any order.</p>\n",
+            "<p class=\"few\">This folder holds more than can be listed; \
+            the rest is left out.</p>\n",
         )?;
     }
     Ok(())
@@ -131,7 +131,7 @@ fn write_pager(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
 fn write_table(f: &mut Formatter<'_>, page: &Page, has_parent: bool) -> fmt::Result {
     f.write_str("<table>\n<thead><tr>")?;
     for (sort, title) in
-        [(Sort::Name, "Name"), (Sort::Size, "Size"), (Sort::Time, "Modified (UTC)")]
+        [(Sort::Name, "Name"), (Sort::Size, "Size"), (Sort::Time, "Modified<span> (UTC)</span>")]
     {
         write_column_head(f, page.view, sort, title)?;
     }
@@ -146,12 +146,7 @@ fn write_table(f: &mut Formatter<'_>, page: &Page, has_parent: bool) -> fmt::Res
 }
 
 /// A link that orders by this column, or turns its order round.
-fn write_column_head(
-    f: &mut Formatter<'_>,
-    view: View,
-    sort: Sort,
-    title: &str,
-) -> fmt::Result {
+fn write_column_head(f: &mut Formatter<'_>, view: View, sort: Sort, title: &str) -> fmt::Result {
     let current = view.sort == sort;
     let aria_sort = match view.descending {
         _ if !current => "",
@@ -208,5 +203,209 @@ impl Display for Link {
             write(format_args!("page={page}"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::os::unix::ffi::OsStringExt;
+
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+    use crate::files::listing::tests::Scratch;
+    use crate::files::listing::{page, scan};
+
+    fn page_of(entries: Vec<Entry>) -> Page {
+        let directories = entries.iter().filter(|entry| entry.kind == Kind::Directory).count();
+        let total = entries.len();
+        Page { view: View::default(), pages: 1, total, directories, truncated: false, entries }
+    }
+
+    fn file(name: &[u8]) -> Entry {
+        Entry { name: name.into(), kind: Kind::File, size: 12_345, modified: 784_111_777 }
+    }
+
+    fn document(page: &Page, url_path: &[u8]) -> String {
+        String::from_utf8(html(page, url_path)).unwrap()
+    }
+
+    /// The values of all `href` attributes in the body, unescaped.
+    fn hrefs(document: &str) -> Vec<String> {
+        let body = document.split_once("<body>").unwrap().1;
+        let after = body.split("href=\"").skip(1);
+        after.map(|rest| rest.split_once('"').unwrap().0.replace("&amp;", "&")).collect()
+    }
+
+    #[test]
+    fn the_policy_allows_the_style_sheet() {
+        let hash = base64(&Sha256::digest(STYLE.as_bytes()));
+        let source = format!("style-src 'sha256-{hash}';");
+        assert!(CONTENT_SECURITY_POLICY.contains(&source), "style.css changed: pin {source}");
+        assert!(!STYLE.contains("</") && !STYLE.contains('\r'));
+    }
+
+    fn base64(bytes: &[u8]) -> String {
+        const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for three in bytes.chunks(3) {
+            let at = |index: usize| u32::from(*three.get(index).unwrap_or(&0));
+            let bits = at(0) << 16 | at(1) << 8 | at(2);
+            let digit = |index| char::from(DIGITS[(bits >> (18 - 6 * index)) as usize % 64]);
+            text.extend((0..4).map(|index| if index <= three.len() { digit(index) } else { '=' }));
+        }
+        text
+    }
+
+    #[test]
+    fn every_name_is_one_link_that_leads_back_to_it() {
+        let scratch = Scratch::new();
+        let mut names: Vec<Vec<u8>> = (1..=255_u8)
+            .filter(|byte| *byte != b'/')
+            .map(|byte| [format!("{byte:03}").as_bytes(), &[byte]].concat())
+            .collect();
+        names.push((1..=255_u8).rev().filter(|byte| *byte != b'/').collect());
+        names.extend(
+            ["javascript:alert(1)", "a:b", "...", "%2e%2e", "?q", "#f", " x ", "\\\\evil", "&amp;"]
+                .map(Vec::from),
+        );
+        let path = |name: &[u8]| scratch.path().join(OsString::from_vec(name.to_vec()));
+        // Some file systems hold UTF-8 only.
+        names.retain(|name| fs::write(path(name), name).is_ok());
+        let listing = scan(scratch.open(), true).unwrap();
+        let shown = page(&listing, scratch.open(), &View::default());
+        let document = document(&shown, b"/");
+
+        let hrefs = hrefs(&document);
+        let entries = hrefs.iter().filter(|href| href.len() > 2 && href.starts_with("./"));
+        let mut found: Vec<_> = entries.map(|href| percent_decoded(&href[2..])).collect();
+        for name in &found {
+            assert_eq!(&fs::read(path(name)).unwrap(), name);
+        }
+        found.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(found, names);
+        assert!(document.chars().all(|c| c == '\n' || !c.is_control()), "no control gets through");
+    }
+
+    fn percent_decoded(text: &str) -> Vec<u8> {
+        let mut pieces = text.split('%');
+        let mut bytes = pieces.next().unwrap().as_bytes().to_vec();
+        for piece in pieces {
+            bytes.push(u8::from_str_radix(&piece[..2], 16).unwrap());
+            bytes.extend(piece[2..].bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn hostile_names_add_no_element() {
+        let names: [&[u8]; 5] = [
+            b"<script>alert(1)<",
+            b"\" onmouseover=\"alert(1)",
+            b"' '><b>",
+            b"<!--",
+            "\u{202E}fdp.exe".as_bytes(),
+        ];
+        // What spells out a character that deceives is the one element of a name's own.
+        let tags =
+            |document: &str| document.replace("<i>", "").replace("</i>", "").matches('<').count();
+        for name in names {
+            let path = [b"/", name, b"/"].concat();
+            let hostile = document(&page_of(vec![file(name)]), &path);
+            let plain = document(&page_of(vec![file(b"x")]), b"/x/");
+            assert_eq!(tags(&hostile), tags(&plain), "{}", String::from_utf8_lossy(name));
+            assert!(!hostile.contains('\u{202E}'), "shown as what it is");
+        }
+        let title = document(&page_of(vec![]), b"/</title><script>/");
+        assert!(title.contains("<title>Index of /&lt;/title&gt;&lt;script&gt;/</title>"));
+    }
+
+    #[test]
+    fn breadcrumbs_lead_to_every_directory_above() {
+        let table: [(&str, &[u8], &[&str]); 4] = [
+            ("the root has none, nor a parent", b"/", &[]),
+            ("one below, the root is also the parent", b"/a/", &["../", "../"]),
+            ("further below", b"/a/b c/d/", &["../../../", "../../", "../", "../"]),
+            (
+                "an empty segment counts but is not shown",
+                b"/a//d/",
+                &["../../../", "../../", "../"],
+            ),
+        ];
+        for (sentence, path, expected) in table {
+            let hrefs = hrefs(&document(&page_of(vec![]), path));
+            let up: Vec<_> = hrefs.iter().filter(|href| href.starts_with("..")).collect();
+            assert_eq!(up, expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn column_heads_order_and_turn_round() {
+        let links = |view| {
+            let document = document(&Page { view, ..page_of(vec![]) }, b"/");
+            (hrefs(&document), document)
+        };
+        let (hrefs, page) = links(View::default());
+        assert_eq!(hrefs, ["?order=desc", "?sort=size&order=desc", "?sort=time&order=desc"]);
+        assert!(
+            page.contains("<th scope=\"col\" aria-sort=\"ascending\"><a href=\"?order=desc\">Name")
+        );
+        assert_eq!(page.matches("aria-sort=\"").count(), 1);
+
+        let (hrefs, page) = links(View { sort: Sort::Size, descending: true, page: 1 });
+        assert_eq!(hrefs, ["./", "?sort=size", "?sort=time&order=desc"]);
+        assert!(page.contains(" aria-sort=\"descending\"><a href=\"?sort=size\">Size"));
+    }
+
+    #[test]
+    fn pages_lead_to_each_other_in_the_same_order() {
+        let view = View { sort: Sort::Time, descending: true, page: 2 };
+        let page = Page { view, pages: 200, total: 1_000_000, ..page_of(vec![]) };
+        let shown = document(&page, b"/");
+        assert_eq!(shown.matches("5,001–10,000 of 1,000,000").count(), 2, "above and below");
+        let to = |number| format!("?sort=time&order=desc{number}");
+        let expected = ["", "", "&page=3", "&page=200"].map(to);
+        let hrefs = hrefs(&shown);
+        assert_eq!(hrefs[..4], expected);
+        assert_eq!(hrefs[hrefs.len() - 4..], expected);
+        for (href, number) in hrefs.iter().zip([1, 1, 3, 200]) {
+            let read = View::from_query(href.strip_prefix('?').map(str::as_bytes));
+            assert_eq!(read, View { page: number, ..view }, "a link is read as it was written");
+        }
+
+        let first = document(&Page { view: View::default(), ..page.clone() }, b"/");
+        assert!(!first.contains("rel=\"prev\"") && first.contains("rel=\"next\""));
+        let last = Page { view: View { page: 200, ..view }, ..page };
+        let last = document(&last, b"/");
+        assert!(last.contains("rel=\"prev\"") && !last.contains("rel=\"next\""));
+        assert!(
+            !document(&page_of(vec![]), b"/").contains("class=\"pages\""),
+            "one page needs none"
+        );
+    }
+
+    #[test]
+    fn a_row_tells_size_and_time() {
+        let folder = Entry { kind: Kind::Directory, ..file(b"docs") };
+        let shown = document(&page_of(vec![folder, file(b"a.txt")]), b"/");
+        assert!(shown.contains("<p>1 folder, 1 file</p>"));
+        let time =
+            "<td><time datetime=\"1994-11-06T08:49:37Z\">1994-11-06<span> 08:49</span></time>";
+        assert!(shown.contains(&format!("<bdi>docs</bdi>/</a></td><td></td>{time}")));
+        assert!(shown.contains(&format!(
+            "<bdi>a.txt</bdi></a></td><td title=\"12,345 bytes\">12.1 KiB</td>{time}"
+        )));
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let empty = document(&page_of(vec![]), b"/");
+        assert!(empty.contains("This folder is empty."));
+        let truncated = Page { truncated: true, ..page_of(vec![file(b"x")]) };
+        assert!(document(&truncated, b"/").contains("more than can be listed"));
+        assert!(!document(&page_of(vec![file(b"x")]), b"/").contains("more than can be listed"));
     }
 }

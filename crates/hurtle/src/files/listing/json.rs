@@ -56,3 +56,42 @@ impl From<&Entry> for Item {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json as value;
+
+    use super::*;
+    use crate::files::listing::View;
+
+    #[test]
+    fn a_page_as_json() {
+        let entry =
+            |name: &[u8], kind, size, modified| Entry { name: name.into(), kind, size, modified };
+        let page = Page {
+            view: View { page: 2, ..View::default() },
+            pages: 3,
+            total: 10_007,
+            directories: 1,
+            truncated: false,
+            entries: vec![
+                entry(b"docs", Kind::Directory, 4096, 0),
+                entry(b"a \"b\"\n.txt", Kind::File, 12, 784_111_777),
+                entry(b"\xFF", Kind::File, u64::MAX, -1),
+            ],
+        };
+        let document: serde_json::Value = serde_json::from_slice(&json(&page, b"/x\xFE/")).unwrap();
+        let expected = value!({
+            "path": "/x\u{FFFD}/", "page": 2, "pages": 3, "total": 10_007, "truncated": false,
+            "entries": [
+                { "name": "docs", "type": "directory", "size": null,
+                  "modified": "1970-01-01T00:00:00Z", "href": "./docs/" },
+                { "name": "a \"b\"\n.txt", "type": "file", "size": 12,
+                  "modified": "1994-11-06T08:49:37Z", "href": "./a%20%22b%22%0A.txt" },
+                { "name": "\u{FFFD}", "type": "file", "size": u64::MAX,
+                  "modified": "1969-12-31T23:59:59Z", "href": "./%FF" },
+            ],
+        });
+        assert_eq!(document, expected);
+    }
+}

@@ -117,7 +117,7 @@ impl Builder {
     fn finish(mut self) -> Listing {
         self.names.shrink();
         let mut order = Vec::with_capacity(self.entries);
-        order.extend(self.names.places());
+        self.names.append_places(&mut order);
         order.sort_unstable_by(|a, b| compare(self.names.at(*a), self.names.at(*b)));
         // A file system may name an entry twice when the directory changes under the scan.
         order.dedup_by(|a, b| self.names.at(*a) == self.names.at(*b));
@@ -173,15 +173,16 @@ impl Names {
         (kind, &rest[HEAD_BYTES..end])
     }
 
-    /// Every name's place, in the order they were pushed.
-    fn places(&self) -> impl Iterator<Item = u32> {
-        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            let first = (number << CHUNK_BITS) as u32;
-            let end = first + chunk.len() as u32;
-            let next = |place: &u32| *place + (HEAD_BYTES + self.at(*place).1.len()) as u32;
-            std::iter::successors(Some(first), move |place| Some(next(place)))
-                .take_while(move |place| *place < end)
-        })
+    /// Appends every name's place, in the order they were pushed.
+    fn append_places(&self, places: &mut Vec<u32>) {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let mut offset = 0;
+            while offset < chunk.len() {
+                let place = (number << CHUNK_BITS | offset) as u32;
+                places.push(place);
+                offset += HEAD_BYTES + self.at(place).1.len();
+            }
+        }
     }
 
     /// Gives back what the last chunk does not need.
@@ -194,5 +195,123 @@ impl Names {
     fn heap_bytes(&self) -> usize {
         let chunks = self.chunks.iter().map(Vec::capacity).sum::<usize>();
         chunks + self.chunks.capacity() * size_of::<Vec<u8>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    /// A directory of its own for a test, gone when the test is.
+    pub(super) struct Scratch(PathBuf);
+
+    impl Scratch {
+        pub(super) fn new() -> Scratch {
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let number = COUNT.fetch_add(1, Relaxed);
+            let name = format!("hurtle-listing-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir(&path).unwrap();
+            Scratch(path)
+        }
+
+        pub(super) fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub(super) fn open(&self) -> File {
+            File::open(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A listing of names that are on no disk; those that end in `/` are directories.
+    pub(super) fn listing_of<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Listing {
+        let mut builder = Builder::default();
+        for name in names {
+            let added = match name.strip_suffix(b"/") {
+                Some(name) => builder.push(Kind::Directory, name),
+                None => builder.push(Kind::File, name),
+            };
+            assert!(added);
+        }
+        builder.finish()
+    }
+
+    fn names(listing: &Listing) -> Vec<&[u8]> {
+        (0..listing.len()).map(|position| listing.name(position)).collect()
+    }
+
+    #[test]
+    fn names_are_put_in_order() {
+        type Names<'a> = &'a [&'a [u8]];
+        let table: [(&str, Names<'_>, Names<'_>); 6] = [
+            ("an empty directory has an empty listing", &[], &[]),
+            ("directories come before files", &[b"a", b"z/", b"b/"], &[b"b", b"z", b"a"]),
+            ("case does not matter", &[b"b", b"C", b"A"], &[b"A", b"b", b"C"]),
+            (
+                "but still tells names apart",
+                &[b"aa", b"AB", b"aB", b"Aa"],
+                &[b"Aa", b"aa", b"AB", b"aB"],
+            ),
+            (
+                "a prefix comes first, other bytes as they are",
+                &[b"\xFF", b"ab", b"a", b"~"],
+                &[b"a", b"ab", b"~", b"\xFF"],
+            ),
+            ("a name that was read twice is listed once", &[b"a", b"b", b"a"], &[b"a", b"b"]),
+        ];
+        for (sentence, pushed, expected) in table {
+            assert_eq!(names(&listing_of(pushed.iter().copied())), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_million_names_fit_into_20_mib() {
+        let names = (0..1_000_000_u64).map(|n| format!("file-{:07}", n * 7_919 % 1_000_000));
+        let mut builder = Builder::default();
+        for name in names {
+            assert_eq!(name.len(), 12);
+            assert!(builder.push(Kind::File, name.as_bytes()));
+        }
+        // While it is read, the names alone: nothing is copied when they outgrow their memory.
+        assert!(builder.names.heap_bytes() <= 16 << 20, "{} bytes", builder.names.heap_bytes());
+        let listing = builder.finish();
+        assert_eq!(listing.len(), 1_000_000);
+        assert!(listing.heap_bytes() <= 20 << 20, "{} bytes", listing.heap_bytes());
+        for position in 0..listing.len() {
+            assert_eq!(listing.name(position), format!("file-{position:07}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_small_listing_takes_little() {
+        let listing = listing_of([&b"index.html"[..], b"assets/"]);
+        assert!(listing.heap_bytes() < 256, "{} bytes", listing.heap_bytes());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_said() {
+        let mut builder = Builder::default();
+        assert!((0..ENTRIES_MAX).all(|_| builder.push(Kind::File, b"x")));
+        assert!(!builder.push(Kind::File, b"one too many"));
+        assert!(builder.truncated);
+
+        let mut builder = Builder::default();
+        let name = [b'x'; NAME_BYTES_MAX];
+        let pushed = (0..).take_while(|_| builder.push(Kind::File, &name)).count();
+        assert!(builder.truncated);
+        assert_eq!(builder.entries, pushed);
+        assert!(builder.names.heap_bytes() <= NAMES_BYTES_MAX + (64 << 10));
+        assert!(pushed * NAME_BYTES_MAX > NAMES_BYTES_MAX / 100 * 99);
     }
 }

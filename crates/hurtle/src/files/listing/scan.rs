@@ -73,3 +73,82 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::files::listing::tests::Scratch;
+
+    fn names(listing: &Listing) -> Vec<String> {
+        let name = |position| String::from_utf8_lossy(listing.name(position)).into_owned();
+        (0..listing.len()).map(name).collect()
+    }
+
+    #[test]
+    fn only_what_can_be_served_is_listed() {
+        let scratch = Scratch::new();
+        let path = scratch.path();
+        fs::write(path.join("file"), "").unwrap();
+        fs::create_dir(path.join("directory")).unwrap();
+        fs::write(path.join(".hidden"), "").unwrap();
+        fs::create_dir(path.join(".well-known")).unwrap();
+        symlink("file", path.join("link-to-file")).unwrap();
+        symlink("directory", path.join("link-to-directory")).unwrap();
+        symlink("nowhere", path.join("link-to-nothing")).unwrap();
+        symlink("link-to-itself", path.join("link-to-itself")).unwrap();
+        symlink("/dev/null", path.join("link-to-device")).unwrap();
+        let _socket = UnixListener::bind(path.join("socket")).unwrap();
+
+        let shown = scan(scratch.open(), false).unwrap();
+        let expected = [".well-known", "directory", "link-to-directory", "file", "link-to-file"];
+        assert_eq!(names(&shown), expected, "directories and links to them first");
+        assert_eq!(shown.directories(), 3);
+        assert!(!shown.truncated());
+
+        let all = scan(scratch.open(), true).unwrap();
+        assert!(names(&all).contains(&".hidden".to_owned()), "unless dotfiles are shown");
+        assert_eq!(all.len(), shown.len() + 1);
+    }
+
+    #[test]
+    fn a_descriptor_can_be_scanned_again() {
+        let scratch = Scratch::new();
+        let dir = scratch.open();
+        assert!(scan(&dir, false).unwrap().is_empty());
+        fs::write(scratch.path().join("a"), "").unwrap();
+        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
+        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_an_error() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = scan(fs::File::open(path).unwrap(), false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn names_come_back_byte_for_byte() {
+        let scratch = Scratch::new();
+        let every_byte: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+        let (first, second) = every_byte.split_at(100);
+        let mut created = Vec::new();
+        for name in [first, second] {
+            // Some file systems hold UTF-8 only.
+            if fs::write(scratch.path().join(OsStr::from_bytes(name)), "").is_ok() {
+                created.push(name);
+            }
+        }
+        let listing = scan(scratch.open(), true).unwrap();
+        let listed: Vec<_> = (0..listing.len()).map(|position| listing.name(position)).collect();
+        assert_eq!(listed, created);
+    }
+}

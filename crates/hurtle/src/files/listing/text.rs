@@ -168,3 +168,116 @@ impl Display for Moment {
         write!(f, "{}T{}:{:02}Z", self.date(), self.minute(), self.second_of_day % 60)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_text() {
+        let table: [(&str, &[u8], &str); 12] = [
+            ("plain names stay", b"report 2026.pdf", "report 2026.pdf"),
+            ("other scripts too", "naïve 日本語 عربي 👩‍🚀".as_bytes(), "naïve 日本語 عربي 👩‍🚀"),
+            ("no element", b"<script>", "&lt;script&gt;"),
+            ("no end of an attribute", b"\"'", "&quot;&#39;"),
+            ("no character reference", b"&lt;", "&amp;lt;"),
+            ("a scheme is only text", b"javascript:alert(1)", "javascript:alert(1)"),
+            ("no overriding of direction", "x\u{202E}gpj.exe".as_bytes(), "x\\u{202E}gpj.exe"),
+            ("no isolates or marks", "\u{2066}\u{200F}".as_bytes(), "\\u{2066}\\u{200F}"),
+            ("no controls, old or new", b"a\n\x1B\x7F\xC2\x9B", "a\\u{A}\\u{1B}\\u{7F}\\u{9B}"),
+            (
+                "nothing invisible",
+                "a\u{200B}\u{FEFF}\u{AD}".as_bytes(),
+                "a\\u{200B}\\u{FEFF}\\u{AD}",
+            ),
+            ("what is not UTF-8 shows as such", b"a\xFFb\xE2\x82", "a\u{FFFD}b\u{FFFD}"),
+            ("overlong forms are not UTF-8", b"\xC0\xBC", "\u{FFFD}\u{FFFD}"),
+        ];
+        for (sentence, name, expected) in table {
+            assert_eq!(Text(name).to_string(), expected, "{sentence}");
+        }
+        assert_eq!(MarkedText("a\u{202E}".as_bytes()).to_string(), "a<i>\\u{202E}</i>");
+        assert_eq!(MarkedText(b"a\\u{202E}").to_string(), "a\\u{202E}", "a real backslash");
+    }
+
+    #[test]
+    fn names_as_references() {
+        let table: [(&str, &[u8], bool, &str); 9] = [
+            ("plain names stay", b"Report-2_3.pdf~", false, "./Report-2_3.pdf~"),
+            ("a directory ends in a slash", b"docs", true, "./docs/"),
+            ("no scheme", b"javascript:alert(1)", false, "./javascript%3Aalert%281%29"),
+            ("no query or fragment", b"a?b#c", false, "./a%3Fb%23c"),
+            ("a percent sign is a name's own", b"%2e%2e", false, "./%252e%252e"),
+            ("a backslash is no slash", b"..\\", false, "./..%5C"),
+            ("no end of an attribute", b"\"'><&", false, "./%22%27%3E%3C%26"),
+            ("UTF-8 byte by byte", "é".as_bytes(), false, "./%C3%A9"),
+            ("any byte", b"\x01 \xFF", false, "./%01%20%FF"),
+        ];
+        for (sentence, name, directory, expected) in table {
+            assert_eq!(Href { name, directory }.to_string(), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_sizes() {
+        let table = [
+            (0, "0", "0 B"),
+            (1, "1", "1 B"),
+            (999, "999", "999 B"),
+            (1_023, "1,023", "1023 B"),
+            (1_024, "1,024", "1.0 KiB"),
+            (12_345, "12,345", "12.1 KiB"),
+            (1_048_524, "1,048,524", "1023.9 KiB"),
+            (1_048_525, "1,048,525", "1.0 MiB"),
+            (5_000_000_000, "5,000,000,000", "4.7 GiB"),
+            (u64::MAX, "18,446,744,073,709,551,615", "16.0 EiB"),
+        ];
+        for (number, grouped, human) in table {
+            assert_eq!(Grouped(number).to_string(), grouped);
+            assert_eq!(HumanSize(number).to_string(), human);
+        }
+    }
+
+    #[test]
+    fn moments() {
+        let table = [
+            ("the epoch", 0, "1970-01-01T00:00:00Z"),
+            ("the second before", -1, "1969-12-31T23:59:59Z"),
+            ("a leap day", 951_782_400, "2000-02-29T00:00:00Z"),
+            ("the day after it", 951_868_800, "2000-03-01T00:00:00Z"),
+            ("the end of a leap year", 1_735_689_599, "2024-12-31T23:59:59Z"),
+            ("no leap day in 2100", 4_107_542_400, "2100-03-01T00:00:00Z"),
+            ("RFC 9110's example", 784_111_777, "1994-11-06T08:49:37Z"),
+            ("after 2038", 2_147_483_648, "2038-01-19T03:14:08Z"),
+            ("the last that can be written", i64::MAX, "9999-12-31T23:59:59Z"),
+            ("the first that can be written", i64::MIN, "0000-01-01T00:00:00Z"),
+        ];
+        for (sentence, seconds, expected) in table {
+            assert_eq!(Moment::from_unix(seconds).to_string(), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn every_day_follows_the_one_before() {
+        let mut before = Moment::from_unix(Moment::FIRST);
+        for seconds in (Moment::FIRST..=Moment::LAST).step_by(86_400).skip(1) {
+            let next = Moment::from_unix(seconds);
+            let expected = match (before.month, before.day) {
+                (12, 31) => (before.year + 1, 1, 1),
+                (month, day) if day == days_in(before.year, month) => (before.year, month + 1, 1),
+                (month, day) => (before.year, month, day + 1),
+            };
+            assert_eq!((next.year, next.month, next.day), expected);
+            before = next;
+        }
+    }
+
+    fn days_in(year: i64, month: i64) -> i64 {
+        match month {
+            2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+            2 => 28,
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        }
+    }
+}

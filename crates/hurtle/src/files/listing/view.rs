@@ -205,3 +205,191 @@ fn modified_ordinal(stat: &Stat) -> u64 {
     let nanoseconds = stat.st_mtime.saturating_mul(1_000_000_000);
     nanoseconds.saturating_add(stat.st_mtime_nsec as i64).wrapping_sub(i64::MIN) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::files::listing::scan;
+    use crate::files::listing::tests::{Scratch, listing_of};
+
+    #[test]
+    fn a_query_is_read_or_ignored() {
+        let view = |sort, descending, page| View { sort, descending, page };
+        let default = View::default();
+        let table: [(&str, Option<&str>, View); 14] = [
+            ("no query is the default view", None, default),
+            ("an empty one too", Some(""), default),
+            (
+                "all three can be said",
+                Some("sort=size&order=desc&page=2"),
+                view(Sort::Size, true, 2),
+            ),
+            ("in any order", Some("page=3&order=asc&sort=time"), view(Sort::Time, false, 3)),
+            (
+                "the last of several wins",
+                Some("page=3&page=4&sort=size&sort=name"),
+                view(Sort::Name, false, 4),
+            ),
+            (
+                "what others add is ignored",
+                Some("utm_source=x&sort=size&&=&a=b=c"),
+                view(Sort::Size, false, 1),
+            ),
+            ("an unknown order keeps the default", Some("sort=owner&order=random"), default),
+            ("names are told apart by case", Some("Sort=size&ORDER=desc"), default),
+            ("there is no page 0", Some("page=0"), default),
+            ("nor a negative one", Some("page=-1"), default),
+            ("nor one that is no number", Some("page=two"), default),
+            ("nor one without a number", Some("page="), default),
+            ("nor one that no counter holds", Some("page=99999999999999999999999"), default),
+            (
+                "a broken page does not undo a good one",
+                Some("page=5&page=x"),
+                view(Sort::Name, false, 5),
+            ),
+        ];
+        for (sentence, query, expected) in table {
+            assert_eq!(View::from_query(query.map(str::as_bytes)), expected, "{sentence}");
+        }
+        assert_eq!(View::from_query(Some(b"page=\xFF\0&sort=size")).sort, Sort::Size);
+    }
+
+    #[test]
+    fn every_one_of_a_million_names_is_on_one_page() {
+        let name = |number: usize| format!("{number:07}").into_bytes();
+        let names: Vec<Vec<u8>> = (0..1_000_000).map(name).collect();
+        let listing = listing_of(names.iter().map(Vec::as_slice));
+        let nowhere = File::open("/dev/null").unwrap();
+        for descending in [false, true] {
+            let mut seen = vec![false; 1_000_000];
+            let pages = page(&listing, &nowhere, &View::default()).pages;
+            assert_eq!(pages, 200);
+            for number in 1..=pages {
+                let view = View { descending, page: number, ..View::default() };
+                let places = page(&listing, &nowhere, &view).places();
+                let shown = places.start() - 1..*places.end();
+                for position in positions(&listing, nowhere.as_fd(), view, shown) {
+                    let number: usize =
+                        std::str::from_utf8(listing.name(position)).unwrap().parse().unwrap();
+                    assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
+                }
+            }
+            assert!(seen.iter().all(|seen| *seen));
+        }
+    }
+
+    #[test]
+    fn every_real_file_is_on_one_page_in_every_order() {
+        const FILES: usize = 18_000;
+        const DIRECTORIES: usize = 2_100;
+        let scratch = Scratch::new();
+        for number in 0..FILES {
+            fs::write(scratch.path().join(format!("f{number}")), &[0; 40][..number % 41]).unwrap();
+        }
+        for number in 0..DIRECTORIES {
+            fs::create_dir(scratch.path().join(format!("d{number}"))).unwrap();
+        }
+        let dir = scratch.open();
+        let listing = scan(&dir, false).unwrap();
+        assert_eq!((listing.directories(), listing.len()), (DIRECTORIES, DIRECTORIES + FILES));
+        for sort in [Sort::Name, Sort::Size, Sort::Time] {
+            for descending in [false, true] {
+                let view = View { sort, descending, page: 1 };
+                let pages = page(&listing, &dir, &view).pages;
+                assert_eq!(pages, 5);
+                let entries: Vec<Entry> = (1..=pages)
+                    .flat_map(|number| page(&listing, &dir, &View { page: number, ..view }).entries)
+                    .collect();
+                let names: HashSet<_> = entries.iter().map(|entry| &entry.name).collect();
+                assert_eq!(entries.len(), listing.len(), "{view:?}");
+                assert_eq!(names.len(), listing.len(), "{view:?}");
+                assert!(entries.is_sorted_by_key(|entry| entry.kind), "{view:?}");
+                let files = &entries[DIRECTORIES..];
+                let sorted = |key: fn(&Entry) -> i64| match descending {
+                    false => files.is_sorted_by_key(key),
+                    true => files.iter().rev().is_sorted_by_key(key),
+                };
+                match sort {
+                    Sort::Name => {}
+                    Sort::Size => assert!(sorted(|entry| entry.size as i64), "{view:?}"),
+                    Sort::Time => assert!(sorted(|entry| entry.modified), "{view:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_ordered() {
+        let scratch = Scratch::new();
+        let after_1970 = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds);
+        for (name, bytes, seconds) in
+            [("a", 10, 1.0), ("B", 5_000, 0.2), ("c", 10, 0.1), ("d", 0, 9e9)]
+        {
+            let file = File::create(scratch.path().join(name)).unwrap();
+            file.set_len(bytes).unwrap();
+            file.set_modified(after_1970(seconds)).unwrap();
+        }
+        let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        File::open(scratch.path().join("a")).unwrap().set_modified(before_1970).unwrap();
+        for (name, seconds) in [("X", 2.0), ("y", 1.0)] {
+            fs::create_dir(scratch.path().join(name)).unwrap();
+            let dir = File::open(scratch.path().join(name)).unwrap();
+            dir.set_modified(after_1970(seconds)).unwrap();
+        }
+        let table = [
+            ("names without regard to case", Sort::Name, false, "XyaBcd"),
+            ("turned round, directories still first", Sort::Name, true, "yXdcBa"),
+            ("sizes; equal ones, and directories, by name", Sort::Size, false, "XydacB"),
+            ("largest first, the rest as before", Sort::Size, true, "XyBacd"),
+            ("times, before 1970 and below a second", Sort::Time, false, "yXacBd"),
+            ("latest first", Sort::Time, true, "XydBca"),
+        ];
+        let listing = scan(scratch.open(), false).unwrap();
+        for (sentence, sort, descending, expected) in table {
+            let view = View { sort, descending, page: 1 };
+            let names = page(&listing, scratch.open(), &view).entries;
+            let names: Vec<u8> = names.iter().flat_map(|entry| entry.name.to_vec()).collect();
+            assert_eq!(String::from_utf8_lossy(&names), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_vanishes_leaves_a_gap_and_moves_nothing() {
+        let scratch = Scratch::new();
+        for name in ["a", "b", "c", "d"] {
+            fs::write(scratch.path().join(name), name).unwrap();
+        }
+        let listing = scan(scratch.open(), false).unwrap();
+        fs::remove_file(scratch.path().join("b")).unwrap();
+        fs::remove_file(scratch.path().join("c")).unwrap();
+        fs::create_dir(scratch.path().join("c")).unwrap();
+        for sort in [Sort::Name, Sort::Size, Sort::Time] {
+            let page = page(&listing, scratch.open(), &View { sort, ..View::default() });
+            let mut names: Vec<_> = page.entries.iter().map(|e| (&*e.name, e.kind)).collect();
+            names.sort_unstable();
+            let expected: [(&[u8], Kind); 3] =
+                [(b"a", Kind::File), (b"c", Kind::Directory), (b"d", Kind::File)];
+            assert_eq!(names, expected, "by {sort:?}: gone, or what it has become");
+            assert_eq!(page.total, 4, "by {sort:?}: the paging stays as it was");
+        }
+    }
+
+    #[test]
+    fn a_page_beyond_the_last_shows_the_last() {
+        let scratch = Scratch::new();
+        let empty = scan(scratch.open(), false).unwrap();
+        let view = View { page: usize::MAX, ..View::default() };
+        let shown = page(&empty, scratch.open(), &view);
+        assert_eq!((shown.view.page, shown.pages, shown.places().count()), (1, 1, 0));
+
+        let names: Vec<_> = (0..PAGE_ENTRIES_MAX * 2 + 1).map(|n| n.to_string()).collect();
+        let listing = listing_of(names.iter().map(String::as_bytes));
+        let shown = page(&listing, scratch.open(), &view);
+        assert_eq!((shown.view.page, shown.pages, shown.places()), (3, 3, 10_001..=10_001));
+    }
+}
