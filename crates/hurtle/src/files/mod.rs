@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod cache;
 pub mod entry;
+pub mod listing;
 pub mod lookup;
 pub mod store;
 

@@ -1,0 +1,317 @@
+//! The names in one directory, held compactly and in order, and the pages made from them.
+//!
+//! A `Listing` is one scan: names and kinds, no sizes or times, so that it stays true for as long
+//! as the directory's own modification time does. A page looks up the rest when it is asked for.
+//! Everything here waits for the disk and belongs on a thread that may. Keeping a listing, making
+//! sure that two requests share one scan, and choosing between HTML and JSON are left to the
+//! caller.
+
+mod html;
+mod json;
+mod scan;
+mod text;
+mod view;
+
+use std::cmp::Ordering;
+
+pub use html::{CONTENT_SECURITY_POLICY, html};
+pub use json::json;
+pub use scan::scan;
+pub use view::{Entry, PAGE_ENTRIES_MAX, Page, Sort, View, page};
+
+/// Entries a listing holds at most; the rest of a larger directory is left out.
+pub const ENTRIES_MAX: usize = 4_000_000;
+
+/// Memory for names at most: a million of 125 bytes, or `ENTRIES_MAX` of 30.
+pub const NAMES_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes in one name at most. Common file systems stop at 255, a few count 255 characters; a
+/// longer name could not be asked for within the default limit on a request's target.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// Names live in chunks of this size, so that a growing scan never copies what it has (a doubling
+/// vector would briefly need three times its contents).
+const CHUNK_BYTES: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 18;
+const CHUNKS_MAX: usize = NAMES_BYTES_MAX / CHUNK_BYTES;
+
+/// What stands before each name in its chunk: length (two bytes) and kind.
+const HEAD_BYTES: usize = 3;
+
+// A place is a chunk's number and an offset into it, in 32 bits.
+const _: () = assert!(CHUNKS_MAX <= 1 << (u32::BITS - CHUNK_BITS));
+const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
+
+/// The names in one directory: directories first, then files, each by name (ASCII letters without
+/// regard to case, then by bytes).
+#[derive(Debug)]
+pub struct Listing {
+    names: Names,
+    /// Where each name lies, in the listing's order.
+    order: Box<[u32]>,
+    directories: usize,
+    truncated: bool,
+}
+
+/// What a name stands for. Nothing else is ever served, so nothing else is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A directory, or a symbolic link to one.
+    Directory,
+    /// A regular file, or a symbolic link to one.
+    File,
+}
+
+impl Listing {
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many of the entries are directories; they come first.
+    pub fn directories(&self) -> usize {
+        self.directories
+    }
+
+    /// Whether the directory held more than `ENTRIES_MAX` or `NAMES_BYTES_MAX` allow.
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Memory it occupies beyond its own size, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.names.heap_bytes() + size_of_val(&*self.order)
+    }
+
+    /// The name at a position below `len`.
+    fn name(&self, position: usize) -> &[u8] {
+        self.names.at(self.order[position]).1
+    }
+}
+
+/// Gathers names in any order and puts them in the listing's.
+#[derive(Debug, Default)]
+struct Builder {
+    names: Names,
+    entries: usize,
+    truncated: bool,
+}
+
+impl Builder {
+    /// Adds a name; false when there is no room for it, and the listing says so.
+    #[must_use]
+    fn push(&mut self, kind: Kind, name: &[u8]) -> bool {
+        if name.len() > NAME_BYTES_MAX {
+            return true;
+        }
+        self.truncated = self.entries == ENTRIES_MAX || !self.names.push(kind, name);
+        self.entries += usize::from(!self.truncated);
+        !self.truncated
+    }
+
+    fn finish(mut self) -> Listing {
+        self.names.shrink();
+        let mut order = Vec::with_capacity(self.entries);
+        self.names.append_places(&mut order);
+        order.sort_unstable_by(|a, b| compare(self.names.at(*a), self.names.at(*b)));
+        // A file system may name an entry twice when the directory changes under the scan.
+        order.dedup_by(|a, b| self.names.at(*a) == self.names.at(*b));
+        let directories = order.partition_point(|a| self.names.at(*a).0 == Kind::Directory);
+        let order = order.into_boxed_slice();
+        Listing { names: self.names, order, directories, truncated: self.truncated }
+    }
+}
+
+fn compare((kind_a, a): (Kind, &[u8]), (kind_b, b): (Kind, &[u8])) -> Ordering {
+    let folded = |name: &[u8], at: usize| name[at].to_ascii_lowercase();
+    let names = || {
+        let shorter = a.len().min(b.len());
+        match (0..shorter).find(|at| folded(a, *at) != folded(b, *at)) {
+            Some(at) => folded(a, at).cmp(&folded(b, at)),
+            None => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
+        }
+    };
+    kind_a.cmp(&kind_b).then_with(names)
+}
+
+/// Names and kinds, one after the other, each found again by its place.
+#[derive(Debug, Default)]
+struct Names {
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Names {
+    /// Appends a name of at most `NAME_BYTES_MAX`; false when there is no room.
+    fn push(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let needed = HEAD_BYTES + name.len();
+        let fits = |chunk: &Vec<u8>| chunk.len() + needed <= CHUNK_BYTES;
+        if !self.chunks.last().is_some_and(fits) {
+            match self.chunks.len() {
+                // Most directories are small: only the first chunk grows as it is filled.
+                0 => self.chunks.push(Vec::new()),
+                CHUNKS_MAX => return false,
+                _ => self.chunks.push(Vec::with_capacity(CHUNK_BYTES)),
+            }
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.extend((name.len() as u16).to_ne_bytes());
+            chunk.push(kind as u8);
+            chunk.extend(name);
+        }
+        true
+    }
+
+    fn at(&self, place: u32) -> (Kind, &[u8]) {
+        let rest = &self.chunks[(place >> CHUNK_BITS) as usize][place as usize % CHUNK_BYTES..];
+        let end = HEAD_BYTES + usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+        let kind = if rest[2] == Kind::File as u8 { Kind::File } else { Kind::Directory };
+        (kind, &rest[HEAD_BYTES..end])
+    }
+
+    /// Appends every name's place, in the order they were pushed.
+    fn append_places(&self, places: &mut Vec<u32>) {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let mut offset = 0;
+            while offset < chunk.len() {
+                let place = (number << CHUNK_BITS | offset) as u32;
+                places.push(place);
+                offset += HEAD_BYTES + self.at(place).1.len();
+            }
+        }
+    }
+
+    /// Gives back what the last chunk does not need.
+    fn shrink(&mut self) {
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.shrink_to_fit();
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let chunks = self.chunks.iter().map(Vec::capacity).sum::<usize>();
+        chunks + self.chunks.capacity() * size_of::<Vec<u8>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    /// A directory of its own for a test, gone when the test is.
+    pub(super) struct Scratch(PathBuf);
+
+    impl Scratch {
+        pub(super) fn new() -> Scratch {
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let number = COUNT.fetch_add(1, Relaxed);
+            let name = format!("hurtle-listing-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir(&path).unwrap();
+            Scratch(path)
+        }
+
+        pub(super) fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub(super) fn open(&self) -> File {
+            File::open(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A listing of names that are on no disk; those that end in `/` are directories.
+    pub(super) fn listing_of<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Listing {
+        let mut builder = Builder::default();
+        for name in names {
+            let added = match name.strip_suffix(b"/") {
+                Some(name) => builder.push(Kind::Directory, name),
+                None => builder.push(Kind::File, name),
+            };
+            assert!(added);
+        }
+        builder.finish()
+    }
+
+    fn names(listing: &Listing) -> Vec<&[u8]> {
+        (0..listing.len()).map(|position| listing.name(position)).collect()
+    }
+
+    #[test]
+    fn names_are_put_in_order() {
+        type Names<'a> = &'a [&'a [u8]];
+        let table: [(&str, Names<'_>, Names<'_>); 6] = [
+            ("an empty directory has an empty listing", &[], &[]),
+            ("directories come before files", &[b"a", b"z/", b"b/"], &[b"b", b"z", b"a"]),
+            ("case does not matter", &[b"b", b"C", b"A"], &[b"A", b"b", b"C"]),
+            (
+                "but still tells names apart",
+                &[b"aa", b"AB", b"aB", b"Aa"],
+                &[b"Aa", b"aa", b"AB", b"aB"],
+            ),
+            (
+                "a prefix comes first, other bytes as they are",
+                &[b"\xFF", b"ab", b"a", b"~"],
+                &[b"a", b"ab", b"~", b"\xFF"],
+            ),
+            ("a name that was read twice is listed once", &[b"a", b"b", b"a"], &[b"a", b"b"]),
+        ];
+        for (sentence, pushed, expected) in table {
+            assert_eq!(names(&listing_of(pushed.iter().copied())), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_million_names_fit_into_20_mib() {
+        let names = (0..1_000_000_u64).map(|n| format!("file-{:07}", n * 7_919 % 1_000_000));
+        let mut builder = Builder::default();
+        for name in names {
+            assert_eq!(name.len(), 12);
+            assert!(builder.push(Kind::File, name.as_bytes()));
+        }
+        // While it is read, the names alone: nothing is copied when they outgrow their memory.
+        assert!(builder.names.heap_bytes() <= 16 << 20, "{} bytes", builder.names.heap_bytes());
+        let listing = builder.finish();
+        assert_eq!(listing.len(), 1_000_000);
+        assert!(listing.heap_bytes() <= 20 << 20, "{} bytes", listing.heap_bytes());
+        for position in 0..listing.len() {
+            assert_eq!(listing.name(position), format!("file-{position:07}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_small_listing_takes_little() {
+        let listing = listing_of([&b"index.html"[..], b"assets/"]);
+        assert!(listing.heap_bytes() < 256, "{} bytes", listing.heap_bytes());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_said() {
+        let mut builder = Builder::default();
+        assert!((0..ENTRIES_MAX).all(|_| builder.push(Kind::File, b"x")));
+        assert!(!builder.push(Kind::File, b"one too many"));
+        assert!(builder.truncated);
+
+        let mut builder = Builder::default();
+        let name = [b'x'; NAME_BYTES_MAX];
+        let pushed = (0..).take_while(|_| builder.push(Kind::File, &name)).count();
+        assert!(builder.truncated);
+        assert_eq!(builder.entries, pushed);
+        assert!(builder.names.heap_bytes() <= NAMES_BYTES_MAX + (64 << 10));
+        assert!(pushed * NAME_BYTES_MAX > NAMES_BYTES_MAX / 100 * 99);
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading a directory's names. Which of them are worth showing is decided here; what they weigh
+//! and when they changed is looked up a page at a time by `view`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+
+use super::{Builder, Kind, Listing};
+
+/// The one hidden name that is served, and so listed, unless all are (RFC 8615).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+/// Reads all names of an opened directory (any descriptor of it will do, its offset is not moved).
+///
+/// Names with a leading dot are left out unless `dotfiles`; `.well-known` never is. Left out too
+/// is what is never served: FIFOs, sockets, devices, and symbolic links that do not lead to a
+/// file or a directory. A link is followed wherever it leads: whether the place is one the site
+/// may serve is found out when it is asked for.
+///
+/// # Errors
+/// What `openat` or the reading of the directory report; an entry that cannot be looked up is
+/// only left out.
+pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
+    let dir = dir.as_fd();
+    // Opened anew: the caller's descriptor may be shared, or allow nothing but look-ups (O_PATH).
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let reader = Dir::new(openat(dir, c".", flags, Mode::empty())?)?;
+    let mut builder = Builder::default();
+    for entry in reader {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !visible(name, dotfiles) {
+            continue;
+        }
+        if let Some(kind) = kind(dir, name, entry.file_type())
+            && !builder.push(kind, name)
+        {
+            break;
+        }
+    }
+    Ok(builder.finish())
+}
+
+fn visible(name: &[u8], dotfiles: bool) -> bool {
+    match name {
+        b"." | b".." => false,
+        WELL_KNOWN => true,
+        _ => dotfiles || !name.starts_with(b"."),
+    }
+}
+
+fn kind(dir: BorrowedFd<'_>, name: &[u8], file_type: FileType) -> Option<Kind> {
+    match file_type {
+        FileType::Directory => Some(Kind::Directory),
+        FileType::RegularFile => Some(Kind::File),
+        // Not every file system tells the type of an entry; the look-up follows links.
+        FileType::Symlink | FileType::Unknown => {
+            let stat = statat(dir, name, AtFlags::empty()).ok()?;
+            Kind::of(FileType::from_raw_mode(stat.st_mode))
+        }
+        _ => None,
+    }
+}
+
+impl Kind {
+    /// What a thing of this type is listed as; `None`: not at all.
+    pub(super) fn of(file_type: FileType) -> Option<Kind> {
+        match file_type {
+            FileType::Directory => Some(Kind::Directory),
+            FileType::RegularFile => Some(Kind::File),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::files::listing::tests::Scratch;
+
+    fn names(listing: &Listing) -> Vec<String> {
+        let name = |position| String::from_utf8_lossy(listing.name(position)).into_owned();
+        (0..listing.len()).map(name).collect()
+    }
+
+    #[test]
+    fn only_what_can_be_served_is_listed() {
+        let scratch = Scratch::new();
+        let path = scratch.path();
+        fs::write(path.join("file"), "").unwrap();
+        fs::create_dir(path.join("directory")).unwrap();
+        fs::write(path.join(".hidden"), "").unwrap();
+        fs::create_dir(path.join(".well-known")).unwrap();
+        symlink("file", path.join("link-to-file")).unwrap();
+        symlink("directory", path.join("link-to-directory")).unwrap();
+        symlink("nowhere", path.join("link-to-nothing")).unwrap();
+        symlink("link-to-itself", path.join("link-to-itself")).unwrap();
+        symlink("/dev/null", path.join("link-to-device")).unwrap();
+        let _socket = UnixListener::bind(path.join("socket")).unwrap();
+
+        let shown = scan(scratch.open(), false).unwrap();
+        let expected = [".well-known", "directory", "link-to-directory", "file", "link-to-file"];
+        assert_eq!(names(&shown), expected, "directories and links to them first");
+        assert_eq!(shown.directories(), 3);
+        assert!(!shown.truncated());
+
+        let all = scan(scratch.open(), true).unwrap();
+        assert!(names(&all).contains(&".hidden".to_owned()), "unless dotfiles are shown");
+        assert_eq!(all.len(), shown.len() + 1);
+    }
+
+    #[test]
+    fn a_descriptor_can_be_scanned_again() {
+        let scratch = Scratch::new();
+        let dir = scratch.open();
+        assert!(scan(&dir, false).unwrap().is_empty());
+        fs::write(scratch.path().join("a"), "").unwrap();
+        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
+        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_an_error() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = scan(fs::File::open(path).unwrap(), false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn names_come_back_byte_for_byte() {
+        let scratch = Scratch::new();
+        let every_byte: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+        let (first, second) = every_byte.split_at(100);
+        let mut created = Vec::new();
+        for name in [first, second] {
+            // Some file systems hold UTF-8 only.
+            if fs::write(scratch.path().join(OsStr::from_bytes(name)), "").is_ok() {
+                created.push(name);
+            }
+        }
+        let listing = scan(scratch.open(), true).unwrap();
+        let listed: Vec<_> = (0..listing.len()).map(|position| listing.name(position)).collect();
+        assert_eq!(listed, created);
+    }
+}

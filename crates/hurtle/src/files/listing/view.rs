@@ -1,0 +1,395 @@
+//! One page of a listing: which entries it shows in which order, and what is known of each.
+//! Only what the order and the page need is looked up. How a page is written is left to `html`
+//! and `json`.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, Stat, statat};
+
+use super::{Kind, Listing};
+
+/// Entries on one page at most.
+pub const PAGE_ENTRIES_MAX: usize = 5_000;
+
+/// What the reader asked to see of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// What the entries are ordered by; directories come before files whatever it is.
+    pub sort: Sort,
+    /// Last name, largest or newest first. Entries that are equal, and directories ordered by
+    /// size (they have none), stay in ascending order of name.
+    pub descending: bool,
+    /// The page, counted from 1.
+    pub page: usize,
+}
+
+/// What a page can be ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// The listing's own order.
+    Name,
+    /// The files' sizes.
+    Size,
+    /// The time of the last modification, to the nanosecond.
+    Time,
+}
+
+/// One page of a directory, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// What it shows; the page's number is within 1 to `pages`.
+    pub view: View,
+    /// How many pages there are, at least 1.
+    pub pages: usize,
+    /// How many entries there are on all pages together.
+    pub total: usize,
+    /// How many of those are directories.
+    pub directories: usize,
+    /// Whether the directory holds more than is listed.
+    pub truncated: bool,
+    /// The page's entries, but for those that have vanished since the scan.
+    pub entries: Vec<Entry>,
+}
+
+/// What is known of one entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The name as it stands in the directory: any bytes but `/` and NUL.
+    pub name: Box<[u8]>,
+    /// What it stands for.
+    pub kind: Kind,
+    /// Size in bytes; meaningful for files only.
+    pub size: u64,
+    /// Last modification, in seconds since 1970-01-01T00:00:00Z.
+    pub modified: i64,
+}
+
+impl Default for View {
+    fn default() -> View {
+        View { sort: Sort::Name, descending: false, page: 1 }
+    }
+}
+
+impl View {
+    /// Reads `sort=name|size|time`, `order=asc|desc` and `page=1..`; what is missing, unknown or
+    /// broken keeps its default, the last of several wins.
+    pub fn from_query(query: Option<&[u8]>) -> View {
+        let mut view = View::default();
+        for pair in query.unwrap_or_default().split(|byte| *byte == b'&') {
+            match pair {
+                b"sort=name" => view.sort = Sort::Name,
+                b"sort=size" => view.sort = Sort::Size,
+                b"sort=time" => view.sort = Sort::Time,
+                b"order=asc" => view.descending = false,
+                b"order=desc" => view.descending = true,
+                _ => view.page = page_number(pair).unwrap_or(view.page),
+            }
+        }
+        view
+    }
+}
+
+fn page_number(pair: &[u8]) -> Option<usize> {
+    let digits = pair.strip_prefix(b"page=")?;
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|page| *page > 0)
+}
+
+impl Page {
+    /// The places of its entries among all, counted from 1: `5,001..=10,000` on the second page.
+    /// Empty (`1..=0`) when there are none.
+    pub fn places(&self) -> std::ops::RangeInclusive<usize> {
+        let before = (self.view.page - 1) * PAGE_ENTRIES_MAX;
+        before + 1..=self.total.min(before + PAGE_ENTRIES_MAX)
+    }
+}
+
+/// Looks up one page of a listing of `dir`; a page beyond the last shows the last.
+///
+/// Ordered by name, only the page's own entries are looked up; by size or time, also all others
+/// of the kinds it shows, at 16 bytes of memory each. Entries that have vanished are left out of
+/// their page and move no other entry to another page, as long as the listing is the same.
+pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
+    let dir = dir.as_fd();
+    let total = listing.len();
+    let pages = total.div_ceil(PAGE_ENTRIES_MAX).max(1);
+    let view = View { page: view.page.clamp(1, pages), ..*view };
+    let start = (view.page - 1) * PAGE_ENTRIES_MAX;
+    let shown = start..total.min(start + PAGE_ENTRIES_MAX);
+    let entries = positions(listing, dir, view, shown)
+        .into_iter()
+        .filter_map(|position| entry(dir, listing.name(position)))
+        .collect();
+    Page {
+        view,
+        pages,
+        total,
+        directories: listing.directories(),
+        truncated: listing.truncated(),
+        entries,
+    }
+}
+
+/// The positions in the listing of what a view shows at the places `shown`, counted from 0.
+fn positions(
+    listing: &Listing,
+    dir: BorrowedFd<'_>,
+    view: View,
+    shown: Range<usize>,
+) -> Vec<usize> {
+    let boundary = listing.directories();
+    let groups = [(Kind::Directory, 0..boundary), (Kind::File, boundary..listing.len())];
+    let mut positions = Vec::with_capacity(shown.len());
+    for (kind, group) in groups {
+        let shown = shown.start.max(group.start)..shown.end.min(group.end);
+        if shown.is_empty() {
+            continue;
+        }
+        match (view.sort, kind) {
+            (Sort::Name, _) if view.descending => {
+                positions.extend(shown.map(|place| group.start + (group.end - 1 - place)));
+            }
+            (Sort::Name, _) | (Sort::Size, Kind::Directory) => positions.extend(shown),
+            _ => {
+                let within = shown.start - group.start..shown.end - group.start;
+                let sorted = sorted(listing, dir, view, group);
+                positions.extend(sorted[within].iter().map(|(_, position)| *position as usize));
+            }
+        }
+    }
+    positions
+}
+
+/// A group's positions, each behind its key, ordered by what must be looked up.
+fn sorted(
+    listing: &Listing,
+    dir: BorrowedFd<'_>,
+    view: View,
+    group: Range<usize>,
+) -> Vec<(u64, u32)> {
+    let key = |position| {
+        // Vanished entries gather at the end; `page` leaves them out.
+        let Some(stat) = look_up(dir, listing.name(position)) else { return u64::MAX };
+        let key = match view.sort {
+            Sort::Time => modified_ordinal(&stat),
+            Sort::Name | Sort::Size => size_bytes(&stat),
+        };
+        if view.descending { !key } else { key }
+    };
+    let mut keyed: Vec<_> = group.map(|position| (key(position), position as u32)).collect();
+    keyed.sort_unstable();
+    keyed
+}
+
+fn entry(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Entry> {
+    let stat = look_up(dir, name)?;
+    let kind = Kind::of(FileType::from_raw_mode(stat.st_mode))?;
+    Some(Entry { name: name.into(), kind, size: size_bytes(&stat), modified: stat.st_mtime })
+}
+
+/// `None` when it has vanished, or cannot be looked up for any other reason: one dead mount must
+/// not hide what stands beside it.
+fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Stat> {
+    statat(dir, name, AtFlags::empty()).ok()
+}
+
+fn size_bytes(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// Nanoseconds since 1970, moved up so that earlier times compare less. Times beyond the 292 years
+/// either way that fit are equal.
+// The field's type differs from system to system; the value is below 10^9.
+#[allow(clippy::unnecessary_cast)]
+fn modified_ordinal(stat: &Stat) -> u64 {
+    let nanoseconds = stat.st_mtime.saturating_mul(1_000_000_000);
+    nanoseconds.saturating_add(stat.st_mtime_nsec as i64).wrapping_sub(i64::MIN) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::files::listing::scan;
+    use crate::files::listing::tests::{Scratch, listing_of};
+
+    #[test]
+    fn a_query_is_read_or_ignored() {
+        let view = |sort, descending, page| View { sort, descending, page };
+        let default = View::default();
+        let table: [(&str, Option<&str>, View); 14] = [
+            ("no query is the default view", None, default),
+            ("an empty one too", Some(""), default),
+            (
+                "all three can be said",
+                Some("sort=size&order=desc&page=2"),
+                view(Sort::Size, true, 2),
+            ),
+            ("in any order", Some("page=3&order=asc&sort=time"), view(Sort::Time, false, 3)),
+            (
+                "the last of several wins",
+                Some("page=3&page=4&sort=size&sort=name"),
+                view(Sort::Name, false, 4),
+            ),
+            (
+                "what others add is ignored",
+                Some("utm_source=x&sort=size&&=&a=b=c"),
+                view(Sort::Size, false, 1),
+            ),
+            ("an unknown order keeps the default", Some("sort=owner&order=random"), default),
+            ("names are told apart by case", Some("Sort=size&ORDER=desc"), default),
+            ("there is no page 0", Some("page=0"), default),
+            ("nor a negative one", Some("page=-1"), default),
+            ("nor one that is no number", Some("page=two"), default),
+            ("nor one without a number", Some("page="), default),
+            ("nor one that no counter holds", Some("page=99999999999999999999999"), default),
+            (
+                "a broken page does not undo a good one",
+                Some("page=5&page=x"),
+                view(Sort::Name, false, 5),
+            ),
+        ];
+        for (sentence, query, expected) in table {
+            assert_eq!(View::from_query(query.map(str::as_bytes)), expected, "{sentence}");
+        }
+        assert_eq!(View::from_query(Some(b"page=\xFF\0&sort=size")).sort, Sort::Size);
+    }
+
+    #[test]
+    fn every_one_of_a_million_names_is_on_one_page() {
+        let name = |number: usize| format!("{number:07}").into_bytes();
+        let names: Vec<Vec<u8>> = (0..1_000_000).map(name).collect();
+        let listing = listing_of(names.iter().map(Vec::as_slice));
+        let nowhere = File::open("/dev/null").unwrap();
+        for descending in [false, true] {
+            let mut seen = vec![false; 1_000_000];
+            let pages = page(&listing, &nowhere, &View::default()).pages;
+            assert_eq!(pages, 200);
+            for number in 1..=pages {
+                let view = View { descending, page: number, ..View::default() };
+                let places = page(&listing, &nowhere, &view).places();
+                let shown = places.start() - 1..*places.end();
+                for position in positions(&listing, nowhere.as_fd(), view, shown) {
+                    let number: usize =
+                        std::str::from_utf8(listing.name(position)).unwrap().parse().unwrap();
+                    assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
+                }
+            }
+            assert!(seen.iter().all(|seen| *seen));
+        }
+    }
+
+    #[test]
+    fn every_real_file_is_on_one_page_in_every_order() {
+        const FILES: usize = 18_000;
+        const DIRECTORIES: usize = 2_100;
+        let scratch = Scratch::new();
+        for number in 0..FILES {
+            fs::write(scratch.path().join(format!("f{number}")), &[0; 40][..number % 41]).unwrap();
+        }
+        for number in 0..DIRECTORIES {
+            fs::create_dir(scratch.path().join(format!("d{number}"))).unwrap();
+        }
+        let dir = scratch.open();
+        let listing = scan(&dir, false).unwrap();
+        assert_eq!((listing.directories(), listing.len()), (DIRECTORIES, DIRECTORIES + FILES));
+        for sort in [Sort::Name, Sort::Size, Sort::Time] {
+            for descending in [false, true] {
+                let view = View { sort, descending, page: 1 };
+                let pages = page(&listing, &dir, &view).pages;
+                assert_eq!(pages, 5);
+                let entries: Vec<Entry> = (1..=pages)
+                    .flat_map(|number| page(&listing, &dir, &View { page: number, ..view }).entries)
+                    .collect();
+                let names: HashSet<_> = entries.iter().map(|entry| &entry.name).collect();
+                assert_eq!(entries.len(), listing.len(), "{view:?}");
+                assert_eq!(names.len(), listing.len(), "{view:?}");
+                assert!(entries.is_sorted_by_key(|entry| entry.kind), "{view:?}");
+                let files = &entries[DIRECTORIES..];
+                let sorted = |key: fn(&Entry) -> i64| match descending {
+                    false => files.is_sorted_by_key(key),
+                    true => files.iter().rev().is_sorted_by_key(key),
+                };
+                match sort {
+                    Sort::Name => {}
+                    Sort::Size => assert!(sorted(|entry| entry.size as i64), "{view:?}"),
+                    Sort::Time => assert!(sorted(|entry| entry.modified), "{view:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_ordered() {
+        let scratch = Scratch::new();
+        let after_1970 = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds);
+        for (name, bytes, seconds) in
+            [("a", 10, 1.0), ("B", 5_000, 0.2), ("c", 10, 0.1), ("d", 0, 9e9)]
+        {
+            let file = File::create(scratch.path().join(name)).unwrap();
+            file.set_len(bytes).unwrap();
+            file.set_modified(after_1970(seconds)).unwrap();
+        }
+        let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        File::open(scratch.path().join("a")).unwrap().set_modified(before_1970).unwrap();
+        for (name, seconds) in [("X", 2.0), ("y", 1.0)] {
+            fs::create_dir(scratch.path().join(name)).unwrap();
+            let dir = File::open(scratch.path().join(name)).unwrap();
+            dir.set_modified(after_1970(seconds)).unwrap();
+        }
+        let table = [
+            ("names without regard to case", Sort::Name, false, "XyaBcd"),
+            ("turned round, directories still first", Sort::Name, true, "yXdcBa"),
+            ("sizes; equal ones, and directories, by name", Sort::Size, false, "XydacB"),
+            ("largest first, the rest as before", Sort::Size, true, "XyBacd"),
+            ("times, before 1970 and below a second", Sort::Time, false, "yXacBd"),
+            ("latest first", Sort::Time, true, "XydBca"),
+        ];
+        let listing = scan(scratch.open(), false).unwrap();
+        for (sentence, sort, descending, expected) in table {
+            let view = View { sort, descending, page: 1 };
+            let names = page(&listing, scratch.open(), &view).entries;
+            let names: Vec<u8> = names.iter().flat_map(|entry| entry.name.to_vec()).collect();
+            assert_eq!(String::from_utf8_lossy(&names), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_vanishes_leaves_a_gap_and_moves_nothing() {
+        let scratch = Scratch::new();
+        for name in ["a", "b", "c", "d"] {
+            fs::write(scratch.path().join(name), name).unwrap();
+        }
+        let listing = scan(scratch.open(), false).unwrap();
+        fs::remove_file(scratch.path().join("b")).unwrap();
+        fs::remove_file(scratch.path().join("c")).unwrap();
+        fs::create_dir(scratch.path().join("c")).unwrap();
+        for sort in [Sort::Name, Sort::Size, Sort::Time] {
+            let page = page(&listing, scratch.open(), &View { sort, ..View::default() });
+            let mut names: Vec<_> = page.entries.iter().map(|e| (&*e.name, e.kind)).collect();
+            names.sort_unstable();
+            let expected: [(&[u8], Kind); 3] =
+                [(b"a", Kind::File), (b"c", Kind::Directory), (b"d", Kind::File)];
+            assert_eq!(names, expected, "by {sort:?}: gone, or what it has become");
+            assert_eq!(page.total, 4, "by {sort:?}: the paging stays as it was");
+        }
+    }
+
+    #[test]
+    fn a_page_beyond_the_last_shows_the_last() {
+        let scratch = Scratch::new();
+        let empty = scan(scratch.open(), false).unwrap();
+        let view = View { page: usize::MAX, ..View::default() };
+        let shown = page(&empty, scratch.open(), &view);
+        assert_eq!((shown.view.page, shown.pages, shown.places().count()), (1, 1, 0));
+
+        let names: Vec<_> = (0..PAGE_ENTRIES_MAX * 2 + 1).map(|n| n.to_string()).collect();
+        let listing = listing_of(names.iter().map(String::as_bytes));
+        let shown = page(&listing, scratch.open(), &view);
+        assert_eq!((shown.view.page, shown.pages, shown.places()), (3, 3, 10_001..=10_001));
+    }
+}
