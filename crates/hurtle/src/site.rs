@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 use crate::answer::Answer;
 use crate::config::{self, Access, HostName, MountHandler, RuleAction};
 use crate::disk::Disk;
-use crate::files::{self, Entry, Store};
+use crate::files::{self, Entry, Listings, Store};
 use crate::h1::response::Fields;
 use crate::handler::directory::Directory;
 use crate::handler::fixed::{Fixed, Redirect, append_query};
@@ -47,7 +47,7 @@ struct Mount {
 
 impl Sites {
     /// Makes the sites; each files mount gets a lane of its own in the pool.
-    pub fn new(sites: &[config::Site], disk: &Disk) -> Sites {
+    pub fn new(sites: &[config::Site], disk: &Disk, listings: &Listings) -> Sites {
         let mut exact = HashMap::new();
         let mut wildcards = Vec::new();
         for (number, site) in sites.iter().enumerate() {
@@ -65,7 +65,7 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         Sites {
             default: sites.iter().position(|site| site.default),
-            sites: sites.iter().map(|site| Site::new(site, disk)).collect(),
+            sites: sites.iter().map(|site| Site::new(site, disk, listings)).collect(),
             exact,
             wildcards,
         }
@@ -96,9 +96,9 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, disk: &Disk) -> Site {
+    fn new(config: &config::Site, disk: &Disk, listings: &Listings) -> Site {
         let mut mounts: Vec<_> =
-            config.mounts.iter().map(|mount| Mount::new(mount, disk)).collect();
+            config.mounts.iter().map(|mount| Mount::new(mount, disk, listings)).collect();
         // The first that matches is then the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
@@ -226,10 +226,10 @@ impl Site {
 }
 
 impl Mount {
-    fn new(config: &config::Mount, disk: &Disk) -> Mount {
+    fn new(config: &config::Mount, disk: &Disk, listings: &Listings) -> Mount {
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                Handler::Directory(Directory::new(files.clone(), disk.lane()))
+                Handler::Directory(Directory::new(files.clone(), disk.lane(), listings.clone()))
             }
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })

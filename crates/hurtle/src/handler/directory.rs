@@ -2,6 +2,7 @@
 //! slash's redirect, and listings.
 
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use crate::clock;
 use crate::config::{Files, TryFile};
 use crate::disk::{Failure, Lane};
 use crate::files::entry::{Dress, Representation};
+use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
 use crate::files::lookup::Opened;
 use crate::files::store::Trouble;
-use crate::files::{self, Entry, FileQuery, Lookup, Outcome, Store, Target, Try};
-use crate::semantics::accept::{Coding, accepts_html};
+use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
+use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
 use crate::semantics::target::encode_path;
 
@@ -27,6 +29,7 @@ pub struct Directory {
     config: Files,
     index: Arc<[String]>,
     lane: Lane,
+    listings: Listings,
 }
 
 /// A file that was found.
@@ -40,9 +43,9 @@ struct Found {
 
 impl Directory {
     /// Serves as configured; its disk jobs queue in `lane`.
-    pub fn new(config: Files, lane: Lane) -> Directory {
+    pub fn new(config: Files, lane: Lane, listings: Listings) -> Directory {
         let index = config.index.clone().into();
-        Directory { config, index, lane }
+        Directory { config, index, lane, listings }
     }
 
     /// Answers a GET or HEAD.
@@ -59,6 +62,9 @@ impl Directory {
                     store.keep(ask.key, Rc::new(entry));
                 }
                 answer
+            }
+            Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
+                self.list(store, ask, place, lookup, path).await
             }
             Ok(Outcome::Other(target)) => self.other(store, ask, place, target).await,
         }
@@ -117,6 +123,38 @@ impl Directory {
         };
         let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
         files::answer(&entry, StatusCode::OK, &ask.file)
+    }
+
+    async fn list(
+        &self,
+        store: &Rc<Store>,
+        ask: &Ask<'_>,
+        place: &Place<'_>,
+        lookup: Arc<Lookup>,
+        path: Vec<u8>,
+    ) -> Answer {
+        let wanted = Wanted {
+            path,
+            url_path: place.path.to_vec(),
+            dotfiles: self.config.dotfiles,
+            view: View::from_query(ask.query),
+            json: prefers_json(ask.accept),
+        };
+        let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
+        match self.listings.page(&store.disk, lookup, wanted).await {
+            Err(Trouble::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
+                Answer::error(StatusCode::FORBIDDEN, None)
+            }
+            Err(trouble) => of_trouble(&trouble, place),
+            Ok(page) => {
+                let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
+                let no_sniff = HeaderValue::from_static("nosniff");
+                Answer::bytes(StatusCode::OK, HeaderValue::from_static(media_type), page)
+                    .with(header::CONTENT_SECURITY_POLICY, policy)
+                    .with(header::X_CONTENT_TYPE_OPTIONS, no_sniff)
+                    .with(header::VARY, HeaderValue::from_static("Accept"))
+            }
+        }
     }
 
     /// `None`: nothing of that name is served.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
@@ -20,6 +21,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request, Value};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
+use crate::observe::Exchange;
 use crate::semantics::conditional::Preconditions;
 use crate::semantics::target::Target;
 use crate::transport::{Input, Output, Plain};
@@ -36,6 +38,8 @@ pub struct Connection {
     sent: Cell<u64>,
     /// Requests answered.
     served: u64,
+    /// When the current request was read, if there is a log to tell.
+    begun: Option<Instant>,
     /// The peer will send nothing more; what it sent is still answered.
     ended: bool,
 }
@@ -72,6 +76,7 @@ impl Connection {
             peer,
             sent,
             served: 0,
+            begun: None,
             ended: false,
         }
     }
@@ -79,7 +84,9 @@ impl Connection {
     /// Serves it to its end.
     pub async fn run(mut self) {
         loop {
-            let next = match self.read_head().await {
+            let head = self.read_head().await;
+            self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+            let next = match head {
                 Ok(Some(head)) => match request::parse(&head, &self.worker.head_limits) {
                     Ok(request) => self.exchange(&request).await,
                     Err(sin) => self.refuse(sin).await,
@@ -218,7 +225,10 @@ impl Connection {
         );
         let nothing = Body::Empty;
         let body = if request.method == Method::Head { &nothing } else { &answer.body };
-        if let Err(next) = self.send(head, body).await {
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, body).await;
+        self.log(Some(request), answer.status, head_bytes);
+        if let Err(next) = sent {
             return next;
         }
         match (goes_on, unread || !self.input.bytes().is_empty()) {
@@ -248,10 +258,32 @@ impl Connection {
         let delimiter = delimiter(&answer);
         let close = Persistence::Close;
         response::encode(head.vec(), answer.status, &date, &answer.fields, delimiter, close);
-        match self.send(head, &answer.body).await {
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, &answer.body).await;
+        self.log(None, answer.status, head_bytes);
+        match sent {
             Ok(()) => Next::Linger,
             Err(next) => next,
         }
+    }
+
+    /// Writes the access log's line; `None`: there was no request that could be read.
+    fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
+        let Some(log) = &self.worker.log else { return };
+        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        log.record(&Exchange {
+            client: self.peer,
+            method: request.map_or(b"", |r| r.method.as_bytes()),
+            target: request.map_or(b"", |r| r.raw_target),
+            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
+            status: status.as_u16(),
+            body_bytes: self.sent.get().saturating_sub(head_bytes),
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+            host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
+            referer: request.and_then(|r| value(&r.referer)),
+            user_agent: request.and_then(|r| value(&r.user_agent)),
+            unix_secs: clock::coarse_unix_secs(clock::now_ms()),
+        });
     }
 
     /// Asks for the body the client holds back.

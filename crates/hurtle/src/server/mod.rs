@@ -14,6 +14,8 @@ use tokio::sync::watch;
 
 use crate::config::{Config, Listen};
 use crate::disk::Disk;
+use crate::files::Listings;
+use crate::observe::{self, Writer};
 use crate::sys;
 
 pub use accept::Listener;
@@ -25,6 +27,7 @@ pub struct Server {
     /// For each worker, what it accepts from.
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
+    access_log: Option<Writer>,
 }
 
 /// What the workers are told.
@@ -76,7 +79,18 @@ impl Server {
                 worker.push(socket);
             }
         }
-        Ok(Server { config: Arc::new(config), listeners, bound })
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+    }
+
+    /// Logs requests.
+    ///
+    /// # Errors
+    /// When the log cannot be opened.
+    pub fn open_logs(&mut self) -> io::Result<()> {
+        if let Some(log) = &self.config.access_log {
+            self.access_log = Some(Writer::start(log, observe::colour(&log.to))?);
+        }
+        Ok(())
     }
 
     /// Where it listens: as configured, with the port a `0` stood for.
@@ -91,16 +105,22 @@ impl Server {
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
         let disk = Disk::start(self.config.disk_threads)?;
+        let listings = Listings::new(&disk);
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
-            let (config, disk) = (Arc::clone(&self.config), disk.clone());
+            let shared = worker::Shared {
+                config: Arc::clone(&self.config),
+                disk: disk.clone(),
+                listings: listings.clone(),
+                log: self.access_log.as_ref().map(Writer::worker),
+            };
             let orders = orders.subscribe();
-            let life = move || worker::run(&config, listeners, disk, orders);
+            let life = move || worker::run(shared, listeners, orders);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
-        Ok(Running { threads, stop: Stop(orders) })
+        Ok(Running { threads, stop: Stop(orders), access_log: self.access_log })
     }
 }
 
@@ -109,9 +129,20 @@ impl Server {
 pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
+    access_log: Option<Writer>,
 }
 
+/// How long a stop waits for a log that is stuck.
+const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
+
 impl Running {
+    /// Opens the access log anew, after its file was moved away.
+    pub fn reopen_logs(&self) {
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+    }
+
     /// To stop it with, from anywhere.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
@@ -124,6 +155,11 @@ impl Running {
     pub fn join(self) -> io::Result<()> {
         for thread in self.threads {
             thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+        }
+        if let Some(log) = &self.access_log
+            && !log.close(LOG_CLOSE_MAX)
+        {
+            tracing::warn!("the access log is stuck; its last lines are lost");
         }
         Ok(())
     }
