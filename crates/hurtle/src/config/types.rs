@@ -212,7 +212,7 @@ pub struct Site {
 /// A host name a site answers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostName {
-    /// This name only.
+    /// This name only; an IPv6 address in its brackets.
     Exact(String),
     /// Any name that ends in `.` and this suffix (`*.example.org` holds `example.org`).
     Wildcard(String),
