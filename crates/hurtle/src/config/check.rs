@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use super::check_site::sites;
-use super::defaults::{log_fields, workers};
+use super::defaults::workers;
 use super::listen::listen;
 use super::names::{FormatName, Named as _};
 use super::problem::{Problem, Wrong, shown};
@@ -123,7 +123,7 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     let table = value.table(reader)?;
     let mut log = AccessLog::default();
     let mut name = FormatName::Combined;
-    let mut fields = log_fields();
+    let mut fields = LogField::all();
     table.set("format", reader, Value::choice, &mut name);
     table.set("fields", reader, chosen_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);

@@ -133,7 +133,9 @@ pub(super) fn workers() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The fields of a JSON access log that does not choose: all.
-pub(super) fn log_fields() -> Vec<LogField> {
-    LogField::NAMES.iter().map(|(_, field)| *field).collect()
+impl LogField {
+    /// The fields of a JSON access log that does not choose: all.
+    pub fn all() -> Vec<LogField> {
+        LogField::NAMES.iter().map(|(_, field)| *field).collect()
+    }
 }

@@ -37,3 +37,4 @@ pub use print::print;
 pub use problem::{Place, Problem};
 pub use reference::reference;
 pub use types::*;
+pub use units::{parse_duration, parse_size};

@@ -218,6 +218,15 @@ pub enum HostName {
     Wildcard(String),
 }
 
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostName::Exact(name) => f.write_str(name),
+            HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
+}
+
 /// A redirect or rewrite by path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {

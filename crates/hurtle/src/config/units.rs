@@ -40,6 +40,35 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
     scaled(text, count, &unit, TIME_UNITS, TIME_UNITS_TEXT).map(Duration::from_millis)
 }
 
+/// A duration given on the command line: as in a configuration, or whole seconds.
+///
+/// # Errors
+/// What is wrong with the text, and what to write.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Ok(secs) = text.parse() {
+        return Ok(Duration::from_secs(secs));
+    }
+    duration(text).map_err(told)
+}
+
+/// A size given on the command line: as in a configuration, or bytes.
+///
+/// # Errors
+/// What is wrong with the text, and what to write.
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    if let Ok(bytes) = text.parse() {
+        return Ok(bytes);
+    }
+    usize::try_from(size(text).map_err(told)?).map_err(|e| e.to_string())
+}
+
+fn told(wrong: Wrong) -> String {
+    match wrong.hint {
+        Some(hint) => format!("{}; {hint}", wrong.what),
+        None => wrong.what,
+    }
+}
+
 /// A size as a person writes it, exactly: in the largest binary unit that divides it.
 pub(super) fn size_text(bytes: u64) -> String {
     let unit = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)]

@@ -12,11 +12,11 @@ use super::fixed::append_query;
 use super::{Ask, Place};
 use crate::answer::Answer;
 use crate::clock;
-use crate::config::{Files, TryFile};
-use crate::disk::{Failure, Lane};
+use crate::config::{EtagSource, Files, Sendfile, TryFile};
+use crate::disk::{Disk, Failure, Lane};
 use crate::files::entry::{Dress, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
-use crate::files::lookup::Opened;
+use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::Trouble;
 use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
@@ -30,6 +30,18 @@ pub struct Directory {
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
+    memory_bytes_max: u64,
+}
+
+/// What every directory is served by.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// Where names are looked up.
+    pub disk: Disk,
+    /// What is known of directories.
+    pub listings: Listings,
+    /// How bodies leave, which decides what is worth keeping in memory.
+    pub sendfile: Sendfile,
 }
 
 /// A file that was found.
@@ -42,10 +54,16 @@ struct Found {
 }
 
 impl Directory {
-    /// Serves as configured; its disk jobs queue in `lane`.
-    pub fn new(config: Files, lane: Lane, listings: Listings) -> Directory {
-        let index = config.index.clone().into();
-        Directory { config, index, lane, listings }
+    /// Serves as configured; its disk jobs queue in a lane of their own.
+    pub fn new(config: Files, means: &Means) -> Directory {
+        let by_sendfile_only = means.sendfile == Sendfile::On;
+        Directory {
+            index: config.index.clone().into(),
+            config,
+            lane: means.disk.lane(),
+            listings: means.listings.clone(),
+            memory_bytes_max: if by_sendfile_only { 0 } else { MEMORY_BYTES_MAX },
+        }
     }
 
     /// Answers a GET or HEAD.
@@ -175,6 +193,7 @@ impl Directory {
             sidecars: self.config.sidecars,
             etag: self.config.etag,
             lane: self.lane,
+            memory_bytes_max: self.memory_bytes_max,
         })
     }
 
@@ -204,7 +223,7 @@ impl Directory {
 
     fn dress(&self, place: &Place<'_>, path: &[u8]) -> Dress {
         let mut dress = Dress { media_type: self.media_type(path), set: vec![], remove: vec![] };
-        if self.config.etag == crate::config::EtagSource::Off {
+        if self.config.etag == EtagSource::Off {
             dress.remove.push(header::ETAG);
         }
         for rule in place.rules() {

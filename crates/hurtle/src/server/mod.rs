@@ -1,10 +1,13 @@
 //! A whole server: its listeners, its workers, its end.
 
 mod accept;
+mod activation;
+pub mod process;
 mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,11 +15,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, MountHandler};
 use crate::disk::Disk;
 use crate::files::Listings;
 use crate::observe::{self, Writer};
-use crate::sys;
 
 pub use accept::Listener;
 
@@ -27,7 +29,7 @@ pub struct Server {
     /// For each worker, what it accepts from.
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
-    access_log: Option<Writer>,
+    access_log: Option<Arc<Writer>>,
 }
 
 /// What the workers are told.
@@ -82,13 +84,37 @@ impl Server {
         Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
     }
 
+    /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
+    ///
+    /// # Errors
+    /// When a listener cannot be shared among the workers.
+    pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
+        let bound = inherited.iter().filter_map(Listener::own_address).collect();
+        let mut listeners = Vec::new();
+        for _ in 1..config.workers.get() {
+            listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
+        }
+        listeners.push(inherited);
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+    }
+
+    /// The directories it serves.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        let roots = mounts.filter_map(|mount| match &mount.handler {
+            MountHandler::Files(files) => Some(files.root.clone()),
+            _ => None,
+        });
+        roots.collect()
+    }
+
     /// Logs requests.
     ///
     /// # Errors
     /// When the log cannot be opened.
     pub fn open_logs(&mut self) -> io::Result<()> {
         if let Some(log) = &self.config.access_log {
-            self.access_log = Some(Writer::start(log, observe::colour(&log.to))?);
+            self.access_log = Some(Arc::new(Writer::start(log, observe::colour(&log.to))?));
         }
         Ok(())
     }
@@ -114,7 +140,7 @@ impl Server {
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
-                log: self.access_log.as_ref().map(Writer::worker),
+                log: self.access_log.as_ref().map(|log| log.worker()),
             };
             let orders = orders.subscribe();
             let life = move || worker::run(shared, listeners, orders);
@@ -129,18 +155,29 @@ impl Server {
 pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
-    access_log: Option<Writer>,
+    access_log: Option<Arc<Writer>>,
+}
+
+/// The access log of a running server, to reopen it.
+#[derive(Clone, Debug)]
+pub struct Logs(Option<Arc<Writer>>);
+
+impl Logs {
+    /// Opens the log anew, after its file was moved away.
+    pub fn reopen(&self) {
+        if let Some(log) = &self.0 {
+            log.reopen();
+        }
+    }
 }
 
 /// How long a stop waits for a log that is stuck.
 const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Opens the access log anew, after its file was moved away.
-    pub fn reopen_logs(&self) {
-        if let Some(log) = &self.access_log {
-            log.reopen();
-        }
+    /// Its log.
+    pub fn logs(&self) -> Logs {
+        Logs(self.access_log.clone())
     }
 
     /// To stop it with, from anywhere.
@@ -185,7 +222,10 @@ fn share(whole: usize, workers: NonZeroUsize) -> usize {
 /// How long after a stop begins idle connections may still send a request that is on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// The largest queue of connections the kernel allows, where it says so.
-pub fn backlog_max() -> Option<u32> {
-    sys::backlog_max()
+/// Runs one piece of a worker's work outside a server.
+///
+/// # Errors
+/// When there can be no event loop.
+pub fn block_on<T>(task: impl Future<Output = T>) -> io::Result<T> {
+    Ok(worker::event_loop()?.block_on(task))
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Room, accept, accept_rest};
@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::disk::Disk;
 use crate::files::{Cache, Listings, Store};
 use crate::h1::head::HeadLimits;
+use crate::handler::directory::Means;
 use crate::observe::WorkerLog;
 use crate::rt;
 use crate::serve::Worker;
@@ -45,8 +46,11 @@ pub(super) fn run(
     listeners: Vec<Listener>,
     orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(serve(shared, listeners, orders))
+    event_loop()?.block_on(serve(shared, listeners, orders))
+}
+
+pub(super) fn event_loop() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
 async fn serve(
@@ -114,8 +118,9 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
     let worker = Worker {
-        sites: Sites::new(&config.sites, &disk, &listings),
+        sites: Sites::new(&config.sites, &means),
         store: Store::new(cache, disk.clone(), revalidate_ms),
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {

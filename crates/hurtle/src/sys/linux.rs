@@ -1,9 +1,11 @@
 //! Linux: `sendfile(2)`, `MSG_MORE`, `openat2(2)`, `RWF_NOWAIT`, `SO_REUSEPORT`.
 
+use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use nix::unistd::Gid;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
@@ -122,4 +124,9 @@ fn bind(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
     std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
+}
+
+/// See the contract in `sys`.
+pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
+    Ok(nix::unistd::initgroups(user, group)?)
 }

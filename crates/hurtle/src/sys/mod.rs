@@ -14,6 +14,8 @@
 //! - `PROBE`: flags that open a name without opening the file (no device wakes, no FIFO waits), for
 //!   `fstat` and as a directory to start from.
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
+//! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; where the system
+//!   has no safe call for it, none but `group`.
 //! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
 //! - `listen_tcp(addr, backlog, count)`: sockets for `count` workers, the kernel balancing between
 //!   them where it can, else one socket and its duplicates. `AddrInUse` if anybody, the same user
@@ -35,5 +37,5 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, coarse_ms, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
+    PROBE, backlog_max, coarse_ms, init_groups, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
 };
