@@ -3,6 +3,7 @@
 
 pub mod chunked;
 pub mod error;
+pub mod fields;
 pub mod framing;
 pub mod head;
 pub mod request;

@@ -1,7 +1,13 @@
 //! One HTTP/1.1 connection: read a head, find who answers, send the answer, give way, go on or
-//! close. What the bytes mean is `crate::h1`'s; what is answered, the handlers'.
+//! close. What the bytes mean is `crate::h1`'s; what is answered, the handlers'. Exchanges in which
+//! both directions flow at once are in `app`.
 
+mod app;
+mod duplex;
 mod input;
+mod reading;
+mod stream;
+mod upload;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
+use self::reading::Reading;
+use self::upload::Upload;
 use super::Worker;
 use super::deadline::Watch;
 use crate::answer::Answer;
@@ -135,15 +143,24 @@ impl Connection {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
+        match self.call_app(request) {
+            None => {}
+            Some(Ok(called)) => return Box::pin(self.app_exchange(request, called)).await,
+            Some(Err(status)) => {
+                let answer = Answer::error(status, None);
+                let unread = request.body != BodyLength::None;
+                return self.respond(request, answer, now_ms, unread).await;
+            }
+        }
         let refused = self.refusal(request);
         // A client that waits for leave to send its body is told at once that there is no use in
         // it (RFC 9110 10.1.1); whether it sends it all the same is not known, so this is the end.
-        if let Some(answer) = &refused
-            && request.expect_continue
-            && request.body != BodyLength::None
-        {
-            return self.respond(request, answer.clone(), now_ms, true).await;
-        }
+        let refused = match refused {
+            Some(answer) if request.expect_continue && request.body != BodyLength::None => {
+                return self.respond(request, answer, now_ms, true).await;
+            }
+            refused => refused,
+        };
         if request.body != BodyLength::None {
             if request.expect_continue
                 && self.input.bytes().is_empty()
@@ -153,7 +170,9 @@ impl Connection {
             }
             // No handler here has use for a body; it is read before the answer, so that a broken
             // one is told.
-            if let Err(sin) = self.discard_body(request.body).await {
+            let bytes_max = self.worker.limits.body_bytes;
+            let discarded = self.discard_body(&mut Reading::new(request.body), bytes_max).await;
+            if let Err(sin) = discarded {
                 return match sin {
                     Some(sin) => self.refuse(sin).await,
                     None => Next::Drop,
@@ -205,16 +224,45 @@ impl Connection {
         now_ms: u64,
         unread: bool,
     ) -> Next {
+        if let Body::Stream(_) = answer.body {
+            return Box::pin(self.answer(request, answer, Upload::none())).await;
+        }
+        let goes_on = self.goes_on(request) && !unread;
+        let mut head = Output::new();
+        let delimiter = delimiter(&answer);
+        self.encode_head(&mut head, request, &answer, delimiter, goes_on, now_ms);
+        let nothing = Body::Empty;
+        let body = if request.method == Method::Head { &nothing } else { &answer.body };
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, body).await;
+        self.log(Some(request), answer.status, head_bytes);
+        match sent {
+            Ok(()) => self.after(goes_on, unread),
+            Err(next) => next,
+        }
+    }
+
+    /// Counts a request; says whether another one may follow it.
+    fn goes_on(&mut self, request: &Request<'_>) -> bool {
         self.served += 1;
         let more = self.worker.limits.requests_per_connection.is_none_or(|max| self.served < max);
-        let goes_on = request.keep_alive && !unread && more && !self.worker.deadlines.is_draining();
+        request.keep_alive && more && !self.worker.deadlines.is_draining()
+    }
+
+    fn encode_head(
+        &self,
+        head: &mut Output,
+        request: &Request<'_>,
+        answer: &Answer,
+        delimiter: Delimiter,
+        goes_on: bool,
+        now_ms: u64,
+    ) {
         let persistence = match (goes_on, request.http10) {
             (true, false) => Persistence::Implied,
             (true, true) => Persistence::KeepAlive,
             (false, _) => Persistence::Close,
         };
-        let mut head = Output::new();
-        let delimiter = delimiter(&answer);
         response::encode(
             head.vec(),
             answer.status,
@@ -223,14 +271,10 @@ impl Connection {
             delimiter,
             persistence,
         );
-        let nothing = Body::Empty;
-        let body = if request.method == Method::Head { &nothing } else { &answer.body };
-        let head_bytes = head.len() as u64;
-        let sent = self.send(head, body).await;
-        self.log(Some(request), answer.status, head_bytes);
-        if let Err(next) = sent {
-            return next;
-        }
+    }
+
+    /// What becomes of the connection after an answer that left whole.
+    fn after(&self, goes_on: bool, unread: bool) -> Next {
         match (goes_on, unread || !self.input.bytes().is_empty()) {
             (true, _) => Next::Request,
             (false, false) if !self.worker.deadlines.is_draining() => Next::Close,
@@ -306,14 +350,20 @@ impl Drop for Connection {
 
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
-    let bodiless = answer.status == StatusCode::NO_CONTENT
-        || answer.status == StatusCode::NOT_MODIFIED
-        || answer.status.is_informational();
+    let bodiless = is_bodiless(answer.status);
     match answer.fields {
         Fields::Ready(_) => Delimiter::Given,
         Fields::Map(_) if bodiless => Delimiter::Given,
-        Fields::Map(_) => Delimiter::Length(answer.body.len()),
+        // A body whose length only its end tells is delimited where it is sent.
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
     }
+}
+
+/// Statuses that never have a body (RFC 9110 6.4.1).
+fn is_bodiless(status: StatusCode) -> bool {
+    status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
+        || status.is_informational()
 }
 
 fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {

@@ -2,6 +2,7 @@
 
 mod accept;
 mod activation;
+mod mount;
 pub mod process;
 mod worker;
 
@@ -30,6 +31,7 @@ pub struct Server {
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
     access_log: Option<Arc<Writer>>,
+    apps: Vec<mount::Mounted>,
 }
 
 /// What the workers are told.
@@ -81,7 +83,7 @@ impl Server {
                 worker.push(socket);
             }
         }
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None, apps: vec![] })
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
@@ -95,7 +97,7 @@ impl Server {
             listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None, apps: vec![] })
     }
 
     /// The directories it serves.
@@ -141,6 +143,7 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
+                apps: self.apps.iter().map(mount::Mounted::another).collect(),
             };
             let orders = orders.subscribe();
             let life = move || worker::run(shared, listeners, orders);

@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Room, accept, accept_rest};
+use super::mount::Mounted;
 use super::{DRAIN_GRACE, Listener, Order, share};
 use crate::config::Config;
 use crate::disk::Disk;
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) log: Option<WorkerLog>,
+    pub(super) apps: Vec<Mounted>,
 }
 
 /// A worker's life.
@@ -108,7 +110,7 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, log } = shared;
+    let Shared { config, disk, listings, log, apps } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config
@@ -119,8 +121,12 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
+    let mut sites = Sites::new(&config.sites, &means);
+    for Mounted { site, path, app } in apps {
+        sites.mount(site, &path, app);
+    }
     let worker = Worker {
-        sites: Sites::new(&config.sites, &means),
+        sites,
         store: Store::new(cache, disk.clone(), revalidate_ms),
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {

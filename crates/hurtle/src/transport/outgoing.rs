@@ -69,6 +69,8 @@ impl Sender {
                 }
                 Ok(())
             }
+            // How frames are told apart is the protocol's matter.
+            Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

@@ -63,6 +63,61 @@ impl Plain {
         }
     }
 
+    /// Reads once, while something else may be writing. After a short read the next call asks the
+    /// kernel again.
+    pub fn poll_read_shared(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_read_ready(cx),
+                Plain::Unix(s) => s.poll_read_ready(cx),
+            })?;
+            let read = match self {
+                Plain::Tcp(s) => s.try_read(into),
+                Plain::Unix(s) => s.try_read(into),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Writes once, while something else may be reading.
+    pub fn poll_write_shared(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_write_ready(cx),
+                Plain::Unix(s) => s.poll_write_ready(cx),
+            })?;
+            let written = match self {
+                Plain::Tcp(s) => s.try_write_vectored(bufs),
+                Plain::Unix(s) => s.try_write_vectored(bufs),
+            };
+            match written {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// Waits until the peer resets the connection. That it has said its last word (FIN) is none:
+    /// it may be waiting for the answer.
+    pub async fn reset(&self) {
+        // An error here is the runtime's end, and with it the connection's.
+        let _ = match self {
+            Plain::Tcp(s) => s.ready(Interest::ERROR).await,
+            Plain::Unix(s) => s.ready(Interest::ERROR).await,
+        };
+    }
+
     /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
     pub fn poll_send_file(
         &mut self,
