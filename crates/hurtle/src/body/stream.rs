@@ -10,8 +10,6 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
-use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 
 /// What can go wrong in a body that somebody else makes.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -20,7 +18,35 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
 /// Frames of data, and perhaps trailers behind them.
-pub struct Stream(UnsyncBoxBody<Bytes, BoxError>);
+pub struct Stream(Pin<Box<dyn Frames + Send>>);
+
+/// A body whose types are forgotten.
+trait Frames {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next>;
+    fn exact_len(&self) -> Option<u64>;
+    fn is_end(&self) -> bool;
+}
+
+impl<B> Frames for B
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+        // Where the data are `Bytes` already, this copies nothing.
+        let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
+        let polled = self.poll_frame(cx);
+        polled.map(|next| Some(next?.map(|frame| frame.map_data(bytes)).map_err(Into::into)))
+    }
+
+    fn exact_len(&self) -> Option<u64> {
+        self.size_hint().exact()
+    }
+
+    fn is_end(&self) -> bool {
+        self.is_end_stream()
+    }
+}
 
 impl Stream {
     /// Takes any body.
@@ -29,21 +55,17 @@ impl Stream {
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        // Where the data are `Bytes` already, this copies nothing.
-        let body = body
-            .map_frame(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
-            .map_err(Into::into);
-        Stream(body.boxed_unsync())
+        Stream(Box::pin(body))
     }
 
     /// Bytes of data it will give, if it knows.
     pub fn exact_len(&self) -> Option<u64> {
-        self.0.size_hint().exact()
+        self.0.exact_len()
     }
 
     /// Whether it knows that nothing more will come.
     pub fn is_end(&self) -> bool {
-        self.0.is_end_stream()
+        self.0.is_end()
     }
 
     /// Waits for the next frame. A panic of its maker is an error like others; after any, the
@@ -62,8 +84,8 @@ impl Stream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        let body = Pin::new(&mut self.0);
-        catch_unwind(AssertUnwindSafe(|| body.poll_frame(cx)))
+        let body = self.0.as_mut();
+        catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
             .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))))
     }
 }

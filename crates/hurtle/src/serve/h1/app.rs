@@ -105,6 +105,8 @@ impl Connection {
     ) -> Next {
         let silent = request.method == Method::Head || is_bodiless(answer.status);
         let declared = declared(&answer.fields);
+        // Asked before the first frame is out, and so no part of it any more.
+        let len = answer.body.exact_len().or(declared);
         let mut first = None;
         if let (Body::Stream(stream), false) = (&mut answer.body, silent) {
             first = stream.frame_at_once().await;
@@ -114,13 +116,11 @@ impl Connection {
             answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
         }
         let delimiter = match &answer.body {
-            Body::Stream(stream) if !is_bodiless(answer.status) => {
-                match stream.exact_len().or(declared) {
-                    Some(len) => Delimiter::Length(len),
-                    None if request.http10 => Delimiter::Close,
-                    None => Delimiter::Chunked,
-                }
-            }
+            Body::Stream(_) if !is_bodiless(answer.status) => match len {
+                Some(len) => Delimiter::Length(len),
+                None if request.http10 => Delimiter::Close,
+                None => Delimiter::Chunked,
+            },
             // An application's answer to HEAD may tell a length without having the body.
             Body::Empty if request.method == Method::Head => {
                 declared.map_or(Delimiter::Given, Delimiter::Length)
