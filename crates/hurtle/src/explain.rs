@@ -140,9 +140,7 @@ fn describe_target(root: &std::path::Path, target: &Target) -> String {
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
     let delimiter = match answer.fields {
         Fields::Ready(_) => Delimiter::Given,
-        Fields::Map(_) => {
-            answer.body.exact_len().map_or(Delimiter::Chunked, Delimiter::Length)
-        }
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Chunked, Delimiter::Length),
     };
     let mut head = Vec::new();
     let date = clock::date(clock::now_ms());

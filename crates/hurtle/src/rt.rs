@@ -56,10 +56,7 @@ pub enum First<A, B> {
 }
 
 /// Runs two tasks until one is done, and drops the other. The first is asked first.
-pub async fn race<A, B>(
-    a: impl Future<Output = A>,
-    b: impl Future<Output = B>,
-) -> First<A, B> {
+pub async fn race<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {
         Poll::Ready(a) => Poll::Ready(First::A(a)),

@@ -146,8 +146,7 @@ impl Connection {
         match self.call_app(request) {
             None => {}
             Some(Ok(called)) => return Box::pin(self.app_exchange(request, called)).await,
-            Some(Err(status)) => {
-                let answer = Answer::error(status, None);
+            Some(Err(answer)) => {
                 let unread = request.body != BodyLength::None;
                 return self.respond(request, answer, now_ms, unread).await;
             }

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
+use hurtle::config::{Glob, HeaderRule, Rule, RuleAction, Site};
 use hurtle::{Arrival, Config, RequestBody, Server};
 
 use crate::support::App;
@@ -13,8 +14,7 @@ use crate::support::App;
 async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();
-    let text =
-        format!("{} {} {} {client}", arrival.mount, request.uri(), arrival.original.to_string());
+    let text = format!("{} {} {} {client}", arrival.mount, request.uri(), arrival.original);
     Ok(Response::new(text.into()))
 }
 
@@ -44,7 +44,28 @@ fn paths_begin_at_the_mount() {
     let (head, _) = app.ask("GET /apix HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 404"), "beside it: {head}");
     let (head, _) = app.ask("POST /other HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(head.starts_with("HTTP/1.1 405"), "no application has it: {head}");
+    assert!(head.starts_with("HTTP/1.1 404"), "nobody has it: {head}");
+}
+
+#[test]
+fn a_sites_rules_hold_for_its_applications() {
+    let app = App::mounted(
+        |config| {
+            let mut site = Site { default: true, ..Site::new() };
+            let pattern = Glob("/old/**".to_owned());
+            let action = RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/$1".to_owned());
+            site.rules.push(Rule { pattern, action });
+            let set = vec![(header::VIA, HeaderValue::from_static("here"))];
+            let pattern = Glob("/app/**".to_owned());
+            site.headers.push(HeaderRule { pattern, set, remove: vec![] });
+            config.sites.push(site);
+        },
+        |server| server.mount("*", "/app", tower::service_fn(tell)).unwrap(),
+    );
+    let (head, _) = app.ask("POST /old/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
+    let (head, _) = app.ask("POST /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.contains("Via: here\n"), "{head}");
 }
 
 #[test]

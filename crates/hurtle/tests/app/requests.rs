@@ -36,9 +36,14 @@ const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\
 fn bodies_come_whole_in_any_split() {
     let app = App::of(echo);
     let chunked = format!("{CHUNKED}\r\n5\r\nhello\r\n1;x=y\r\n \r\n5\r\nworld\r\n0\r\n\r\n");
-    let trailers = format!("{CHUNKED}TE: trailers\r\n\r\n2\r\nhi\r\n0\r\nSum: 1\r\nHost: b\r\n\r\n");
+    let trailers =
+        format!("{CHUNKED}TE: trailers\r\n\r\n2\r\nhi\r\n0\r\nSum: 1\r\nHost: b\r\n\r\n");
     let rows = [
-        ("a length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nhello world", "hello world"),
+        (
+            "a length",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nhello world",
+            "hello world",
+        ),
         ("no body", "POST / HTTP/1.1\r\nHost: a\r\n\r\n", ""),
         ("chunks", &chunked, "hello world"),
         ("trailers, without those that frame or route", &trailers, "hiSum: 1\n"),
@@ -100,6 +105,23 @@ fn an_upload_waits_for_its_reader() {
 }
 
 #[test]
+fn a_body_may_be_read_on_another_thread() {
+    let app = App::of(|request: Request<RequestBody>| async {
+        let (told, hear) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            let thread = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            assert!(told.send(thread.block_on(count(request))).is_ok());
+        });
+        hear.await.unwrap()
+    });
+    let mut client = app.connect();
+    for _ in 0..10 {
+        client.send_split(format!("{CHUNKED}\r\n2\r\nhi\r\n2\r\nho\r\n0\r\n\r\n").as_bytes(), 7);
+        assert_eq!(client.answer().1, "4");
+    }
+}
+
+#[test]
 fn a_client_that_waits_is_invited_when_its_body_is_wanted() {
     const ASK: &str =
         "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
@@ -136,7 +158,9 @@ fn a_client_that_waits_is_invited_when_its_body_is_wanted() {
 fn an_answer_may_come_before_the_body() {
     let app = App::of(ignore);
     let mut client = app.connect();
-    for body in ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"] {
+    for body in
+        ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"]
+    {
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{body}"));
         let (head, body) = client.answer();
         assert!(!head.contains("close"), "a small body is passed over: {head}");
@@ -175,7 +199,11 @@ fn a_broken_body_is_answered_by_the_server() {
     let rows = [
         ("a size that is none", format!("{CHUNKED}\r\nx\r\n"), "HTTP/1.1 400"),
         ("a chunk beyond its size", format!("{CHUNKED}\r\n1\r\nabc"), "HTTP/1.1 400"),
-        ("too many trailers", format!("{CHUNKED}\r\n0\r\n{}\r\n", "a:b\r\n".repeat(101)), "HTTP/1.1 431"),
+        (
+            "too many trailers",
+            format!("{CHUNKED}\r\n0\r\n{}\r\n", "a:b\r\n".repeat(101)),
+            "HTTP/1.1 431",
+        ),
         ("one that does not come", format!("{CHUNKED}\r\n1\r\na\r\n"), "HTTP/1.1 408"),
     ];
     for (what, request, want) in rows {

@@ -32,22 +32,28 @@ pub(super) struct Called {
 }
 
 impl Connection {
-    /// Calls the application that answers this request, if one does.
-    pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, StatusCode>> {
+    /// Calls the application that answers this request, if one does; `Err`: what is answered in its
+    /// place.
+    pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
         let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_apps() {
             return None;
         }
         let (raw, query) = path_of(&request.target)?;
-        let Route::Mount { path, number, .. } = site.route(raw, query, self.peer) else {
-            return None;
+        let (path, number) = match site.route(raw, query, self.peer) {
+            Route::Mount { path, number, .. } => (path, number),
+            // Among applications, refusals and redirects are for every method. Those the built-in
+            // handlers know come to the same further on.
+            Route::Answer(answer, _) => {
+                return matches!(request.method, Method::Other(_)).then_some(Err(answer));
+            }
         };
         let (mount, Handler::App(app)) = site.mount(number) else { return None };
         let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
         let Some(request) = self.app_request(request, body, mount, place.rest, query) else {
             // What of a target no `Uri` takes is no target the application could use.
-            return Some(Err(StatusCode::BAD_REQUEST));
+            return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
         let answering = app.call(request, place.rules().cloned().collect());
         Some(Ok(Called { answering, upload }))

@@ -7,11 +7,11 @@ use std::io::{self, IoSlice};
 
 use super::Connection;
 use super::upload::Upload;
+use crate::clock;
 use crate::h1::Sin;
 use crate::rt::{self, First};
 use crate::serve::deadline::NEVER;
 use crate::transport::{Input, Plain};
-use crate::clock;
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a> {
@@ -46,8 +46,7 @@ impl Connection {
     ) -> Result<T, Broken> {
         let Connection { io, input, ended, worker, watch, sent, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
-        let duplex =
-            Duplex { io, sent, queued: Cell::new(false), more_by_ms: Cell::new(NEVER) };
+        let duplex = Duplex { io, sent, queued: Cell::new(false), more_by_ms: Cell::new(NEVER) };
         let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
         let mut seen = None;
         let mut taken_by_ms = NEVER;

@@ -1,12 +1,13 @@
 //! Sends an answer whose body comes frame by frame: each frame leaves as it comes.
 
+use std::fmt::Display;
 use std::io::IoSlice;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use super::duplex::{Broken, Duplex};
-use crate::body::{BoxError, Next, Stream};
+use crate::body::{Next, Stream};
 use crate::h1::chunked::encode_size;
 use crate::h1::response::{Delimiter, encode_trailers};
 use crate::rt;
@@ -48,7 +49,7 @@ impl Sending<'_> {
                 }
             };
             let Some(frame) = frame else { return self.finish(None).await };
-            match frame.map_err(broke)?.into_data() {
+            match frame.map_err(|error| broke(&error))?.into_data() {
                 Ok(data) => {
                     turn_bytes += data.len();
                     let last = stream.is_end();
@@ -80,7 +81,7 @@ impl Sending<'_> {
             Delimiter::Length(left) => {
                 let len = data.len() as u64;
                 // More than was said must not look like the next answer.
-                *left = left.checked_sub(len).ok_or_else(|| broke("it is too long".into()))?;
+                *left = left.checked_sub(len).ok_or_else(|| broke(&"it is longer than it said"))?;
                 over = *left == 0;
             }
             Delimiter::Given | Delimiter::Close => {}
@@ -95,7 +96,7 @@ impl Sending<'_> {
             self.out = Output::default();
         }
         if last && !over {
-            return Err(broke("it is too short".into()));
+            return Err(broke(&"it is shorter than it said"));
         }
         Ok(over)
     }
@@ -105,7 +106,7 @@ impl Sending<'_> {
         match self.delimiter {
             Delimiter::Length(left) if left > 0 => {
                 self.flush().await?;
-                return Err(broke("it is too short".into()));
+                return Err(broke(&"it is shorter than it said"));
             }
             Delimiter::Chunked => match trailers.filter(|_| self.trailers) {
                 None => self.out.vec().extend_from_slice(LAST_CHUNK),
@@ -131,7 +132,7 @@ impl Sending<'_> {
 }
 
 /// The client learns it from the missing end; the operator, from the log.
-fn broke(error: BoxError) -> Broken {
+fn broke(error: &dyn Display) -> Broken {
     tracing::warn!("an answer's body broke off: {error}");
     Broken::Answer
 }
