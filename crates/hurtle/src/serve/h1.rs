@@ -6,6 +6,7 @@ mod input;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -87,9 +88,10 @@ impl Connection {
             let head = self.read_head().await;
             self.begun = self.worker.log.as_ref().map(|_| Instant::now());
             let next = match head {
-                Ok(Some(head)) => match request::parse(&head, &self.worker.head_limits) {
-                    Ok(request) => self.exchange(&request).await,
-                    Err(sin) => self.refuse(sin).await,
+                // Matched by reference: a request moved is a request stored twice.
+                Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
+                    Ok(request) => self.exchange(request).await,
+                    Err(sin) => self.refuse(*sin).await,
                 },
                 Ok(None) => Next::Close,
                 Err(sin) => self.refuse(sin).await,
@@ -242,7 +244,7 @@ impl Connection {
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
         self.sent.set(0);
-        let sending = self.worker.sender.send(&mut self.io, head, body, &self.sent);
+        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Next::Drop),

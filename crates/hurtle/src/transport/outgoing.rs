@@ -59,17 +59,25 @@ impl Sender {
             }
             Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
             Body::File(slice) => self.file(io, &head, slice, sent).await,
-            Body::Parts(parts) => {
-                write(io, &head, &[], sent).await?;
-                for part in parts {
-                    match part {
-                        Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
-                        Part::File(slice) => self.file(io, &[], slice, sent).await?,
-                    }
-                }
-                Ok(())
+            Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
+        }
+    }
+
+    async fn parts(
+        &self,
+        io: &mut Plain,
+        head: &[u8],
+        parts: &[Part],
+        sent: &Cell<u64>,
+    ) -> io::Result<()> {
+        write(io, head, &[], sent).await?;
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
+                Part::File(slice) => self.file(io, &[], slice, sent).await?,
             }
         }
+        Ok(())
     }
 
     async fn file(
@@ -89,8 +97,9 @@ impl Sender {
             if last && !first {
                 check_unchanged(&slice.file)?;
             }
+            // The rare ways are boxed: a connection is as large as its largest wait.
             if self.sendfile == Sendfile::Off {
-                self.copy_turn(io, head, &slice.file, offset, turn_end, sent).await?;
+                Box::pin(self.copy_turn(io, head, &slice.file, offset, turn_end, sent)).await?;
             } else {
                 self.ensure_resident(&slice.file, offset, turn_end).await?;
                 send_turn(io, head, &slice.file, offset, turn_end, sent).await?;
@@ -115,7 +124,8 @@ impl Sender {
                 if !is_resident(file, at, window_end)? {
                     // What is missing here is likely to be missing in the rest of the turn.
                     let (lane, reader) = (file.lane, Arc::clone(file));
-                    let read = self.disk.run(lane, move || read_ahead(&reader, at, end)).await;
+                    let read = self.disk.run(lane, move || read_ahead(&reader, at, end));
+                    let read = Box::pin(read).await;
                     return read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
                 }
                 file.set_warm(at, now_ms);
