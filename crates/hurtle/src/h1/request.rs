@@ -147,9 +147,12 @@ fn request_line<'a>(
 ) -> Result<(Method<'a>, &'a [u8], bool), Sin> {
     let method_end = line.iter().position(|&b| b == b' ').ok_or(Sin::RequestLine)?;
     let method = &line[..method_end];
-    if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|&b| is_token(b))
-    {
+    if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
         return Err(Sin::RequestLine);
+    }
+    // RFC 9112 3: longer than any that is implemented.
+    if method.len() > METHOD_BYTES_MAX {
+        return Err(Sin::MethodTooLong);
     }
     let rest = &line[method_end + 1..];
     let target_end = memchr::memchr(b' ', rest).ok_or(Sin::RequestLine)?;

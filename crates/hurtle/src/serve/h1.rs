@@ -147,8 +147,10 @@ impl Connection {
             return self.respond(request, answer.clone(), now_ms, true).await;
         }
         if request.body != BodyLength::None {
+            // RFC 9110 10.1.1: what will be refused all the same is not asked for.
             if request.expect_continue
                 && self.input.bytes().is_empty()
+                && !self.is_too_large(request.body)
                 && let Err(next) = self.invite().await
             {
                 return next;

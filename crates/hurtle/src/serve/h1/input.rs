@@ -92,13 +92,18 @@ impl Connection {
         }
     }
 
+    /// Whether a body is known from its head to be larger than is read.
+    pub(super) fn is_too_large(&self, length: BodyLength) -> bool {
+        matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
+    }
+
     /// Reads a body and drops it. `Err(None)`: the peer is gone.
     pub(super) async fn discard_body(&mut self, length: BodyLength) -> Result<(), Option<Sin>> {
         let body_bytes_max = self.worker.limits.body_bytes;
         let mut pace = Pace { started_ms: clock::now_ms(), received: 0, data: 0 };
         match length {
             BodyLength::None => Ok(()),
-            BodyLength::Exactly(len) if len > body_bytes_max => Err(Some(Sin::BodyTooLarge)),
+            BodyLength::Exactly(_) if self.is_too_large(length) => Err(Some(Sin::BodyTooLarge)),
             BodyLength::Exactly(mut left) => loop {
                 let here = self.input.bytes().len();
                 let take = here.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -174,7 +179,8 @@ impl Pace {
         let grace_ms = limits.body_grace.as_millis() as u64;
         connection.watch.set(self.started_ms.saturating_add(grace_ms).saturating_add(earned_ms));
         match connection.fill().await {
-            Ok(()) if connection.ended => Err(None),
+            // RFC 9112 8: it may be half-closed, and is told.
+            Ok(()) if connection.ended => Err(Some(Sin::BodyIncomplete)),
             Ok(()) => Ok(()),
             Err(Ended::Late) => Err(Some(Sin::BodyTooSlow)),
             Err(Ended::Failed) => Err(None),
