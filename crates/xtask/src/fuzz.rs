@@ -12,7 +12,7 @@ const SECONDS: &str = "5";
 pub(crate) fn smoke() -> Result<Outcome, Failure> {
     // The workspace's own build directory: what both need is compiled once.
     let shared = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
-    run(cargo(&["test", "--no-default-features"]).args(shared).args(["--", "--nocapture"]))?;
+    run(cargo(&["test", "--no-default-features"]).args(shared))?;
 
     if output(&mut program("rustup", &["run", "nightly", "cargo", "fuzz", "--version"])).is_err() {
         println!("Not guided by coverage: that needs nightly Rust and cargo-fuzz.");
@@ -26,7 +26,7 @@ pub(crate) fn smoke() -> Result<Outcome, Failure> {
         let fuzz = ["run", "nightly", "cargo", "fuzz", "run", &name, &corpus];
         let mut command = program("rustup", &fuzz);
         command.args([format!("fuzz/seeds/{name}"), "--".into()]);
-        run(command.arg(format!("-max_total_time={seconds}")))?;
+        run(command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]))?;
     }
     Ok(Outcome::Passed)
 }
