@@ -74,8 +74,8 @@ fn summarize(done: &[(&str, Outcome, Duration)]) {
 }
 
 fn format() -> Result<Outcome, Failure> {
-    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        run_command(&mut cargo(&["fmt", "--all", "--manifest-path", manifest, "--check"]))
+    for project in [&["--all"][..], &["--manifest-path", "fuzz/Cargo.toml"]] {
+        run_command(cargo(&["fmt", "--check"]).args(project))
             .map_err(|Failure(what)| Failure(format!("{what}; without --check it is mended")))?;
     }
     Ok(Outcome::Passed)
