@@ -12,11 +12,11 @@ use crate::config::{self, Access, HostName, MountHandler, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::directory::{Directory, Means};
-use crate::handler::fixed::{Fixed, Redirect, append_query};
+use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::{Ask, Handler, Place};
 use crate::semantics::glob;
 use crate::semantics::host;
-use crate::semantics::target::{self, BadPath, encode_path};
+use crate::semantics::target::{self, BadPath, append_query, encode_path};
 
 /// All sites of one worker.
 #[derive(Debug)]

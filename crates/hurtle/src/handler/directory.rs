@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::fixed::append_query;
 use super::{Ask, Place};
 use crate::answer::Answer;
 use crate::clock;
@@ -21,7 +20,7 @@ use crate::files::store::Trouble;
 use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{append_query, encode_path};
 
 /// A directory served as files.
 #[derive(Debug)]
