@@ -2,6 +2,7 @@
 //! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) can both drive it.
 
 mod chunked;
+mod config;
 pub mod driver;
 mod range;
 mod request_head;
@@ -9,6 +10,7 @@ mod split_equals_whole;
 mod target;
 
 pub use chunked::chunked;
+pub use config::config;
 pub use range::range;
 pub use request_head::request_head;
 pub use split_equals_whole::split_equals_whole;
@@ -26,6 +28,7 @@ pub struct Target {
 /// Every target.
 pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: chunked },
+    Target { name: "config", run: config },
     Target { name: "range", run: range },
     Target { name: "request_head", run: request_head },
     Target { name: "split_equals_whole", run: split_equals_whole },
