@@ -47,6 +47,11 @@ impl Directory {
 
     /// Answers a GET or HEAD.
     pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        // The root of a mount is a directory like any other: without its slash, links relative to it
+        // would lead beside it.
+        if place.rest.is_empty() && !place.path.ends_with(b"/") {
+            return slash_missing(ask, place);
+        }
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
@@ -88,11 +93,7 @@ impl Directory {
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => {
-                let mut location = encode_path(&[place.path, b"/"].concat());
-                append_query(&mut location, ask.query);
-                Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
-            }
+            Target::SlashMissing => slash_missing(ask, place),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Missing => self.fall_back(store, ask, place).await,
@@ -222,6 +223,12 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
             Try::Path(path)
         }
     }
+}
+
+fn slash_missing(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+    let mut location = encode_path(&[place.path, b"/"].concat());
+    append_query(&mut location, ask.query);
+    Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }
 
 fn not_found() -> Answer {
