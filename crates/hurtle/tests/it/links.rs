@@ -172,7 +172,7 @@ fn what_may_not_be_read_is_refused() {
     let server = Server::with(&[("a.txt", "a"), ("dir/b.txt", "b")], |config| {
         files(config).symlinks = Symlinks::Anywhere;
     });
-    fs::set_permissions(server.dir.path("a.txt"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(server.dir.path("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
     // Root reads all files but those of the kernel that are only written to.
     let (path, refused) = match fs::read(server.dir.path("a.txt")) {
         Err(_) => ("/a.txt", true),

@@ -114,7 +114,7 @@ fn many_small_parts_are_not_worth_it() {
 
 #[test]
 fn parts_of_a_large_file() {
-    let contents: Vec<u8> = (0..1_500_000_u32).map(|n| (n * 7 >> 3) as u8).collect();
+    let contents: Vec<u8> = (0..1_500_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
     let server = Server::start(&[]);
     server.dir.write("large", &contents);
     let mut client = server.connect();
