@@ -23,7 +23,7 @@ use crate::sys;
 
 /// Files up to this size are kept in memory and sent with their head in one call; larger ones go
 /// by `sendfile(2)`, which is cheaper from about here on.
-pub const MEMORY_BYTES_MAX: u64 = 32 << 10;
+pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
 /// What to look for: made once for each path, kept to ask again.
 #[derive(Clone, Debug, PartialEq, Eq)]
