@@ -75,8 +75,7 @@ impl Stamp {
     }
 }
 
-/// Bytes of a file whose residency is asked, and remembered, together; also the longest turn a
-/// body has before other connections have theirs.
+/// Bytes of a file whose residency is asked, and remembered, together.
 pub const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Windows remembered of one file, from its beginning; later ones are asked about each time.

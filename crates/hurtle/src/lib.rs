@@ -50,3 +50,9 @@ pub mod serve;
 
 #[doc(hidden)]
 pub mod server;
+
+#[doc(hidden)]
+pub mod explain;
+
+#[doc(hidden)]
+pub mod cli;

@@ -9,15 +9,14 @@ use http::{StatusCode, header};
 
 use crate::answer::Answer;
 use crate::config::{self, Access, HostName, MountHandler, RuleAction};
-use crate::disk::Disk;
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
-use crate::handler::directory::Directory;
-use crate::handler::fixed::{Fixed, Redirect, append_query};
+use crate::handler::directory::{Directory, Means};
+use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::{Ask, Handler, Place};
 use crate::semantics::glob;
 use crate::semantics::host;
-use crate::semantics::target::{self, BadPath, encode_path};
+use crate::semantics::target::{self, BadPath, append_query, encode_path};
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -38,6 +37,22 @@ pub struct Site {
     guarded: bool,
 }
 
+/// Who answers for a path.
+#[derive(Debug)]
+pub enum Route {
+    /// The site itself, and why.
+    Answer(Answer, String),
+    /// A mount.
+    Mount {
+        /// Decoded, after the rules.
+        path: Vec<u8>,
+        /// The mount's number.
+        number: usize,
+        /// The patterns of the rules that changed the path.
+        rules: Vec<String>,
+    },
+}
+
 #[derive(Debug)]
 struct Mount {
     path: Vec<u8>,
@@ -47,7 +62,7 @@ struct Mount {
 
 impl Sites {
     /// Makes the sites; each files mount gets a lane of its own in the pool.
-    pub fn new(sites: &[config::Site], disk: &Disk) -> Sites {
+    pub fn new(sites: &[config::Site], means: &Means) -> Sites {
         let mut exact = HashMap::new();
         let mut wildcards = Vec::new();
         for (number, site) in sites.iter().enumerate() {
@@ -65,7 +80,7 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         Sites {
             default: sites.iter().position(|site| site.default),
-            sites: sites.iter().map(|site| Site::new(site, disk)).collect(),
+            sites: sites.iter().map(|site| Site::new(site, means)).collect(),
             exact,
             wildcards,
         }
@@ -84,6 +99,10 @@ impl Sites {
     fn named(&self, name: &[u8]) -> Option<usize> {
         let mut normal = Vec::with_capacity(name.len());
         host::normalize(name, &mut normal);
+        if let Some(address) = ipv6(&normal) {
+            // RFC 5952: one address has many spellings; sites know the shortest.
+            normal = format!("[{address}]").into_bytes();
+        }
         if let Some(number) = self.exact.get(&normal) {
             return Some(*number);
         }
@@ -96,9 +115,9 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, disk: &Disk) -> Site {
+    fn new(config: &config::Site, means: &Means) -> Site {
         let mut mounts: Vec<_> =
-            config.mounts.iter().map(|mount| Mount::new(mount, disk)).collect();
+            config.mounts.iter().map(|mount| Mount::new(mount, means)).collect();
         // The first that matches is then the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
@@ -132,25 +151,12 @@ impl Site {
     }
 
     async fn dispatch(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
-        if !admits(&self.config.access, peer) {
-            return Answer::error(StatusCode::FORBIDDEN, None);
-        }
-        let mut path = Vec::with_capacity(ask.key.path.len());
-        match target::decode(ask.key.path, &mut path) {
-            Ok(()) => {}
-            Err(BadPath::EncodedSlash) => return Answer::error(StatusCode::NOT_FOUND, None),
-            Err(bad) => return Answer::error(StatusCode::BAD_REQUEST, Some(&bad.to_string())),
-        }
-        if let Some(redirect) = self.apply_rules(&mut path, ask.query) {
-            return redirect;
-        }
-        let Some((number, mount)) = self.mount(&path) else {
-            return Answer::error(StatusCode::NOT_FOUND, None);
+        let (path, number) = match self.route(ask.key.path, ask.query, peer) {
+            Route::Answer(answer, _) => return answer,
+            Route::Mount { path, number, .. } => (path, number),
         };
-        if !admits(&mount.access, peer) {
-            return Answer::error(StatusCode::FORBIDDEN, None);
-        }
-        let place = self.place(&path, number, mount);
+        let mount = &self.mounts[number];
+        let place = self.place(&path, number);
         let mut answer = mount.handler.call(store, ask, &place).await;
         // As nginx's add_header: an error is not dressed as what was asked for.
         if let Fields::Map(map) = &mut answer.fields
@@ -161,8 +167,47 @@ impl Site {
         answer
     }
 
-    fn place<'a>(&'a self, path: &'a [u8], number: usize, mount: &Mount) -> Place<'a> {
-        let rest = &path[mount.path.len().min(path.len())..];
+    /// Who answers for a path as it was sent: rules, the longest mount, access.
+    pub fn route(&self, raw: &[u8], query: Option<&[u8]>, peer: Option<IpAddr>) -> Route {
+        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
+        if !admits(&self.config.access, peer) {
+            return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
+        }
+        let mut path = Vec::with_capacity(raw.len());
+        match target::decode(raw, &mut path) {
+            Ok(()) => {}
+            Err(bad @ BadPath::EncodedSlash) => {
+                return refuse(StatusCode::NOT_FOUND, &bad.to_string());
+            }
+            Err(bad) => {
+                let why = bad.to_string();
+                return Route::Answer(Answer::error(StatusCode::BAD_REQUEST, Some(&why)), why);
+            }
+        }
+        let mut rules = Vec::new();
+        if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
+            return Route::Answer(redirect, rules.join(", "));
+        }
+        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
+        match found {
+            None => refuse(StatusCode::NOT_FOUND, "no mount holds this path"),
+            Some((_, mount)) if !admits(&mount.access, peer) => {
+                refuse(StatusCode::FORBIDDEN, "the mount does not admit this address")
+            }
+            Some((number, _)) => Route::Mount { path, number, rules },
+        }
+    }
+
+    /// A mount by its number, and its path.
+    pub fn mount(&self, number: usize) -> (&str, &Handler) {
+        let mount = &self.mounts[number];
+        let path = std::str::from_utf8(&mount.path).unwrap_or("");
+        (if path.is_empty() { "/" } else { path }, &mount.handler)
+    }
+
+    /// What a path means to the mount of that number, which must hold it.
+    pub fn place<'a>(&'a self, path: &'a [u8], number: usize) -> Place<'a> {
+        let rest = &path[self.mounts[number].path.len().min(path.len())..];
         Place {
             path,
             rest: rest.strip_prefix(b"/").unwrap_or(rest),
@@ -174,9 +219,15 @@ impl Site {
 
     /// Goes through the rules once, in order: each sees what the ones before it made of the path.
     /// `Some` is the redirect they ended in.
-    fn apply_rules(&self, path: &mut Vec<u8>, query: Option<&[u8]>) -> Option<Answer> {
+    fn apply_rules(
+        &self,
+        path: &mut Vec<u8>,
+        query: Option<&[u8]>,
+        applied: &mut Vec<String>,
+    ) -> Option<Answer> {
         for rule in &self.config.rules {
             let Some(captures) = glob::captures(&rule.pattern.0, path) else { continue };
+            applied.push(rule.pattern.0.clone());
             match &rule.action {
                 RuleAction::Redirect(status, to) => {
                     let captures: Vec<Vec<u8>> =
@@ -208,17 +259,14 @@ impl Site {
         None
     }
 
-    fn mount(&self, path: &[u8]) -> Option<(usize, &Mount)> {
-        self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path))
-    }
-
     /// Puts the site's own page in the place of a plain error.
     async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
-        let Some((number, mount)) = self.mount(path) else { return plain };
-        let Handler::Directory(directory) = &mount.handler else { return plain };
-        let place = self.place(path, number, mount);
+        let found = self.mounts.iter().position(|mount| mount.holds(path));
+        let Some(number) = found else { return plain };
+        let Handler::Directory(directory) = &self.mounts[number].handler else { return plain };
+        let place = self.place(path, number);
         let accept_encoding = ask.file.accept_encoding;
         let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
@@ -226,11 +274,9 @@ impl Site {
 }
 
 impl Mount {
-    fn new(config: &config::Mount, disk: &Disk) -> Mount {
+    fn new(config: &config::Mount, means: &Means) -> Mount {
         let handler = match &config.handler {
-            MountHandler::Files(files) => {
-                Handler::Directory(Directory::new(files.clone(), disk.lane()))
-            }
+            MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
@@ -248,6 +294,11 @@ impl Mount {
         path.strip_prefix(&self.path[..])
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
+}
+
+fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
+    let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(inside).ok()?.parse().ok()
 }
 
 /// A refused network beats an admitted one unless the admitted one is the narrower. A client

@@ -1,6 +1,40 @@
 //! What the operator wrote, checked, as typed values: the only configuration the rest of the
-//! server sees. Reading TOML and reporting problems is `check`'s work; nothing here does I/O.
+//! server sees.
+//!
+//! `check` turns TOML into a [`Config`] without touching the file system, and reports every problem
+//! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
+//! unknown keys are found and the reference page is written; `print` is the way back to TOML.
 
+mod bounds;
+mod check;
+mod check_mount;
+mod check_site;
+mod defaults;
+mod field;
+mod host;
+mod listen;
+mod load;
+mod names;
+mod network;
+mod pattern;
+mod print;
+mod problem;
+#[cfg(test)]
+mod properties;
+mod reader;
+mod reference;
+mod schema;
+mod suggest;
+mod table;
+mod target;
 pub mod types;
+mod units;
+mod value;
 
+pub use check::check;
+pub use load::{check_files, load};
+pub use print::print;
+pub use problem::{Place, Problem};
+pub use reference::reference;
 pub use types::*;
+pub use units::{parse_duration, parse_size};

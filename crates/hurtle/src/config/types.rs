@@ -212,10 +212,19 @@ pub struct Site {
 /// A host name a site answers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostName {
-    /// This name only.
+    /// This name only; an IPv6 address in its brackets.
     Exact(String),
     /// Any name that ends in `.` and this suffix (`*.example.org` holds `example.org`).
     Wildcard(String),
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostName::Exact(name) => f.write_str(name),
+            HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
 }
 
 /// A redirect or rewrite by path pattern.

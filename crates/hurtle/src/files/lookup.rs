@@ -42,6 +42,8 @@ pub struct Lookup {
     pub etag: EtagSource,
     /// Where this root's jobs queue.
     pub lane: Lane,
+    /// Files up to this size, in bytes, are read when they are opened.
+    pub memory_bytes_max: u64,
 }
 
 /// One thing tried.
@@ -256,7 +258,7 @@ impl Lookup {
     /// Reads what is kept of a file; `None` if it was edited meanwhile.
     fn read(&self, coding: Coding, file: Arc<OpenFile>) -> io::Result<Option<Opened>> {
         let len = file.stamp.len;
-        let content = if len <= MEMORY_BYTES_MAX {
+        let content = if len <= self.memory_bytes_max {
             let mut content = vec![0; len as usize];
             if read_full(&file, &mut content)? < content.len() {
                 return Ok(None);
@@ -341,6 +343,8 @@ impl State {
             | Errno::XDEV
             | Errno::INVAL
             | Errno::NXIO
+            // A socket, where it can be named only by opening it.
+            | Errno::OPNOTSUPP
             | Errno::ILSEQ => Ok(State::Missing),
             Errno::ACCESS | Errno::PERM => Ok(State::Denied),
             e => Err(e.into()),

@@ -7,11 +7,13 @@ pub mod answer;
 pub mod cache;
 pub mod entry;
 pub mod listing;
+pub mod listings;
 pub mod lookup;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
 pub use cache::{Cache, Key};
 pub use entry::Entry;
+pub use listings::{Listings, Wanted};
 pub use lookup::{Lookup, Outcome, Target, Try};
 pub use store::Store;

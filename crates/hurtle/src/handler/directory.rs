@@ -2,24 +2,25 @@
 //! slash's redirect, and listings.
 
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::fixed::append_query;
 use super::{Ask, Place};
 use crate::answer::Answer;
 use crate::clock;
-use crate::config::{Files, TryFile};
-use crate::disk::{Failure, Lane};
+use crate::config::{EtagSource, Files, Sendfile, TryFile};
+use crate::disk::{Disk, Failure, Lane};
 use crate::files::entry::{Dress, Representation};
-use crate::files::lookup::Opened;
+use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
+use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::Trouble;
-use crate::files::{self, Entry, FileQuery, Lookup, Outcome, Store, Target, Try};
-use crate::semantics::accept::{Coding, accepts_html};
+use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
+use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{append_query, encode_path};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -27,6 +28,19 @@ pub struct Directory {
     config: Files,
     index: Arc<[String]>,
     lane: Lane,
+    listings: Listings,
+    memory_bytes_max: u64,
+}
+
+/// What every directory is served by.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// Where names are looked up.
+    pub disk: Disk,
+    /// What is known of directories.
+    pub listings: Listings,
+    /// How bodies leave, which decides what is worth keeping in memory.
+    pub sendfile: Sendfile,
 }
 
 /// A file that was found.
@@ -39,18 +53,23 @@ struct Found {
 }
 
 impl Directory {
-    /// Serves as configured; its disk jobs queue in `lane`.
-    pub fn new(config: Files, lane: Lane) -> Directory {
-        let index = config.index.clone().into();
-        Directory { config, index, lane }
+    /// Serves as configured; its disk jobs queue in a lane of their own.
+    pub fn new(config: Files, means: &Means) -> Directory {
+        let by_sendfile_only = means.sendfile == Sendfile::On;
+        Directory {
+            index: config.index.clone().into(),
+            config,
+            lane: means.disk.lane(),
+            listings: means.listings.clone(),
+            memory_bytes_max: if by_sendfile_only { 0 } else { MEMORY_BYTES_MAX },
+        }
     }
 
     /// Answers a GET or HEAD.
     pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
-        // The root of a mount is a directory like any other: without its slash, links relative to it
-        // would lead beside it.
+        // The mount's own root without its slash: relative links would lead beside it.
         if place.rest.is_empty() && !place.path.ends_with(b"/") {
-            return slash_missing(ask, place);
+            return to_directory(ask, place);
         }
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
@@ -64,6 +83,9 @@ impl Directory {
                     store.keep(ask.key, Rc::new(entry));
                 }
                 answer
+            }
+            Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
+                self.list(store, ask, place, lookup, path).await
             }
             Ok(Outcome::Other(target)) => self.other(store, ask, place, target).await,
         }
@@ -93,7 +115,7 @@ impl Directory {
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => slash_missing(ask, place),
+            Target::SlashMissing => to_directory(ask, place),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Missing => self.fall_back(store, ask, place).await,
@@ -120,6 +142,38 @@ impl Directory {
         files::answer(&entry, StatusCode::OK, &ask.file)
     }
 
+    async fn list(
+        &self,
+        store: &Rc<Store>,
+        ask: &Ask<'_>,
+        place: &Place<'_>,
+        lookup: Arc<Lookup>,
+        path: Vec<u8>,
+    ) -> Answer {
+        let wanted = Wanted {
+            path,
+            url_path: place.path.to_vec(),
+            dotfiles: self.config.dotfiles,
+            view: View::from_query(ask.query),
+            json: prefers_json(ask.accept),
+        };
+        let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
+        match self.listings.page(&store.disk, lookup, wanted).await {
+            Err(Trouble::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
+                Answer::error(StatusCode::FORBIDDEN, None)
+            }
+            Err(trouble) => of_trouble(&trouble, place),
+            Ok(page) => {
+                let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
+                let no_sniff = HeaderValue::from_static("nosniff");
+                Answer::bytes(StatusCode::OK, HeaderValue::from_static(media_type), page)
+                    .with(header::CONTENT_SECURITY_POLICY, policy)
+                    .with(header::X_CONTENT_TYPE_OPTIONS, no_sniff)
+                    .with(header::VARY, HeaderValue::from_static("Accept"))
+            }
+        }
+    }
+
     /// `None`: nothing of that name is served.
     pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
         if !self.config.dotfiles && has_hidden_segment(rest) {
@@ -138,6 +192,7 @@ impl Directory {
             sidecars: self.config.sidecars,
             etag: self.config.etag,
             lane: self.lane,
+            memory_bytes_max: self.memory_bytes_max,
         })
     }
 
@@ -167,7 +222,7 @@ impl Directory {
 
     fn dress(&self, place: &Place<'_>, path: &[u8]) -> Dress {
         let mut dress = Dress { media_type: self.media_type(path), set: vec![], remove: vec![] };
-        if self.config.etag == crate::config::EtagSource::Off {
+        if self.config.etag == EtagSource::Off {
             dress.remove.push(header::ETAG);
         }
         for rule in place.rules() {
@@ -225,7 +280,7 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
     }
 }
 
-fn slash_missing(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+fn to_directory(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
     let mut location = encode_path(&[place.path, b"/"].concat());
     append_query(&mut location, ask.query);
     Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)

@@ -6,7 +6,9 @@ mod input;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
@@ -20,6 +22,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request, Value};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
+use crate::observe::Exchange;
 use crate::semantics::conditional::Preconditions;
 use crate::semantics::target::Target;
 use crate::transport::{Input, Output, Plain};
@@ -36,6 +39,8 @@ pub struct Connection {
     sent: Cell<u64>,
     /// Requests answered.
     served: u64,
+    /// When the current request was read, if there is a log to tell.
+    begun: Option<Instant>,
     /// The peer will send nothing more; what it sent is still answered.
     ended: bool,
 }
@@ -72,6 +77,7 @@ impl Connection {
             peer,
             sent,
             served: 0,
+            begun: None,
             ended: false,
         }
     }
@@ -79,10 +85,13 @@ impl Connection {
     /// Serves it to its end.
     pub async fn run(mut self) {
         loop {
-            let next = match self.read_head().await {
-                Ok(Some(head)) => match request::parse(&head, &self.worker.head_limits) {
-                    Ok(request) => self.exchange(&request).await,
-                    Err(sin) => self.refuse(sin).await,
+            let head = self.read_head().await;
+            self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+            let next = match head {
+                // Matched by reference: a request moved is a request stored twice.
+                Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
+                    Ok(request) => self.exchange(request).await,
+                    Err(sin) => self.refuse(*sin).await,
                 },
                 Ok(None) => Next::Close,
                 Err(sin) => self.refuse(sin).await,
@@ -221,7 +230,10 @@ impl Connection {
         let nothing = Body::Empty;
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
         let body = if sends_body { &answer.body } else { &nothing };
-        if let Err(next) = self.send(head, body).await {
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, body).await;
+        self.log(Some(request), answer.status, head_bytes);
+        if let Err(next) = sent {
             return next;
         }
         match (goes_on, unread || !self.input.bytes().is_empty()) {
@@ -235,7 +247,7 @@ impl Connection {
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
         self.sent.set(0);
-        let sending = self.worker.sender.send(&mut self.io, head, body, &self.sent);
+        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Next::Drop),
@@ -251,10 +263,32 @@ impl Connection {
         let delimiter = delimiter(&answer);
         let close = Persistence::Close;
         response::encode(head.vec(), answer.status, &date, &answer.fields, delimiter, close);
-        match self.send(head, &answer.body).await {
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, &answer.body).await;
+        self.log(None, answer.status, head_bytes);
+        match sent {
             Ok(()) => Next::Linger,
             Err(next) => next,
         }
+    }
+
+    /// Writes the access log's line; `None`: there was no request that could be read.
+    fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
+        let Some(log) = &self.worker.log else { return };
+        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        log.record(&Exchange {
+            client: self.peer,
+            method: request.map_or(b"", |r| r.method.as_bytes()),
+            target: request.map_or(b"", |r| r.raw_target),
+            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
+            status: status.as_u16(),
+            body_bytes: self.sent.get().saturating_sub(head_bytes),
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+            host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
+            referer: request.and_then(|r| value(&r.referer)),
+            user_agent: request.and_then(|r| value(&r.user_agent)),
+            unix_secs: clock::coarse_unix_secs(clock::now_ms()),
+        });
     }
 
     /// Asks for the body the client holds back.

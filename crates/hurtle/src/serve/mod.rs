@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crate::config::Limits;
 use crate::files::Store;
 use crate::h1::head::HeadLimits;
+use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
 use crate::transport::Sender;
@@ -34,4 +35,6 @@ pub struct Worker {
     pub open: Cell<usize>,
     /// Rung whenever one has closed.
     pub closed: Bell,
+    /// A line for each request.
+    pub log: Option<WorkerLog>,
 }

@@ -29,6 +29,32 @@ pub enum Listener {
 }
 
 impl Listener {
+    /// Makes calls on it return at once.
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Listener::Tcp(socket) => socket.set_nonblocking(true),
+            Listener::Unix(socket) => socket.set_nonblocking(true),
+        }
+    }
+
+    /// Another descriptor of the same socket.
+    pub(super) fn try_clone(&self) -> io::Result<Listener> {
+        Ok(match self {
+            Listener::Tcp(socket) => Listener::Tcp(socket.try_clone()?),
+            Listener::Unix(socket) => Listener::Unix(socket.try_clone()?),
+        })
+    }
+
+    /// What it says it is bound to.
+    pub(super) fn own_address(&self) -> Option<Listen> {
+        match self {
+            Listener::Tcp(socket) => socket.local_addr().ok().map(Listen::Tcp),
+            Listener::Unix(socket) => {
+                Some(Listen::Unix(socket.local_addr().ok()?.as_pathname()?.to_owned()))
+            }
+        }
+    }
+
     /// What it is bound to: `asked`, with the port a `0` stood for.
     pub fn address(&self, asked: &Listen) -> Listen {
         match self {

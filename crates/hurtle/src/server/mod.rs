@@ -1,10 +1,13 @@
 //! A whole server: its listeners, its workers, its end.
 
 mod accept;
+mod activation;
+pub mod process;
 mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,9 +15,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, MountHandler};
 use crate::disk::Disk;
-use crate::sys;
+use crate::files::Listings;
+use crate::observe::{self, Writer};
 
 pub use accept::Listener;
 
@@ -25,6 +29,7 @@ pub struct Server {
     /// For each worker, what it accepts from.
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
+    access_log: Option<Arc<Writer>>,
 }
 
 /// What the workers are told.
@@ -76,7 +81,42 @@ impl Server {
                 worker.push(socket);
             }
         }
-        Ok(Server { config: Arc::new(config), listeners, bound })
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+    }
+
+    /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
+    ///
+    /// # Errors
+    /// When a listener cannot be shared among the workers.
+    pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
+        let bound = inherited.iter().filter_map(Listener::own_address).collect();
+        let mut listeners = Vec::new();
+        for _ in 1..config.workers.get() {
+            listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
+        }
+        listeners.push(inherited);
+        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+    }
+
+    /// The directories it serves.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        let roots = mounts.filter_map(|mount| match &mount.handler {
+            MountHandler::Files(files) => Some(files.root.clone()),
+            _ => None,
+        });
+        roots.collect()
+    }
+
+    /// Logs requests.
+    ///
+    /// # Errors
+    /// When the log cannot be opened.
+    pub fn open_logs(&mut self) -> io::Result<()> {
+        if let Some(log) = &self.config.access_log {
+            self.access_log = Some(Arc::new(Writer::start(log, observe::colour(&log.to))?));
+        }
+        Ok(())
     }
 
     /// Where it listens: as configured, with the port a `0` stood for.
@@ -91,16 +131,22 @@ impl Server {
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
         let disk = Disk::start(self.config.disk_threads)?;
+        let listings = Listings::new(&disk);
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
-            let (config, disk) = (Arc::clone(&self.config), disk.clone());
+            let shared = worker::Shared {
+                config: Arc::clone(&self.config),
+                disk: disk.clone(),
+                listings: listings.clone(),
+                log: self.access_log.as_ref().map(|log| log.worker()),
+            };
             let orders = orders.subscribe();
-            let life = move || worker::run(&config, listeners, disk, orders);
+            let life = move || worker::run(shared, listeners, orders);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
-        Ok(Running { threads, stop: Stop(orders) })
+        Ok(Running { threads, stop: Stop(orders), access_log: self.access_log })
     }
 }
 
@@ -109,9 +155,31 @@ impl Server {
 pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
+    access_log: Option<Arc<Writer>>,
 }
 
+/// The access log of a running server, to reopen it.
+#[derive(Clone, Debug)]
+pub struct Logs(Option<Arc<Writer>>);
+
+impl Logs {
+    /// Opens the log anew, after its file was moved away.
+    pub fn reopen(&self) {
+        if let Some(log) = &self.0 {
+            log.reopen();
+        }
+    }
+}
+
+/// How long a stop waits for a log that is stuck.
+const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
+
 impl Running {
+    /// Its log.
+    pub fn logs(&self) -> Logs {
+        Logs(self.access_log.clone())
+    }
+
     /// To stop it with, from anywhere.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
@@ -124,6 +192,11 @@ impl Running {
     pub fn join(self) -> io::Result<()> {
         for thread in self.threads {
             thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+        }
+        if let Some(log) = &self.access_log
+            && !log.close(LOG_CLOSE_MAX)
+        {
+            tracing::warn!("the access log is stuck; its last lines are lost");
         }
         Ok(())
     }
@@ -149,7 +222,10 @@ fn share(whole: usize, workers: NonZeroUsize) -> usize {
 /// How long after a stop begins idle connections may still send a request that is on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// The largest queue of connections the kernel allows, where it says so.
-pub fn backlog_max() -> Option<u32> {
-    sys::backlog_max()
+/// Runs one piece of a worker's work outside a server.
+///
+/// # Errors
+/// When there can be no event loop.
+pub fn block_on<T>(task: impl Future<Output = T>) -> io::Result<T> {
+    Ok(worker::event_loop()?.block_on(task))
 }

@@ -3,16 +3,20 @@
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Room, accept, accept_rest};
 use super::{DRAIN_GRACE, Listener, Order, share};
 use crate::config::Config;
 use crate::disk::Disk;
-use crate::files::{Cache, Store};
+use crate::files::{Cache, Listings, Store};
 use crate::h1::head::HeadLimits;
+use crate::handler::directory::Means;
+use crate::observe::WorkerLog;
 use crate::rt;
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
@@ -22,29 +26,46 @@ use crate::transport::Sender;
 /// Of the process's descriptors, the part that cached files may have.
 const CACHED_FILES_SHARE: usize = 4;
 
+/// How late a line of the access log may be.
+const LOG_AGE_MAX: Duration = Duration::from_millis(500);
+
 /// Descriptors kept for listeners, logs, disk jobs and the event loops.
 const DESCRIPTORS_RESERVED: usize = 64;
 
+/// What all workers are made from.
+pub(super) struct Shared {
+    pub(super) config: Arc<Config>,
+    pub(super) disk: Disk,
+    pub(super) listings: Listings,
+    pub(super) log: Option<WorkerLog>,
+}
+
 /// A worker's life.
 pub(super) fn run(
-    config: &Config,
+    shared: Shared,
     listeners: Vec<Listener>,
-    disk: Disk,
     orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(serve(config, listeners, disk, orders))
+    event_loop()?.block_on(serve(shared, listeners, orders))
+}
+
+pub(super) fn event_loop() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
 async fn serve(
-    config: &Config,
+    shared: Shared,
     listeners: Vec<Listener>,
-    disk: Disk,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    let (worker, room) = make(config, disk);
+    let drain = shared.config.drain;
+    let (worker, room) = make(shared);
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
+    if worker.log.is_some() {
+        let worker = Rc::clone(&worker);
+        rt::spawn(async move { flush_log(&worker).await });
+    }
     let mut accepting = Vec::new();
     for listener in listeners {
         let listener = Rc::new(Accepting::new(listener)?);
@@ -66,15 +87,28 @@ async fn serve(
                 worker.closed.wait(None).await;
             }
         };
-        if rt::timeout(config.drain, finished).await.is_none() {
+        if rt::timeout(drain, finished).await.is_none() {
             tracing::warn!("{} connections cut after the drain time", worker.open.get());
         }
     };
     tokio::select! { _ = ended => {}, () = drained => {} }
+    if let Some(log) = &worker.log {
+        log.flush();
+    }
     Ok(())
 }
 
-fn make(config: &Config, disk: Disk) -> (Rc<Worker>, Rc<Room>) {
+async fn flush_log(worker: &Worker) {
+    loop {
+        rt::sleep(LOG_AGE_MAX).await;
+        if let Some(log) = &worker.log {
+            log.flush();
+        }
+    }
+}
+
+fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
+    let Shared { config, disk, listings, log } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config
@@ -84,8 +118,9 @@ fn make(config: &Config, disk: Disk) -> (Rc<Worker>, Rc<Room>) {
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
     let worker = Worker {
-        sites: Sites::new(&config.sites, &disk),
+        sites: Sites::new(&config.sites, &means),
         store: Store::new(cache, disk.clone(), revalidate_ms),
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {
@@ -97,6 +132,7 @@ fn make(config: &Config, disk: Disk) -> (Rc<Worker>, Rc<Room>) {
         deadlines: Deadlines::new(),
         open: Cell::new(0),
         closed: rt::Bell::default(),
+        log,
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);
     (Rc::new(worker), room)

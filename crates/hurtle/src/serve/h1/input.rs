@@ -15,6 +15,9 @@ use crate::transport::buffer::Taken;
 const LINGER_MS_MAX: u64 = 30_000;
 const LINGER_SILENCE_MS_MAX: u64 = 2_000;
 
+/// Far enough to be never.
+const NO_HURRY_MS: u64 = u64::MAX / 2;
+
 /// How a wait for bytes ended badly.
 enum Ended {
     /// The deadline passed.
@@ -167,7 +170,12 @@ impl Pace {
     async fn more(&mut self, connection: &mut Connection, taken: usize) -> Result<(), Option<Sin>> {
         self.received += taken as u64;
         let limits = &connection.worker.limits;
-        let earned_ms = self.received.saturating_mul(1_000) / limits.body_rate.max(1);
+        // A rate of 0 is any rate.
+        let earned_ms = self
+            .received
+            .saturating_mul(1_000)
+            .checked_div(limits.body_rate)
+            .unwrap_or(NO_HURRY_MS);
         let grace_ms = limits.body_grace.as_millis() as u64;
         connection.watch.set(self.started_ms.saturating_add(grace_ms).saturating_add(earned_ms));
         match connection.fill().await {

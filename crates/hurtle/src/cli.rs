@@ -1,0 +1,295 @@
+//! The command line: what can be written, and the configuration it means.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf, absolute};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{
+    self, AccessLog, Config, Listen, LogField, LogFormat, LogTarget, MountHandler, Sendfile,
+};
+use crate::explain::Question;
+
+/// A web server for a machine's own files and applications.
+///
+/// `hurtle ./public` serves a directory; `hurtle --config hurtle.toml` what a file describes.
+/// Without either, ./hurtle.toml if there is one, else the current directory.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do; `serve` when nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a directory or a configuration (the default).
+    Serve(ServeArgs),
+    /// Check a configuration and report every problem in it.
+    Check(FileArgs),
+    /// Print the configuration in force, defaults and all, as TOML.
+    PrintConfig(ServeArgs),
+    /// Say which file or rule answers a URL path, with which headers, and how it would be sent.
+    Explain(ExplainArgs),
+}
+
+/// Names a configuration file.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// The configuration file [default: hurtle.toml].
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What `serve` takes.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The directory to serve.
+    #[arg(value_name = "DIR", conflicts_with = "config")]
+    dir: Option<PathBuf>,
+    /// Where to listen: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated
+    /// [default: 127.0.0.1:8080, or the next free port].
+    #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen)]
+    listen: Vec<Listen>,
+    /// Serve what this file describes.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Event loops, one thread each [default: auto, one for each processor].
+    #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
+    workers: Option<NonZeroUsize>,
+    /// Connections the kernel may queue for a listener [default: 4096].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    backlog: Option<u32>,
+    /// Log requests: off, combined, json or brief, and to which file
+    /// [default: off; to standard output].
+    #[arg(long, value_name = "off|FORMAT[:PATH]", value_parser = parse_access_log)]
+    access_log: Option<AccessLogChoice>,
+    /// How file bodies leave: `auto` decides for each; the others are for comparison.
+    #[arg(long, value_enum)]
+    sendfile: Option<SendfileChoice>,
+    /// List directories that have no index [default: on for DIR, off in a configuration].
+    #[arg(long, value_enum, value_name = "on|off")]
+    listing: Option<Switch>,
+    /// Memory for cached files: bytes, or such as 64MiB [default: 64 MiB].
+    #[arg(long, value_name = "N", value_parser = config::parse_size)]
+    cache_bytes: Option<usize>,
+    /// Threads that wait for disks [default: 4].
+    #[arg(long, value_name = "N")]
+    disk_threads: Option<NonZeroUsize>,
+    /// How long a file is believed unchanged before its name is looked up again [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
+    revalidate: Option<std::time::Duration>,
+    /// How long a stop waits for what is in flight [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
+    drain: Option<std::time::Duration>,
+    /// Show a line for each request on standard output (the same as --access-log brief).
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// What `explain` takes.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The path asked for, such as /docs/index.html?page=2, or a whole http:// URL.
+    #[arg(value_name = "URL-PATH")]
+    target: String,
+    /// The directory served.
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    dir: Option<PathBuf>,
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The host asked for, if the path does not say.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Accept-Encoding of the request, such as "br, gzip".
+    #[arg(long, value_name = "CODINGS")]
+    accept_encoding: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SendfileChoice {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// `--access-log`'s value.
+#[derive(Clone, Debug)]
+struct AccessLogChoice(Option<AccessLog>);
+
+/// A configuration, and what of it nobody asked for.
+#[derive(Debug)]
+pub struct Meant {
+    /// What to do.
+    pub config: Config,
+    /// The address is the default: another port is as good.
+    pub any_port: bool,
+}
+
+/// Why there is no configuration: lines for the user.
+pub type Refused = Vec<String>;
+
+const CONFIG_FILE: &str = "hurtle.toml";
+
+impl Cli {
+    /// What is to be done.
+    pub fn into_command(self) -> Command {
+        self.command.unwrap_or(Command::Serve(self.serve))
+    }
+}
+
+impl FileArgs {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Every problem in it, a line each.
+    pub fn load(&self) -> Result<Config, Refused> {
+        load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))
+    }
+}
+
+impl ServeArgs {
+    /// What the arguments mean.
+    ///
+    /// # Errors
+    /// Every problem, a line each.
+    pub fn config(self) -> Result<Meant, Refused> {
+        let (mut config, any_port) = read(self.config.as_deref(), self.dir.as_deref())?;
+        let any_port = any_port && self.listen.is_empty();
+        if !self.listen.is_empty() {
+            config.listen = self.listen;
+        }
+        set(&mut config.workers, self.workers);
+        set(&mut config.backlog, self.backlog);
+        set(&mut config.cache_bytes, self.cache_bytes);
+        set(&mut config.disk_threads, self.disk_threads);
+        set(&mut config.revalidate, self.revalidate);
+        set(&mut config.drain, self.drain);
+        if let Some(choice) = self.sendfile {
+            config.sendfile = match choice {
+                SendfileChoice::Auto => Sendfile::Auto,
+                SendfileChoice::On => Sendfile::On,
+                SendfileChoice::Off => Sendfile::Off,
+            };
+        }
+        if let Some(switch) = self.listing {
+            for mount in config.sites.iter_mut().flat_map(|site| &mut site.mounts) {
+                if let MountHandler::Files(files) = &mut mount.handler {
+                    files.listing = switch == Switch::On;
+                }
+            }
+        }
+        match self.access_log {
+            Some(AccessLogChoice(choice)) => config.access_log = choice,
+            None if self.verbose => {
+                config.access_log =
+                    Some(AccessLog { format: LogFormat::Brief, to: LogTarget::Stdout });
+            }
+            None => {}
+        }
+        Ok(Meant { config, any_port })
+    }
+}
+
+impl ExplainArgs {
+    /// What is asked.
+    pub fn question(&self) -> Question<'_> {
+        Question {
+            target: &self.target,
+            host: self.host.as_deref(),
+            accept_encoding: self.accept_encoding.as_deref(),
+        }
+    }
+
+    /// The configuration to explain.
+    ///
+    /// # Errors
+    /// Every problem, a line each.
+    pub fn config(&self) -> Result<Config, Refused> {
+        read(self.config.as_deref(), self.dir.as_deref()).map(|(config, _)| config)
+    }
+}
+
+/// A file, a directory, or what is here; true: the address is nobody's choice.
+fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), Refused> {
+    if let Some(file) = file {
+        return Ok((load(file)?, false));
+    }
+    if dir.is_none() && Path::new(CONFIG_FILE).is_file() {
+        return Ok((load(Path::new(CONFIG_FILE))?, false));
+    }
+    let dir = dir.unwrap_or(Path::new("."));
+    if !dir.is_dir() {
+        let what = if dir.exists() { "is not a directory" } else { "does not exist" };
+        return Err(vec![format!("{} {what}; try `hurtle DIR` or `hurtle --help`", dir.display())]);
+    }
+    Ok((Config::for_directory(dir.to_owned()), true))
+}
+
+fn load(file: &Path) -> Result<Config, Refused> {
+    config::load(file).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn set<T>(slot: &mut T, choice: Option<T>) {
+    if let Some(choice) = choice {
+        *slot = choice;
+    }
+}
+
+fn parse_listen(text: &str) -> Result<Listen, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return absolute(path).map(Listen::Unix).map_err(|e| e.to_string());
+    }
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
+        // `:80` is what other servers call all addresses; a bare number stays on this machine.
+        let ip = if text.starts_with(':') { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+        return Ok(Listen::Tcp(SocketAddr::from((ip, port))));
+    }
+    let mut addresses = text
+        .to_socket_addrs()
+        .map_err(|e| format!("{e}; write ADDR:PORT, :PORT, PORT or unix:PATH"))?;
+    let address = addresses.next().ok_or("the name has no address")?;
+    Ok(Listen::Tcp(address))
+}
+
+fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {
+    if text == "auto" {
+        return std::thread::available_parallelism().map_err(|e| e.to_string());
+    }
+    text.parse().map_err(|_| "write a number from 1 up, or auto".to_owned())
+}
+
+fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
+    if text == "off" {
+        return Ok(AccessLogChoice(None));
+    }
+    let (format, path) = match text.split_once(':') {
+        None => (text, None),
+        Some((format, path)) => (format, Some(OsString::from(path))),
+    };
+    let format = match format {
+        "combined" => LogFormat::Combined,
+        "json" => LogFormat::Json(LogField::all()),
+        "brief" => LogFormat::Brief,
+        _ => return Err("write off, combined, json or brief, and :PATH for a file".to_owned()),
+    };
+    let to = match path {
+        None => LogTarget::Stdout,
+        Some(path) => LogTarget::File(absolute(path).map_err(|e| e.to_string())?),
+    };
+    Ok(AccessLogChoice(Some(AccessLog { format, to })))
+}

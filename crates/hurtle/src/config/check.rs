@@ -1,0 +1,176 @@
+//! From TOML text to a [`Config`]: the top of the file, limits and logs. Sites are `check_site`'s,
+//! the reading of single values `value`'s. Nothing here looks at the file system.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use super::check_site::sites;
+use super::defaults::workers;
+use super::listen::listen;
+use super::names::{FormatName, Named as _};
+use super::problem::{Problem, Wrong, shown};
+use super::reader::Reader;
+use super::schema::TOP;
+use super::table::Table;
+use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
+use super::value::Value;
+
+/// The configuration that a text says, or every problem in it, in the order of the text.
+///
+/// `file` is where the text is from: its name is repeated in problems, and relative paths (roots,
+/// logs, sockets) are relative to its directory. A relative `file` is taken from the working
+/// directory. Whether roots exist is not asked here but by `load`.
+pub fn check(text: &str, file: &Path) -> Result<Config, Vec<Problem>> {
+    let mut reader = Reader::new(text, file);
+    let config = read(&mut reader);
+    reader.finish(config)
+}
+
+/// What the text says, with defaults in place of what is wrong; problems are left in the reader.
+pub(super) fn read(reader: &mut Reader<'_>) -> Config {
+    let document = reader.parse();
+    let top = Table::top(&document, &TOP, reader);
+    top.check_companions(reader);
+    let mut config = Config::new(sites(&top, reader));
+
+    top.set("listen", reader, addresses, &mut config.listen);
+    top.set("workers", reader, worker_count, &mut config.workers);
+    top.set("backlog", reader, Value::integer, &mut config.backlog);
+    top.set("sendfile", reader, Value::choice, &mut config.sendfile);
+    top.set("disk_threads", reader, count, &mut config.disk_threads);
+    top.set("revalidate", reader, Value::duration, &mut config.revalidate);
+    top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);
+    top.set("drain", reader, Value::duration, &mut config.drain);
+    top.set("user", reader, account, &mut config.user);
+    top.set("group", reader, account, &mut config.group);
+    top.set("limits", reader, limits, &mut config.limits);
+    top.set("access_log", reader, access_log, &mut config.access_log);
+    top.set("error_log", reader, error_log, &mut config.error_log);
+    config
+}
+
+fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
+    let items = value.items(reader);
+    if items.is_empty() && value.is_empty_list() {
+        value.wrong(reader, Wrong::new("no address").hint("leave the key out for 127.0.0.1:8080"));
+    }
+    let mut addresses: Vec<Listen> = Vec::new();
+    for item in items {
+        let Some(text) = item.text(reader) else { continue };
+        match listen(text, |path| reader.absolute(path)) {
+            Ok(address) if addresses.contains(&address) && !is_any_port(&address) => {
+                let wrong = Wrong::new(format!("{} is listed twice", shown(text)));
+                item.wrong(reader, wrong.hint("remove one"));
+            }
+            Ok(address) => addresses.push(address),
+            Err(wrong) => item.wrong(reader, wrong),
+        }
+    }
+    Some(addresses)
+}
+
+/// Port 0 is another one each time.
+fn is_any_port(address: &Listen) -> bool {
+    matches!(address, Listen::Tcp(address) if address.port() == 0)
+}
+
+fn worker_count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
+    if value.as_text() == Some("auto") { Some(workers()) } else { count(value, reader) }
+}
+
+fn count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
+    value.integer(reader).and_then(NonZeroUsize::new)
+}
+
+/// The name of a user or a group. Whether there is one is asked when the server becomes it.
+fn account(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>> {
+    let name = value.parse(reader, |text| {
+        let odd = |c: char| c.is_control() || matches!(c, ':' | '/');
+        if text.is_empty() || text.contains(odd) {
+            return Err(Wrong::new(format!("{} is not a name", shown(text)))
+                .hint("write one that the system knows, such as \"www-data\""));
+        }
+        Ok(text.to_owned())
+    });
+    name.map(Some)
+}
+
+fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
+    let table = value.table(reader)?;
+    let mut limits = Limits::default();
+    let l = &mut limits;
+    table.set("head_bytes", reader, Value::size, &mut l.head_bytes);
+    table.set("head_fields", reader, Value::integer, &mut l.head_fields);
+    table.set("target_bytes", reader, Value::size, &mut l.target_bytes);
+    table.set("head_timeout", reader, Value::duration, &mut l.head_timeout);
+    table.set("idle_timeout", reader, Value::duration, &mut l.idle_timeout);
+    table.set("body_bytes", reader, Value::size, &mut l.body_bytes);
+    table.set("body_rate", reader, Value::size, &mut l.body_rate);
+    table.set("body_grace", reader, Value::duration, &mut l.body_grace);
+    table.set("write_stall", reader, Value::duration, &mut l.write_stall);
+    table.set("requests_per_connection", reader, maybe, &mut l.requests_per_connection);
+    table.set("connections_per_address", reader, maybe, &mut l.connections_per_address);
+    table.set("connections", reader, maybe, &mut l.connections);
+    Some(limits)
+}
+
+/// A limit there may be none of.
+fn maybe<T: TryFrom<u64>>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<T>> {
+    value.integer(reader).map(Some)
+}
+
+fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<AccessLog>> {
+    let table = value.table(reader)?;
+    let mut log = AccessLog::default();
+    let mut name = FormatName::Combined;
+    let mut fields = LogField::all();
+    table.set("format", reader, Value::choice, &mut name);
+    table.set("fields", reader, chosen_fields, &mut fields);
+    table.set("path", reader, log_target, &mut log.to);
+    if let Some(written) = table.get("fields")
+        && name != FormatName::Json
+    {
+        let wrong = Wrong::new("goes with format = \"json\" only");
+        written.wrong(reader, wrong.hint("remove it"));
+    }
+    log.format = match name {
+        FormatName::Combined => LogFormat::Combined,
+        FormatName::Json => LogFormat::Json(fields),
+        FormatName::Brief => LogFormat::Brief,
+    };
+    Some(Some(log))
+}
+
+fn chosen_fields(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<LogField>> {
+    let mut fields = Vec::new();
+    for item in value.items(reader) {
+        match item.choice::<LogField>(reader) {
+            Some(field) if fields.contains(&field) => {
+                let wrong = Wrong::new(format!("\"{}\" is listed twice", field.name()));
+                item.wrong(reader, wrong.hint("remove one"));
+            }
+            Some(field) => fields.push(field),
+            None => {}
+        }
+    }
+    if value.is_empty_list() {
+        value.wrong(reader, Wrong::new("no field").hint("leave the key out for all of them"));
+    }
+    Some(fields)
+}
+
+fn error_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<ErrorLog> {
+    let table = value.table(reader)?;
+    let mut log = ErrorLog::default();
+    table.set("level", reader, Value::choice, &mut log.level);
+    table.set("path", reader, log_target, &mut log.to);
+    Some(log)
+}
+
+fn log_target(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<LogTarget> {
+    match value.text(reader)? {
+        "stdout" => Some(LogTarget::Stdout),
+        "stderr" => Some(LogTarget::Stderr),
+        _ => value.path(reader).map(LogTarget::File),
+    }
+}

@@ -1,0 +1,204 @@
+//! Mounts of a site: that each has one handler and a path of its own, and what the handler needs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use http::{HeaderValue, StatusCode};
+
+use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
+use super::check_site::redirect_status;
+use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
+use super::field::media_type;
+use super::network::network;
+use super::problem::{Wrong, shown};
+use super::reader::Reader;
+use super::table::Table;
+use super::target::{location, url_path};
+use super::types::{Access, Files, Mount, MountHandler, TryFile};
+use super::value::Value;
+
+/// What stands for the path asked for in `try_files`.
+const PATH_PLACEHOLDER: &str = "{path}";
+
+/// The mounts of a site.
+pub(super) fn mounts(tables: &[Table<'_>], reader: &mut Reader<'_>) -> Vec<Mount> {
+    let mut taken: HashMap<String, String> = HashMap::new();
+    let mut mounts = Vec::new();
+    for table in tables {
+        let written = table.get("path");
+        let spot = written.as_ref().map_or(&table.spot, |value| &value.spot).clone();
+        let path = match written {
+            Some(value) => value.parse(reader, mount_path),
+            None => Some(MOUNT_PATH.to_owned()),
+        };
+        let access = access(table, reader);
+        let handler = handler(table, reader);
+        let Some(path) = path else { continue };
+        if let Some(owner) = taken.get(&path) {
+            let wrong = Wrong::new(format!("the path {} is already {owner}'s", shown(&path)));
+            reader.report(&spot, wrong.hint("give one of them another path"));
+        }
+        taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
+        mounts.extend(handler.map(|handler| Mount { path, handler, access }));
+    }
+    mounts
+}
+
+/// Client addresses let in, of a site or a mount.
+pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
+    let mut access = Access::default();
+    let networks = |name, reader: &mut Reader<'_>, slot: &mut Vec<_>| {
+        if let Some(value) = table.get(name) {
+            *slot = value.list(reader, |item, reader| item.parse(reader, network));
+        }
+    };
+    networks("allow", reader, &mut access.allow);
+    networks("deny", reader, &mut access.deny);
+    if let (Some(value), Some(both)) =
+        (table.get("deny"), access.deny.iter().find(|net| access.allow.contains(net)))
+    {
+        let wrong = Wrong::new(format!("{both} is both allowed and denied"));
+        value.wrong(reader, wrong.hint("remove it from one of the two"));
+    }
+    access
+}
+
+/// A mount's path; the slash at its end that some write means nothing.
+fn mount_path(text: &str) -> Result<String, Wrong> {
+    let path = url_path(text)?;
+    Ok(match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(shorter) => shorter.to_owned(),
+    })
+}
+
+fn handler(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<MountHandler> {
+    let written: Vec<Value<'_>> =
+        ["files", "redirect", "respond"].into_iter().filter_map(|name| table.get(name)).collect();
+    match written.as_slice() {
+        [] => {
+            let wrong = Wrong::new("the mount has nothing to answer with");
+            reader
+                .report_missing(&table.spot, wrong.hint("write files =, redirect = or respond ="));
+            return None;
+        }
+        [_] => table.check_companions(reader),
+        [_, others @ ..] => {
+            for value in others {
+                let wrong = Wrong::new("a mount has one of files, redirect and respond");
+                value.wrong(reader, wrong.hint("remove it, or write two mounts"));
+            }
+        }
+    }
+    if let Some(value) = table.get("files") {
+        return files(table, &value, reader).map(MountHandler::Files);
+    }
+    if let Some(value) = table.get("redirect") {
+        let mut status = REDIRECT_STATUS;
+        table.set("status", reader, redirect_status, &mut status);
+        let to = value.parse(reader, |text| location(text).map(|()| text.to_owned()))?;
+        return Some(MountHandler::Redirect { status, to });
+    }
+    table.get("respond").and_then(|value| fixed(table, &value, reader))
+}
+
+fn fixed(table: &Table<'_>, body: &Value<'_>, reader: &mut Reader<'_>) -> Option<MountHandler> {
+    let mut status = FIXED_STATUS;
+    let mut content_type = FIXED_CONTENT_TYPE;
+    table.set("status", reader, final_status, &mut status);
+    table.set("content_type", reader, |v, r| v.parse(r, media_type), &mut content_type);
+    let body_text = body.text(reader)?.to_owned();
+    // RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5.
+    let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
+    if !body_text.is_empty() && bodiless.contains(&status) {
+        let wrong = Wrong::new(format!("an answer with status {} has no body", status.as_u16()));
+        body.wrong(reader, wrong.hint("write respond = \"\""));
+    }
+    Some(MountHandler::Fixed { status, body: body_text, content_type })
+}
+
+fn final_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode> {
+    value.integer(reader).and_then(|status: u16| StatusCode::from_u16(status).ok())
+}
+
+fn files(table: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Option<Files> {
+    let directory = root.directory(reader);
+    let mut files = Files::new(PathBuf::new());
+    let f = &mut files;
+    table.set("index", reader, index, &mut f.index);
+    table.set("try_files", reader, try_files, &mut f.try_files);
+    table.set("spa", reader, |v, r| v.parse(r, url_path).map(Some), &mut f.spa);
+    table.set("listing", reader, Value::flag, &mut f.listing);
+    table.set("symlinks", reader, Value::choice, &mut f.symlinks);
+    table.set("dotfiles", reader, Value::flag, &mut f.dotfiles);
+    table.set("sidecars", reader, Value::flag, &mut f.sidecars);
+    table.set("etag", reader, Value::choice, &mut f.etag);
+    table.set("media_types", reader, media_types, &mut f.media_types);
+    Some(Files { root: directory?, ..files })
+}
+
+fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+    let name = |text: &str| {
+        if text.contains(['/', '\0']) || matches!(text, "" | "." | "..") {
+            return Err(Wrong::new(format!("{} is not a file name", shown(text)))
+                .hint("write a name such as \"index.html\""));
+        }
+        Ok(text.to_owned())
+    };
+    Some(value.list(reader, |item, reader| item.parse(reader, name)))
+}
+
+fn try_files(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<TryFile>> {
+    let items = value.items(reader);
+    let last = items.len().saturating_sub(1);
+    let mut tried = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let Some(element) = item.parse(reader, try_file) else { continue };
+        if i < last && matches!(element, TryFile::Status(_)) {
+            let wrong = Wrong::new("a status ends the search, so what follows is never tried");
+            item.wrong(reader, wrong.hint("put it last"));
+        }
+        tried.push(element);
+    }
+    Some(tried)
+}
+
+fn try_file(text: &str) -> Result<TryFile, Wrong> {
+    if let Some(status) = text.strip_prefix('=') {
+        let known = status.parse::<u16>().ok().filter(|n| {
+            status.len() == 3 && (FINAL_STATUS_MIN..=STATUS_MAX).contains(&u64::from(*n))
+        });
+        let known = known.and_then(|n| StatusCode::from_u16(n).ok()).map(TryFile::Status);
+        return known.ok_or_else(|| {
+            Wrong::new(format!("{} is not = and a final status", shown(text)))
+                .hint("write for example \"=404\"")
+        });
+    }
+    // The path asked for begins with a slash and is checked by itself.
+    let around = text.replace(PATH_PLACEHOLDER, "x");
+    if around.contains(['{', '}', '$']) {
+        return Err(Wrong::new(format!("{} has an unknown placeholder", shown(text)))
+            .hint(format!("the only one is {PATH_PLACEHOLDER}, the path asked for")));
+    }
+    match text.strip_prefix(PATH_PLACEHOLDER) {
+        Some(rest) => url_path(&format!("/x{}", rest.replace(PATH_PLACEHOLDER, "/x"))),
+        None => url_path(&text.replace(PATH_PLACEHOLDER, "x")),
+    }?;
+    Ok(TryFile::Path(text.to_owned()))
+}
+
+fn media_types(
+    value: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<BTreeMap<String, HeaderValue>> {
+    let mut types = BTreeMap::new();
+    for (extension, spot, value) in value.pairs(reader) {
+        let plain = extension.trim_start_matches(['.', '*']).to_lowercase();
+        if extension != plain || plain.is_empty() || plain.contains(['.', '/', '\0']) {
+            let wrong = Wrong::new("not a file-name extension in lower case, without its dot");
+            reader.report(&spot, wrong.hint("write it as in foo = \"text/x-foo\""));
+        }
+        types.extend(value.parse(reader, media_type).map(|value| (plain, value)));
+    }
+    Some(types)
+}

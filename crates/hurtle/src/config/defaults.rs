@@ -1,0 +1,141 @@
+//! What a value is when nobody wrote it: the single place. (`Limits` has its own beside its
+//! fields.)
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::{self, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+
+use super::names::Named;
+use super::types::{
+    Access, AccessLog, Config, ErrorLog, EtagSource, Files, Limits, Listen, LogField, LogFormat,
+    LogLevel, LogTarget, Mount, MountHandler, Sendfile, Site, Symlinks,
+};
+
+/// The port of a server that nobody gave one.
+const PORT: u16 = 8080;
+/// Queue of connections for each listener.
+const BACKLOG: u32 = 4_096;
+/// Threads that wait for disks.
+const DISK_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
+/// Memory for cached files, in bytes.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// Status of a redirect: found for now, and so not remembered by browsers should it be a slip.
+pub(super) const REDIRECT_STATUS: StatusCode = StatusCode::FOUND;
+/// Status of a fixed answer.
+pub(super) const FIXED_STATUS: StatusCode = StatusCode::OK;
+/// Content-Type of a fixed answer.
+pub(super) const FIXED_CONTENT_TYPE: HeaderValue =
+    HeaderValue::from_static("text/plain; charset=utf-8");
+/// Where a mount is when it does not say.
+pub(super) const MOUNT_PATH: &str = "/";
+/// What a header rule matches when it does not say: everything.
+pub(super) const HEADER_PATTERN: &str = "**";
+
+impl Config {
+    /// These sites, all else at its default.
+    pub fn new(sites: Vec<Site>) -> Config {
+        Config {
+            listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
+            sites,
+            workers: workers(),
+            backlog: BACKLOG,
+            sendfile: Sendfile::default(),
+            disk_threads: DISK_THREADS,
+            revalidate: Duration::from_secs(1),
+            cache_bytes: CACHE_BYTES,
+            drain: Duration::from_secs(10),
+            user: None,
+            group: None,
+            limits: Limits::default(),
+            access_log: None,
+            error_log: ErrorLog::default(),
+        }
+    }
+
+    /// What `hurtle DIR` means: one site for every name, the directory at `/`, listings on, no
+    /// access log. A relative `dir` is taken from the working directory.
+    pub fn for_directory(dir: PathBuf) -> Config {
+        let root = path::absolute(&dir).unwrap_or(dir);
+        let files = Files { listing: true, ..Files::new(root) };
+        Config::new(vec![Site::of_files(files)])
+    }
+}
+
+impl Site {
+    /// A site without names, rules or mounts.
+    pub fn new() -> Site {
+        Site {
+            hosts: Vec::new(),
+            default: false,
+            rules: Vec::new(),
+            mounts: Vec::new(),
+            headers: Vec::new(),
+            error_pages: BTreeMap::new(),
+            access: Access::default(),
+        }
+    }
+
+    /// The default site of a server that does nothing but serve these files.
+    pub(super) fn of_files(files: Files) -> Site {
+        let mount = Mount {
+            path: MOUNT_PATH.to_owned(),
+            handler: MountHandler::Files(files),
+            access: Access::default(),
+        };
+        Site { default: true, mounts: vec![mount], ..Site::new() }
+    }
+}
+
+impl Default for Site {
+    fn default() -> Site {
+        Site::new()
+    }
+}
+
+impl Files {
+    /// A directory with every choice at its default; `root` must be absolute.
+    pub fn new(root: PathBuf) -> Files {
+        Files {
+            root,
+            index: vec!["index.html".to_owned()],
+            try_files: Vec::new(),
+            spa: None,
+            listing: false,
+            symlinks: Symlinks::default(),
+            dotfiles: false,
+            sidecars: true,
+            etag: EtagSource::default(),
+            media_types: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for AccessLog {
+    fn default() -> AccessLog {
+        AccessLog { format: LogFormat::Combined, to: LogTarget::Stdout }
+    }
+}
+
+impl Default for ErrorLog {
+    fn default() -> ErrorLog {
+        ErrorLog { level: LogLevel::Info, to: LogTarget::Stderr }
+    }
+}
+
+/// What `workers = "auto"` means: the processors this process may use, container quotas included.
+pub(super) fn workers() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+impl LogField {
+    /// The fields of a JSON access log that does not choose: all.
+    pub fn all() -> Vec<LogField> {
+        LogField::NAMES.iter().map(|(_, field)| *field).collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! The written names of every closed set of values: one list each, from which they are read,
+//! printed and documented.
+
+use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
+
+/// A closed set of values, each with a name.
+pub(super) trait Named: Copy + PartialEq + 'static {
+    /// Every value with its name, in the order to show them.
+    const NAMES: &'static [(&'static str, Self)];
+
+    /// The value's name.
+    fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(_, value)| *value == self);
+        named.map_or("", |(name, _)| name)
+    }
+}
+
+/// Every name of a set.
+pub(super) fn names<T: Named>() -> Vec<&'static str> {
+    T::NAMES.iter().map(|(name, _)| *name).collect()
+}
+
+/// The shape of an access log line, without the fields that belong to one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FormatName {
+    Combined,
+    Json,
+    Brief,
+}
+
+impl Named for FormatName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("combined", Self::Combined), ("json", Self::Json), ("brief", Self::Brief)];
+}
+
+impl Named for Sendfile {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+}
+
+impl Named for Symlinks {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
+}
+
+impl Named for EtagSource {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("content", Self::Content), ("off", Self::Off)];
+}
+
+impl Named for LogLevel {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+impl Named for LogField {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("time", Self::Time),
+        ("client", Self::Client),
+        ("method", Self::Method),
+        ("target", Self::Target),
+        ("protocol", Self::Protocol),
+        ("status", Self::Status),
+        ("body_bytes", Self::BodyBytes),
+        ("duration_us", Self::DurationUs),
+        ("host", Self::Host),
+        ("referer", Self::Referer),
+        ("user_agent", Self::UserAgent),
+    ];
+}

@@ -1,0 +1,235 @@
+//! A configuration as TOML that `check` reads back to an equal one.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use http::HeaderValue;
+
+use super::listen::UNIX;
+use super::names::Named;
+use super::types::{
+    Access, Config, Files, HeaderRule, HostName, Limits, Listen, LogFormat, LogTarget, Mount,
+    MountHandler, Rule, RuleAction, Site, TryFile,
+};
+use super::units::{duration_text, size_text};
+
+/// The effective configuration: every key with the value that holds, defaults included. Paths that
+/// are not UTF-8 (no configuration file can name one) are shown as nearly as can be.
+pub fn print(config: &Config) -> String {
+    let mut page = Page::default();
+    page.top(config);
+    page.limits(&config.limits);
+    if let Some(log) = &config.access_log {
+        page.header("[access_log]");
+        page.key(
+            "format",
+            quoted(match log.format {
+                LogFormat::Combined => "combined",
+                LogFormat::Json(_) => "json",
+                LogFormat::Brief => "brief",
+            }),
+        );
+        if let LogFormat::Json(fields) = &log.format {
+            page.key("fields", list(fields.iter().map(|field| quoted(field.name()))));
+        }
+        page.key("path", log_target(&log.to));
+    }
+    page.header("[error_log]");
+    page.key("level", quoted(config.error_log.level.name()));
+    page.key("path", log_target(&config.error_log.to));
+    config.sites.iter().for_each(|site| page.site(site));
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn key(&mut self, name: &str, value: impl Display) {
+        self.text.push_str(&format!("{name} = {value}\n"));
+    }
+
+    fn header(&mut self, header: &str) {
+        self.text.push_str(&format!("\n{header}\n"));
+    }
+
+    fn top(&mut self, config: &Config) {
+        self.key(
+            "listen",
+            list(config.listen.iter().map(|listen| match listen {
+                Listen::Tcp(address) => quoted(&address.to_string()),
+                Listen::Unix(path) => quoted(&format!("{UNIX}{}", path.display())),
+            })),
+        );
+        self.key("workers", config.workers);
+        self.key("backlog", config.backlog);
+        self.key("sendfile", quoted(config.sendfile.name()));
+        self.key("disk_threads", config.disk_threads);
+        self.key("revalidate", quoted(&duration_text(config.revalidate)));
+        self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));
+        self.key("drain", quoted(&duration_text(config.drain)));
+        if let Some(user) = &config.user {
+            self.key("user", quoted(user));
+        }
+        if let Some(group) = &config.group {
+            self.key("group", quoted(group));
+        }
+    }
+
+    fn limits(&mut self, limits: &Limits) {
+        self.header("[limits]");
+        self.key("head_bytes", quoted(&size_text(limits.head_bytes as u64)));
+        self.key("head_fields", limits.head_fields);
+        self.key("target_bytes", quoted(&size_text(limits.target_bytes as u64)));
+        self.key("head_timeout", quoted(&duration_text(limits.head_timeout)));
+        self.key("idle_timeout", quoted(&duration_text(limits.idle_timeout)));
+        self.key("body_bytes", quoted(&size_text(limits.body_bytes)));
+        self.key("body_rate", quoted(&size_text(limits.body_rate)));
+        self.key("body_grace", quoted(&duration_text(limits.body_grace)));
+        self.key("write_stall", quoted(&duration_text(limits.write_stall)));
+        let counts = [
+            ("requests_per_connection", limits.requests_per_connection),
+            ("connections_per_address", limits.connections_per_address.map(|n| n as u64)),
+            ("connections", limits.connections.map(|n| n as u64)),
+        ];
+        for (name, count) in counts {
+            if let Some(count) = count {
+                self.key(name, count);
+            }
+        }
+    }
+
+    fn site(&mut self, site: &Site) {
+        self.header("[[site]]");
+        self.key(
+            "hosts",
+            list(site.hosts.iter().map(|host| match host {
+                HostName::Exact(name) => quoted(name),
+                HostName::Wildcard(suffix) => quoted(&format!("*.{suffix}")),
+            })),
+        );
+        self.key("default", site.default);
+        self.access(&site.access);
+        site.rules.iter().for_each(|rule| self.rule(rule));
+        site.headers.iter().for_each(|rule| self.header_rule(rule));
+        if !site.error_pages.is_empty() {
+            self.header("[site.errors]");
+            for (status, path) in &site.error_pages {
+                self.key(status.as_str(), quoted(path));
+            }
+        }
+        site.mounts.iter().for_each(|mount| self.mount(mount));
+    }
+
+    fn access(&mut self, access: &Access) {
+        for (name, networks) in [("allow", &access.allow), ("deny", &access.deny)] {
+            self.key(name, list(networks.iter().map(|network| quoted(&network.to_string()))));
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule) {
+        self.header("[[site.rule]]");
+        self.key("match", quoted(&rule.pattern.0));
+        match &rule.action {
+            RuleAction::Redirect(status, to) => {
+                self.key("redirect", quoted(to));
+                self.key("status", status.as_str());
+            }
+            RuleAction::Rewrite(to) => self.key("rewrite", quoted(to)),
+        }
+    }
+
+    fn header_rule(&mut self, rule: &HeaderRule) {
+        self.header("[[site.header]]");
+        self.key("match", quoted(&rule.pattern.0));
+        self.key("set", table(rule.set.iter().map(|(name, value)| (name.as_str(), value))));
+        self.key("remove", list(rule.remove.iter().map(|name| quoted(name.as_str()))));
+    }
+
+    fn mount(&mut self, mount: &Mount) {
+        self.header("[[site.mount]]");
+        self.key("path", quoted(&mount.path));
+        self.access(&mount.access);
+        match &mount.handler {
+            MountHandler::Files(files) => self.files(files),
+            MountHandler::Redirect { status, to } => {
+                self.key("redirect", quoted(to));
+                self.key("status", status.as_str());
+            }
+            MountHandler::Fixed { status, body, content_type } => {
+                self.key("respond", quoted(body));
+                self.key("status", status.as_str());
+                self.key("content_type", field_value(content_type));
+            }
+        }
+    }
+
+    fn files(&mut self, files: &Files) {
+        self.key("files", path(&files.root));
+        self.key("index", list(files.index.iter().map(|name| quoted(name))));
+        self.key(
+            "try_files",
+            list(files.try_files.iter().map(|tried| match tried {
+                TryFile::Path(path) => quoted(path),
+                TryFile::Status(status) => quoted(&format!("={}", status.as_str())),
+            })),
+        );
+        if let Some(spa) = &files.spa {
+            self.key("spa", quoted(spa));
+        }
+        self.key("listing", files.listing);
+        self.key("symlinks", quoted(files.symlinks.name()));
+        self.key("dotfiles", files.dotfiles);
+        self.key("sidecars", files.sidecars);
+        self.key("etag", quoted(files.etag.name()));
+        self.key("media_types", table(files.media_types.iter().map(|(k, v)| (k.as_str(), v))));
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn table<'a>(entries: impl Iterator<Item = (&'a str, &'a HeaderValue)>) -> String {
+    let entries: Vec<String> =
+        entries.map(|(key, value)| format!("{} = {}", quoted(key), field_value(value))).collect();
+    match entries.is_empty() {
+        true => "{}".to_owned(),
+        false => format!("{{ {} }}", entries.join(", ")),
+    }
+}
+
+fn field_value(value: &HeaderValue) -> String {
+    quoted(&String::from_utf8_lossy(value.as_bytes()))
+}
+
+fn log_target(target: &LogTarget) -> String {
+    match target {
+        LogTarget::Stdout => quoted("stdout"),
+        LogTarget::Stderr => quoted("stderr"),
+        LogTarget::File(file) => path(file),
+    }
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+/// A basic string (TOML 1.0, section "String").
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,312 @@
+//! What must hold for every configuration and every text: printing is undone by checking, the
+//! schema says what `check` does, and nothing panics.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::schema::{Absent, Kind, SECTIONS, Section};
+use super::types::*;
+use super::{check, print};
+
+const FILE: &str = "/etc/hurtle/hurtle.toml";
+
+/// Every kind of key, right.
+const FULL: &str = r#"
+listen = ["127.0.0.1:8080", "[::1]:0", "[::1]:0", "unix:hurtle.sock"]
+workers = 3
+backlog = 0x400
+sendfile = "off"
+disk_threads = 8
+revalidate = "250ms"
+cache_bytes = 0
+drain = 0
+user = "www-data"
+group = "www-data"
+
+[limits]
+head_bytes = 1_000
+target_bytes = "1 KiB"
+requests_per_connection = 9_223_372_036_854_775_807
+connections = 10
+
+[access_log]
+format = "json"
+fields = ["status", "time"]
+path = "log/access.log"
+
+[error_log]
+level = "trace"
+path = "stdout"
+
+[[site]]
+hosts = ["example.org", "*.example.org", "[::1]", "*"]
+allow = ["10.0.0.0/8", "::1"]
+deny = "10.1.0.0/16"
+
+[[site.rule]]
+match = "/old/*/**"
+redirect = "https://example.org/{2}?q={1}"
+status = 308
+
+[[site.rule]]
+match = "*.htm"
+rewrite = "/{1}.html"
+
+[[site.header]]
+set = { X-B = "\"quoted\" \\ \t tab", X-A = "" }
+remove = "Server"
+
+[site.errors]
+404 = "/404.html"
+503 = "/down \u007e.html"
+
+[[site.mount]]
+files = "public"
+index = []
+try_files = ["{path}", "{path}.html", "/x{path}", "=404"]
+spa = "/index.html"
+listing = true
+symlinks = "anywhere"
+dotfiles = true
+sidecars = false
+etag = "content"
+media_types = { foo = "text/x-foo", "b a" = "a/b; c=\"d\"" }
+allow = "192.0.2.1"
+
+[[site.mount]]
+path = "/moved/"
+redirect = "/"
+
+[[site]]
+hosts = "other.example"
+mount = [{ respond = "line\n\u0000\u007f\"", status = 503, content_type = "a/b" }]
+"#;
+
+fn checked(text: &str) -> Config {
+    check(text, Path::new(FILE)).unwrap_or_else(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        panic!("{text}\n{}", problems.join("\n"))
+    })
+}
+
+#[test]
+fn a_written_configuration_means_what_it_says() {
+    let config = checked(FULL);
+    assert_eq!(config.listen[3], Listen::Unix("/etc/hurtle/hurtle.sock".into()));
+    assert_eq!((config.backlog, config.cache_bytes), (1_024, 0));
+    let site = &config.sites[0];
+    assert!(site.default && !config.sites[1].default);
+    assert_eq!(site.headers[0].set[0].0, "x-b", "fields stay in the order written");
+    assert_eq!(site.mounts[1].path, "/moved");
+    let MountHandler::Files(files) = &site.mounts[0].handler else { panic!("files") };
+    assert_eq!(files.root, Path::new("/etc/hurtle/public"));
+    assert_eq!(files.try_files[3], TryFile::Status(http::StatusCode::NOT_FOUND));
+}
+
+#[test]
+fn a_printed_configuration_is_read_back_equal() {
+    let table = [
+        ("every kind of key", checked(FULL)),
+        ("the shorthand", checked("root = \".\"\nlisting = true")),
+        ("what a directory alone means", Config::for_directory("/srv/a \"b\"\\\u{7}".into())),
+    ];
+    for (sentence, config) in table {
+        let text = print(&config);
+        assert_eq!(checked(&text), config, "{sentence}:\n{text}");
+    }
+}
+
+/// A configuration in which one key of a section has one value, or none, with what it needs beside.
+fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
+    let line = value.map_or(String::new(), |value| format!("{name} = {value}\n"));
+    let site = "[[site]]\nhosts = \"a.example\"\n";
+    match (section.header, name) {
+        ("", "root") => line,
+        ("", "site") => format!("root = \".\"\n# {line}"),
+        ("", _) => {
+            format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })
+        }
+        ("[[site]]", "hosts") => {
+            format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
+        }
+        ("[[site]]", "mount") => {
+            format!("{site}[[site.rule]]\nmatch = \"*\"\nrewrite = \"/\"\n# {line}")
+        }
+        ("[[site]]", _) => format!("{site}{line}[[site.mount]]\nfiles = \".\""),
+        ("[[site.rule]]", "redirect" | "rewrite") => {
+            format!("{site}[[site.rule]]\nmatch = \"/*\"\n{line}")
+        }
+        ("[[site.rule]]", "match") => format!("{site}[[site.rule]]\n{line}redirect = \"/\""),
+        ("[[site.rule]]", _) => {
+            format!("{site}[[site.rule]]\nmatch = \"/*\"\nredirect = \"/\"\n{line}")
+        }
+        ("[[site.header]]", _) => {
+            let other = if name == "set" { "remove = \"a\"" } else { "set = {}" };
+            format!("{site}[[site.header]]\n{line}{other}\n[[site.mount]]\nfiles = \".\"")
+        }
+        ("[[site.mount]]", "files" | "redirect" | "respond") => {
+            format!("{site}[[site.mount]]\n{line}")
+        }
+        ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),
+        ("[[site.mount]]", "content_type") => {
+            format!("{site}[[site.mount]]\nrespond = \"\"\n{line}")
+        }
+        ("[[site.mount]]", _) => format!("{site}[[site.mount]]\nfiles = \".\"\n{line}"),
+        ("[access_log]", "fields") => {
+            format!("root = \".\"\n[access_log]\nformat = \"json\"\n{line}")
+        }
+        (header, _) => format!("root = \".\"\n{header}\n{line}"),
+    }
+}
+
+#[test]
+fn every_example_is_right_and_every_default_is_what_holds_without_it() {
+    for section in SECTIONS {
+        for key in section.keys {
+            let example = checked(&with_key(section, key.name, Some(key.example)));
+            if let Absent::Is(default) = key.absent {
+                let written = checked(&with_key(section, key.name, Some(default)));
+                let absent = checked(&with_key(section, key.name, None));
+                assert_eq!(written, absent, "{} {}", section.header, key.name);
+                // "auto" workers may be as many as the example's, on this machine.
+                let exempt = matches!(key.kind, Kind::Table(_) | Kind::AutoOrInteger(..));
+                assert!(exempt || example != absent, "{}: the example changes nothing", key.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_range_is_kept_at_both_ends() {
+    for section in SECTIONS {
+        for key in section.keys {
+            let (least, most, unit) = match key.kind {
+                Kind::Integer(301, _) => continue, // A list of five in truth; a golden file each.
+                Kind::Integer(least, most) | Kind::AutoOrInteger(least, most) => (least, most, ""),
+                Kind::Size(least, most) => (least, most, " B"),
+                Kind::Time(least, most) => (least, most, "ms"),
+                _ => continue,
+            };
+            let written = |n: i128| match unit {
+                "" => n.to_string(),
+                unit => format!("\"{n}{unit}\""),
+            };
+            let ends = [(least.into(), true), (most.into(), true)];
+            let beyond = [(i128::from(least) - 1, false), (i128::from(most) + 1, false)];
+            for (n, good) in ends.into_iter().chain(beyond) {
+                let mut text = with_key(section, key.name, Some(&written(n)));
+                if key.name == "status" {
+                    text = text.replace("redirect = \"/\"", "respond = \"\"");
+                }
+                let found = check(&text, Path::new(FILE));
+                assert_eq!(found.is_ok(), good, "{text}{found:?}");
+            }
+        }
+    }
+}
+
+/// A piece of text that a configuration could hold.
+fn piece() -> impl Strategy<Value = String> {
+    let known: Vec<String> = (SECTIONS.iter())
+        .flat_map(|section| {
+            let header = format!("\n{}\n", section.header);
+            let lines = section.keys.iter().map(|key| format!("{} = {}\n", key.name, key.example));
+            lines.chain([header]).collect::<Vec<_>>()
+        })
+        .collect();
+    let marks = prop::sample::select(vec![
+        "\"",
+        "'''",
+        "\"\"\"",
+        "{",
+        "}",
+        "[",
+        "]",
+        "[[",
+        "]]",
+        "=",
+        ".",
+        ",",
+        "\n",
+        "#",
+        "\\u",
+        "\0",
+        "*",
+        "é",
+        "-1",
+        "1e400",
+        "0x",
+        "1979-05-27",
+        "inf",
+        "{1}",
+        "%",
+        "\u{feff}",
+        "\r",
+        "=\n",
+    ]);
+    prop_oneof![
+        4 => prop::sample::select(known),
+        2 => marks.prop_map(str::to_owned),
+        1 => "[a-z_.]{1,8}( = )?",
+        1 => any::<String>(),
+    ]
+}
+
+/// Checks a text only to see that nothing panics and that what is refused says why.
+fn survives(text: &str) {
+    match check(text, Path::new("hurtle.toml")) {
+        Ok(config) => assert_eq!(check(&print(&config), Path::new(FILE)), Ok(config)),
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason: {text:?}");
+            for problem in problems {
+                let line = problem.to_string();
+                assert!(!line.contains('\n'), "a problem is one line: {line:?}");
+                if let Some(place) = problem.place {
+                    assert!(place.line <= text.split('\n').count(), "{line}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in any::<String>()) {
+        survives(&text);
+    }
+
+    #[test]
+    fn any_heap_of_pieces_is_read_or_refused(pieces in prop::collection::vec(piece(), 0..40)) {
+        survives(&pieces.concat());
+    }
+
+    #[test]
+    fn a_good_text_with_a_hole_and_a_patch_is_read_or_refused(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..20usize, piece()), 1..4),
+    ) {
+        let mut chars: Vec<char> = FULL.chars().collect();
+        for (at, removed, patch) in edits {
+            let at = at.index(chars.len());
+            let end = (at + removed).min(chars.len());
+            chars.splice(at..end, patch.chars());
+        }
+        survives(&chars.into_iter().collect::<String>());
+    }
+}
+
+#[test]
+fn depth_and_length_do_not_overflow() {
+    let table = [
+        ("nested lists", format!("a = {}", "[".repeat(100_000))),
+        ("nested tables", format!("a = {}", "{a=".repeat(100_000))),
+        ("a long dotted key", format!("{}a = 1", "a.".repeat(100_000))),
+        ("a deep header", format!("[{}a]", "a.".repeat(100_000))),
+        ("many sites", "[[site]]\n".repeat(10_000)),
+        ("a long line of faults", "\u{1}".repeat(10_000)),
+    ];
+    for (sentence, text) in table {
+        let problems = check(&text, Path::new(FILE)).expect_err(sentence);
+        assert!(problems.len() <= super::bounds::PROBLEMS_MAX + 1, "{sentence}");
+    }
+}

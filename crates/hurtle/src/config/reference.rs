@@ -1,0 +1,151 @@
+//! The reference page, docs/config.md, from the schema.
+
+use std::fmt::Write as _;
+
+use super::schema::{Absent, Key, Kind, SECTIONS, Section, one_of};
+
+/// A whole configuration, short enough to be read first.
+const EXAMPLE: &str = r#"listen = ["0.0.0.0:80", "[::]:80"]
+user = "www-data"
+
+[access_log]
+path = "/var/log/hurtle/access.log"
+
+[[site]]
+hosts = ["example.org", "www.example.org"]
+
+[[site.rule]]
+match = "/old/*"
+redirect = "/new/{1}"
+status = 301
+
+[[site.header]]
+match = "*.css"
+set = { Cache-Control = "max-age=3600" }
+
+[[site.mount]]
+files = "public"
+
+[[site.mount]]
+path = "/healthz"
+respond = "ok"
+"#;
+
+const SMALLEST: &str = "root = \"public\"\n";
+
+const VALUES: &str = "\
+- **Sizes** are text with a unit, `\"32 KiB\"` or `\"16MB\"`, or a plain number of bytes. KiB, MiB, GiB
+  and TiB count by 1024; KB, MB, GB and TB by 1000.
+- **Durations** are text with a unit, `\"250ms\"`, `\"75s\"`, `\"2m\"` or `\"1h\"`, or a plain number of
+  seconds.
+- **Lists** of one may be written as the value alone: `hosts = \"example.org\"`.
+- **Files and directories** that are not absolute are relative to the configuration file.
+- **Patterns** match a path: `*` any run of characters but `/`, `**` any run at all. A pattern
+  without `/` is held against the last segment only, so `*.css` matches in every directory.
+- **Networks** are addresses, `\"192.0.2.1\"`, or address ranges, `\"10.0.0.0/8\"`.
+- **Paths** of requests are written decoded: `/a b`, not `/a%20b`.
+";
+
+/// What writes the page anew.
+const REFRESH: &str = "HURTLE_BLESS=1 cargo test -p hurtle --test config_golden";
+
+/// The text of docs/config.md.
+pub fn reference() -> String {
+    let mut page = String::from("# Configuration\n\n");
+    let _ = write!(page, "<!-- Generated from the schema: {REFRESH} -->\n\n");
+    let _ = write!(page, "The smallest serves one directory:\n\n```toml\n{SMALLEST}```\n\n");
+    let _ = write!(page, "One with a bit of everything:\n\n```toml\n{EXAMPLE}```\n\n");
+    page.push_str(
+        "`hurtle check` reports every problem of a file at once, each with its line, key and what \
+         to\nwrite instead; `hurtle print-config` shows the configuration with all defaults filled \
+         in.\n\n",
+    );
+    let _ = write!(page, "## Values\n\n{VALUES}");
+    SECTIONS.iter().for_each(|section| write_section(&mut page, section));
+    page
+}
+
+fn write_section(page: &mut String, section: &Section) {
+    let title = match section.header {
+        "" => "The server".to_owned(),
+        header => format!("`{header}`"),
+    };
+    let _ = write!(page, "\n## {title}\n\n{}\n", wrapped(section.doc));
+    if section.keys.is_empty() {
+        return;
+    }
+    page.push_str("\n| Key | Default | Example | Meaning |\n|---|---|---|---|\n");
+    for key in section.keys {
+        write_key(page, key);
+    }
+}
+
+fn write_key(page: &mut String, key: &Key) {
+    let default = match key.absent {
+        Absent::Is(value) => format!("`{value}`"),
+        Absent::Means(words) => words.to_owned(),
+        Absent::Required => "required".to_owned(),
+    };
+    let (example, kind) = match key.kind {
+        Kind::Table(section) => {
+            (format!("`{}`", section.header), "A table of its own, see below".to_owned())
+        }
+        Kind::Tables(section) => {
+            (format!("`{}`", section.header), "Tables of their own, see below".to_owned())
+        }
+        ref kind => (format!("`{}`", key.example), capitalized(&kind.to_string())),
+    };
+    let with = match key.with {
+        [] => String::new(),
+        with => format!(" With {} only.", one_of(with).replace('"', "`")),
+    };
+    let cells =
+        [format!("`{}`", key.name), default, example, format!("{}{with} *{kind}.*", key.doc)];
+    let cells = cells.map(|cell| cell.replace('|', "\\|"));
+    let _ = writeln!(page, "| {} |", cells.join(" | "));
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
+}
+
+/// A paragraph in lines no longer than the house's.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| line.len() + word.len() < WIDTH);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => line.extend([" ", word]),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::check;
+
+    #[test]
+    fn the_examples_at_the_head_of_the_page_are_right() {
+        for text in [EXAMPLE, SMALLEST] {
+            assert_eq!(check(text, Path::new("/etc/hurtle.toml")).err(), None);
+        }
+    }
+
+    #[test]
+    fn every_table_is_on_the_page_once() {
+        let page = reference();
+        for section in SECTIONS.iter().filter(|section| !section.header.is_empty()) {
+            let title = format!("## `{}`\n", section.header);
+            assert_eq!(page.matches(&title).count(), 1, "{title}");
+        }
+    }
+}

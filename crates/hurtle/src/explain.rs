@@ -1,0 +1,173 @@
+//! `hurtle explain URL-PATH`: which file or rule answers, with which headers, how the body would be
+//! sent, and why. It asks the same code that serves, so it cannot disagree with it.
+
+use std::fmt::Write;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroUsize;
+
+use crate::answer::Answer;
+use crate::body::Body;
+use crate::clock;
+use crate::config::{Config, Sendfile};
+use crate::disk::Disk;
+use crate::files::{Cache, FileQuery, Key, Listings, Store, Target};
+use crate::h1::response::{self, Delimiter, Fields, Persistence};
+use crate::handler::directory::Means;
+use crate::handler::{Ask, Handler};
+use crate::semantics::host;
+use crate::semantics::target::{self, Target as RequestTarget};
+use crate::server;
+use crate::site::{Route, Site, Sites};
+
+/// What is to be explained: a GET.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// A path with or without a query, or a whole http:// URL.
+    pub target: &'a str,
+    /// The host asked for, if the target does not say.
+    pub host: Option<&'a str>,
+    /// Accept-Encoding.
+    pub accept_encoding: Option<&'a str>,
+}
+
+/// Explains a GET by a client on this machine.
+///
+/// # Errors
+/// A target or host that is none, or what keeps the server's parts from starting.
+pub fn explain(config: &Config, question: &Question<'_>) -> io::Result<String> {
+    server::block_on(asked(config, question))?
+}
+
+async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
+    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let parsed = target::parse(b"GET", question.target.as_bytes())
+        .map_err(|e| bad(format!("{:?} is no URL path: {e}", question.target)))?;
+    let (authority, path, query) = match parsed {
+        RequestTarget::Origin { path, query } => (None, path, query),
+        RequestTarget::Absolute { authority, path, query, .. } => (Some(authority), path, query),
+        _ => return Err(bad("a path begins with /".to_owned())),
+    };
+    let name = authority.or(question.host.map(str::as_bytes));
+    let name = name.map(host::parse).transpose().map_err(|e| bad(e.to_string()))?;
+    let disk = Disk::start(NonZeroUsize::MIN)?;
+    let listings = Listings::new(&disk);
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
+    let sites = Sites::new(&config.sites, &means);
+    let store = Store::new(Cache::new(0, 0), disk, 0);
+    let mut out = String::new();
+    let Some((number, site)) = sites.find(name.map(|host| host.name)) else {
+        return Ok("no site has this name, and none is the default: 421 Misdirected Request".into());
+    };
+    line(&mut out, "site", &site_name(config, number));
+    let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    describe_route(&mut out, site, path, query, peer);
+    let accept_encoding = question.accept_encoding.map(str::as_bytes);
+    let ask = Ask {
+        get: true,
+        key: Key { site: number, path },
+        query,
+        file: FileQuery { accept_encoding, ..FileQuery::default() },
+        accept: None,
+    };
+    let answer = site.answer(&store, &ask, peer).await;
+    describe_answer(&mut out, &answer, config.sendfile);
+    Ok(out)
+}
+
+fn line(out: &mut String, label: &str, text: &str) {
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "{label:<9}{text}");
+}
+
+fn site_name(config: &Config, number: usize) -> String {
+    let site = &config.sites[number];
+    let names: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
+    let default = if site.default { " (the default)" } else { "" };
+    match names.is_empty() {
+        true => format!("every name{default}"),
+        false => format!("{}{default}", names.join(", ")),
+    }
+}
+
+fn describe_route(
+    out: &mut String,
+    site: &Site,
+    raw: &[u8],
+    query: Option<&[u8]>,
+    peer: Option<IpAddr>,
+) {
+    let (path, number, rules) = match site.route(raw, query, peer) {
+        Route::Answer(_, why) => return line(out, "answer", &why),
+        Route::Mount { path, number, rules } => (path, number, rules),
+    };
+    if !rules.is_empty() {
+        let rewritten = String::from_utf8_lossy(&path);
+        line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
+    }
+    let (at, handler) = site.mount(number);
+    let place = site.place(&path, number);
+    let what = match handler {
+        Handler::Redirect(_) => format!("{at}: a redirect"),
+        Handler::Fixed(_) => format!("{at}: a fixed answer"),
+        Handler::Directory(directory) => {
+            let found = match directory.lookup(place.rest) {
+                None => "a hidden name".to_owned(),
+                Some(lookup) => match lookup.probe() {
+                    Ok(target) => describe_target(&lookup.root, &target),
+                    Err(e) => format!("the look-up failed: {e}"),
+                },
+            };
+            line(out, "mount", &format!("{at}: files"));
+            return line(out, "found", &found);
+        }
+    };
+    line(out, "mount", &what);
+}
+
+fn describe_target(root: &std::path::Path, target: &Target) -> String {
+    let in_root = |path: &[u8]| {
+        use std::os::unix::ffi::OsStrExt;
+        root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
+    };
+    match target {
+        Target::File { path, states } => {
+            let mut text = in_root(path);
+            for (coding, state) in states.iter().skip(1) {
+                let _ = write!(text, "; {coding:?} variant, {} bytes", state.len);
+            }
+            text
+        }
+        Target::Directory(path, _) => format!("the directory {}, without index", in_root(path)),
+        Target::SlashMissing => "a directory, asked for without its slash".to_owned(),
+        Target::Missing => "nothing that is served".to_owned(),
+        Target::Denied => "a file this user may not read".to_owned(),
+        Target::Status(status) => format!("nothing; try_files ends with {status}"),
+    }
+}
+
+fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
+    let delimiter = match answer.fields {
+        Fields::Ready(_) => Delimiter::Given,
+        Fields::Map(_) => Delimiter::Length(answer.body.len()),
+    };
+    let mut head = Vec::new();
+    let date = clock::date(clock::now_ms());
+    let implied = Persistence::Implied;
+    response::encode(&mut head, answer.status, &date, &answer.fields, delimiter, implied);
+    let how = match (&answer.body, sendfile) {
+        (Body::Empty, _) => "no body".to_owned(),
+        (Body::Bytes(bytes), _) => {
+            format!("{} bytes from memory, with the head in one call", bytes.len())
+        }
+        (Body::File(slice), Sendfile::Off) => {
+            format!("{} bytes copied from the file (sendfile is off)", slice.len)
+        }
+        (Body::File(slice), _) => {
+            format!("{} bytes by sendfile behind the head, in bounded turns", slice.len)
+        }
+        (body, _) => format!("{} bytes", body.len()),
+    };
+    line(out, "sent", &how);
+    let _ = write!(out, "\n{}", String::from_utf8_lossy(&head));
+}

@@ -1,0 +1,141 @@
+//! The server as a process: binds, becomes its user, tells whoever started it, obeys signals.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use rustix::process::geteuid;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Running, Server, activation};
+use crate::config::{Config, Listen};
+use crate::observe::ErrorLogHandle;
+use crate::sys;
+
+/// Ports tried after the default one when that is taken.
+const PORTS_TRIED: u16 = 100;
+
+/// Runs a server until it is told to stop. `any_port`: the address is nobody's choice.
+///
+/// # Errors
+/// What kept it from starting, or a worker from working.
+pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Result<()> {
+    warn_about_backlog(&config);
+    let (user, group) = (config.user.clone(), config.group.clone());
+    let mut server = bind(config, any_port)?;
+    server.open_logs()?;
+    if let Some(user) = user {
+        become_user(&user, group.as_deref())?;
+    } else if geteuid().is_root() {
+        tracing::warn!("running as root; `user = \"www-data\"` in a configuration gives that up");
+    }
+    let addresses = server.addresses().to_vec();
+    let roots = server.roots();
+    let running = server.start()?;
+    greet(&addresses, &roots)?;
+    activation::notify("READY=1");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(obey(running, errors))
+}
+
+fn bind(mut config: Config, any_port: bool) -> io::Result<Server> {
+    if let Some(inherited) = activation::listeners()? {
+        return Server::with_listeners(config, inherited);
+    }
+    let [Listen::Tcp(first)] = config.listen[..] else { return Server::bind(config) };
+    let last = if any_port { first.port().saturating_add(PORTS_TRIED) } else { first.port() };
+    for port in first.port()..last {
+        config.listen = vec![Listen::Tcp(SocketAddr::new(first.ip(), port))];
+        match Server::bind(config.clone()) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other,
+        }
+    }
+    config.listen = vec![Listen::Tcp(SocketAddr::new(first.ip(), last))];
+    Server::bind(config)
+}
+
+/// Gives up root for good: groups first, since only root may change them.
+fn become_user(name: &str, group: Option<&str>) -> io::Result<()> {
+    use nix::unistd::{Group, User, setgid, setuid};
+    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
+    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
+    if !geteuid().is_root() {
+        if user.uid.as_raw() == geteuid().as_raw() {
+            return Ok(());
+        }
+        return Err(io::Error::other(format!("only root can become the user {name}")));
+    }
+    let gid = match group {
+        None => user.gid,
+        Some(group) => Group::from_name(group)?.ok_or_else(|| missing("group", group))?.gid,
+    };
+    sys::init_groups(&std::ffi::CString::new(name)?, gid)?;
+    setgid(gid)?;
+    setuid(user.uid)?;
+    Ok(())
+}
+
+fn warn_about_backlog(config: &Config) {
+    if let Some(max) = sys::backlog_max()
+        && config.backlog > max
+    {
+        tracing::warn!(
+            "the backlog of {} is cut to {max} by the kernel (net.core.somaxconn)",
+            config.backlog
+        );
+    }
+}
+
+/// Tells the person at the terminal where to look.
+fn greet(addresses: &[Listen], roots: &[PathBuf]) -> io::Result<()> {
+    let mut out = io::stdout();
+    let what = match roots {
+        [root] => format!("{}", root.display()),
+        [] => "the configuration".to_owned(),
+        roots => format!("{} directories", roots.len()),
+    };
+    writeln!(out, "hurtle serves {what}")?;
+    for address in addresses {
+        match address {
+            Listen::Tcp(addr) => writeln!(out, "  http://{addr}/")?,
+            Listen::Unix(path) => writeln!(out, "  unix:{}", path.display())?,
+        }
+    }
+    out.flush()
+}
+
+/// SIGTERM and SIGINT stop gracefully, the second at once; SIGUSR1 reopens the logs.
+async fn obey(running: Running, errors: &ErrorLogHandle) -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut reopen = signal(SignalKind::user_defined1())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let (stop, logs) = (running.stop(), running.logs());
+    let mut ended = tokio::task::spawn_blocking(move || running.join());
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            outcome = &mut ended => return outcome.map_err(io::Error::other)?,
+            () = either(&mut terminate, &mut interrupt) => {
+                if stopping {
+                    stop.end();
+                } else {
+                    stopping = true;
+                    activation::notify("STOPPING=1");
+                    stop.drain();
+                }
+            }
+            _ = reopen.recv() => {
+                errors.reopen();
+                logs.reopen();
+            }
+            // Kept for reloading the configuration, which does not exist yet.
+            _ = hang_up.recv() => tracing::info!("SIGHUP: nothing to reload yet"),
+        }
+    }
+}
+
+async fn either(a: &mut Signal, b: &mut Signal) {
+    tokio::select! { _ = a.recv() => {}, _ = b.recv() => {} }
+}
