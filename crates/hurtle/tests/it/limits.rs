@@ -12,6 +12,9 @@ use crate::support::client::PATIENCE;
 /// A limit short enough to wait for.
 const SHORT: Duration = Duration::from_millis(200);
 
+/// The server's clock is a cheap one; a limit may end this much early.
+const CLOCK_GRAIN: Duration = Duration::from_millis(20);
+
 /// Where it is not the limit under test.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -25,7 +28,7 @@ fn a_silent_connection_is_closed_silently() {
     let begun = Instant::now();
     let mut client = server.connect();
     client.expect_end();
-    assert!(begun.elapsed() >= SHORT, "not before its time");
+    assert!(begun.elapsed() + CLOCK_GRAIN >= SHORT, "not before its time");
     assert!(begun.elapsed() < PATIENCE, "nor long after it");
 
     let mut client = server.connect();
@@ -86,6 +89,7 @@ fn a_slow_body_is_told_so() {
 fn a_client_that_reads_nothing_is_given_up() {
     let server = with_limits(|l| l.write_stall = SHORT);
     server.dir.write("large", vec![b'x'; 64 << 20]);
+    let begun = Instant::now();
     let mut client = server.connect();
     client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     // The first bytes tell that the answer is under way; then nothing is read. A reset, unlike the
@@ -93,11 +97,10 @@ fn a_client_that_reads_nothing_is_given_up() {
     let mut first = [0; 15];
     client.stream.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200 OK");
-    let begun = Instant::now();
     let mut fds = [PollFd::new(&client.stream, PollFlags::empty())];
     let patience = PATIENCE.try_into().unwrap();
     assert_eq!(rustix::event::poll(&mut fds, Some(&patience)), Ok(1), "still open");
-    assert!(begun.elapsed() >= SHORT / 2, "it was given its time: {:?}", begun.elapsed());
+    assert!(begun.elapsed() + CLOCK_GRAIN >= SHORT, "it was given its time");
 }
 
 #[test]

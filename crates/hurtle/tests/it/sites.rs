@@ -177,6 +177,8 @@ fn error_pages() {
             (StatusCode::NOT_FOUND, "/404.html".to_owned()),
             (StatusCode::FORBIDDEN, "/403.html".to_owned()),
             (StatusCode::GONE, "/none.html".to_owned()),
+            (StatusCode::RANGE_NOT_SATISFIABLE, "/404.html".to_owned()),
+            (StatusCode::PRECONDITION_FAILED, "/404.html".to_owned()),
         ]);
         let mut private = mount("/private", fixed(StatusCode::OK, "private"));
         private.access.deny = vec!["127.0.0.0/8".parse().unwrap()];
@@ -189,6 +191,8 @@ fn error_pages() {
         ("of another status", "/private", 403, &[html], Some("<p>Not you")),
         ("conditions are not the page's", "/none\nIf-None-Match: *", 404, &[], Some("<p>Not here")),
         ("nor ranges", "/none\nRange: bytes=0-1", 404, &["!Content-Range"], Some("<p>Not here")),
+        ("what a file says of itself is no page's", "/dir/x\nRange: bytes=9-", 416, &["Content-Range: bytes */0"], Some("")),
+        ("nor is its 412", "/404.html\nIf-Match: \"x\"", 412, &[], Some("")),
         ("a page that is missing itself", "/gone", 410, &[], Some("plain")),
         ("asked for by name it is a file", "/404.html", 200, &[html], Some("<p>Not here")),
     ]);
