@@ -335,6 +335,8 @@ impl State {
             | Errno::XDEV
             | Errno::INVAL
             | Errno::NXIO
+            // A socket, where it can be named only by opening it.
+            | Errno::OPNOTSUPP
             | Errno::ILSEQ => Ok(State::Missing),
             Errno::ACCESS | Errno::PERM => Ok(State::Denied),
             e => Err(e.into()),
