@@ -97,10 +97,10 @@ impl Plain {
         }
     }
 
-    /// Says one thing and closes; what the peer has sent is not read.
-    pub fn turn_away(self, answer: &[u8]) {
+    /// Says one short thing on a fresh socket, and that nothing more will come.
+    pub fn say(&self, answer: &[u8]) {
         // A fresh socket takes this much at once, or the peer is gone.
-        let _ = match &self {
+        let _ = match self {
             Plain::Tcp(s) => s.try_write(answer),
             Plain::Unix(s) => s.try_write(answer),
         };
