@@ -130,8 +130,14 @@ impl Lookup {
                 Target::File { path, states } => (path, states),
                 other => return Ok(Outcome::Other(other)),
             };
-            if let Some(opened) = self.open_all(&root, &path, &states)? {
-                return Ok(Outcome::File { path, opened });
+            match self.open_all(&root, &path, &states) {
+                Ok(Some(opened)) => return Ok(Outcome::File { path, opened }),
+                Ok(None) => {}
+                // Probing needs no right to read the file, opening does.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                    return Ok(Outcome::Other(Target::Denied));
+                }
+                Err(e) => return Err(e),
             }
         }
         Err(io::Error::other("the file kept changing while it was opened"))
