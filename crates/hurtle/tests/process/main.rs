@@ -3,6 +3,9 @@
 //! `tests/it`.
 
 mod child;
+mod crowd;
 mod mid_download;
+mod pipeline;
+mod slow;
 #[path = "../it/support/mod.rs"]
 mod support;
