@@ -57,7 +57,11 @@ impl Response {
 impl Client {
     /// Connects; nothing is sent yet.
     pub(crate) fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+        Client::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// Takes a connection made elsewhere.
+    pub(crate) fn of(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
