@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::{
     self, AccessLog, Config, Listen, LogField, LogFormat, LogTarget, MountHandler, Sendfile,
 };
+use crate::explain::Question;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -97,7 +98,7 @@ pub struct ServeArgs {
 pub struct ExplainArgs {
     /// The path asked for, such as /docs/index.html?page=2, or a whole http:// URL.
     #[arg(value_name = "URL-PATH")]
-    pub target: String,
+    target: String,
     /// The directory served.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     dir: Option<PathBuf>,
@@ -106,10 +107,10 @@ pub struct ExplainArgs {
     config: Option<PathBuf>,
     /// The host asked for, if the path does not say.
     #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
+    host: Option<String>,
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
-    pub accept_encoding: Option<String>,
+    accept_encoding: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -204,6 +205,15 @@ impl ServeArgs {
 }
 
 impl ExplainArgs {
+    /// What is asked.
+    pub fn question(&self) -> Question<'_> {
+        Question {
+            target: &self.target,
+            host: self.host.as_deref(),
+            accept_encoding: self.accept_encoding.as_deref(),
+        }
+    }
+
     /// The configuration to explain.
     ///
     /// # Errors

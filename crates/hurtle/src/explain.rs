@@ -8,7 +8,6 @@ use std::num::NonZeroUsize;
 
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::cli::ExplainArgs;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
@@ -21,24 +20,35 @@ use crate::semantics::target::{self, Target as RequestTarget};
 use crate::server;
 use crate::site::{Route, Site, Sites};
 
+/// What is to be explained: a GET.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// A path with or without a query, or a whole http:// URL.
+    pub target: &'a str,
+    /// The host asked for, if the target does not say.
+    pub host: Option<&'a str>,
+    /// Accept-Encoding.
+    pub accept_encoding: Option<&'a str>,
+}
+
 /// Explains a GET by a client on this machine.
 ///
 /// # Errors
 /// A target or host that is none, or what keeps the server's parts from starting.
-pub fn explain(config: &Config, args: &ExplainArgs) -> io::Result<String> {
-    server::block_on(asked(config, args))?
+pub fn explain(config: &Config, question: &Question<'_>) -> io::Result<String> {
+    server::block_on(asked(config, question))?
 }
 
-async fn asked(config: &Config, args: &ExplainArgs) -> io::Result<String> {
+async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let parsed = target::parse(b"GET", args.target.as_bytes())
-        .map_err(|e| bad(format!("{:?} is no URL path: {e}", args.target)))?;
+    let parsed = target::parse(b"GET", question.target.as_bytes())
+        .map_err(|e| bad(format!("{:?} is no URL path: {e}", question.target)))?;
     let (authority, path, query) = match parsed {
         RequestTarget::Origin { path, query } => (None, path, query),
         RequestTarget::Absolute { authority, path, query, .. } => (Some(authority), path, query),
         _ => return Err(bad("a path begins with /".to_owned())),
     };
-    let name = authority.or(args.host.as_deref().map(str::as_bytes));
+    let name = authority.or(question.host.map(str::as_bytes));
     let name = name.map(host::parse).transpose().map_err(|e| bad(e.to_string()))?;
     let disk = Disk::start(NonZeroUsize::MIN)?;
     let listings = Listings::new(&disk);
@@ -52,7 +62,7 @@ async fn asked(config: &Config, args: &ExplainArgs) -> io::Result<String> {
     line(&mut out, "site", &site_name(config, number));
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     describe_route(&mut out, site, path, query, peer);
-    let accept_encoding = args.accept_encoding.as_deref().map(str::as_bytes);
+    let accept_encoding = question.accept_encoding.map(str::as_bytes);
     let ask = Ask {
         get: true,
         key: Key { site: number, path },

@@ -73,7 +73,7 @@ pub mod serve;
 pub mod server;
 
 #[doc(hidden)]
-pub mod cli;
+pub mod explain;
 
 #[doc(hidden)]
-pub mod explain;
+pub mod cli;

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             .map_err(Failure::Config)
             .and_then(|meant| say(config::print(&meant.config).trim_end())),
         Command::Explain(args) => args.config().map_err(Failure::Config).and_then(|config| {
-            let text = explain::explain(&config, &args).map_err(Failure::Run)?;
+            let text = explain::explain(&config, &args.question()).map_err(Failure::Run)?;
             say(text.trim_end())
         }),
     };

@@ -12,11 +12,11 @@ use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Means};
-use crate::handler::fixed::{Fixed, Redirect, append_query};
+use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
-use crate::semantics::target::{self, BadPath, encode_path};
+use crate::semantics::target::{self, BadPath, append_query, encode_path};
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -279,6 +279,10 @@ impl Site {
 
     /// Puts the site's own page in the place of a plain error.
     async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
+        // 412 and 416 come from a file that is there, and their fields say something of it.
+        if matches!(plain.fields, Fields::Ready(_)) {
+            return plain;
+        }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
         let found = self.mounts.iter().position(|mount| mount.holds(path));

@@ -10,6 +10,7 @@ use http::StatusCode;
 #[allow(missing_docs)]
 pub enum Sin {
     RequestLine,
+    MethodTooLong,
     Version,
     VersionUnsupported,
     Target,
@@ -34,6 +35,7 @@ pub enum Sin {
     TrailersTooLarge,
     BodyTooLarge,
     BodyTooSlow,
+    BodyIncomplete,
     HeadTooSlow,
 }
 
@@ -46,7 +48,7 @@ impl Sin {
             Sin::HeadTooLarge | Sin::TooManyFields | Sin::TrailersTooLarge => {
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
             }
-            Sin::CodingUnknown => StatusCode::NOT_IMPLEMENTED,
+            Sin::MethodTooLong | Sin::CodingUnknown => StatusCode::NOT_IMPLEMENTED,
             Sin::ExpectationUnknown => StatusCode::EXPECTATION_FAILED,
             Sin::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Sin::BodyTooSlow | Sin::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -59,6 +61,7 @@ impl fmt::Display for Sin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Sin::RequestLine => "the request line is not `METHOD TARGET HTTP/1.1`",
+            Sin::MethodTooLong => "the method is longer than any known",
             Sin::Version => "the protocol version is malformed",
             Sin::VersionUnsupported => "only HTTP/1.0 and HTTP/1.1 are spoken here",
             Sin::Target => "the request target is malformed",
@@ -83,6 +86,7 @@ impl fmt::Display for Sin {
             Sin::TrailersTooLarge => "the trailer section is too large",
             Sin::BodyTooLarge => "the request body is too large",
             Sin::BodyTooSlow => "the request body came too slowly",
+            Sin::BodyIncomplete => "the request body ended early",
             Sin::HeadTooSlow => "the request head came too slowly",
         })
     }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::fixed::append_query;
 use super::{Ask, Place};
 use crate::answer::Answer;
 use crate::clock;
@@ -21,7 +20,7 @@ use crate::files::store::Trouble;
 use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{append_query, encode_path};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -68,6 +67,10 @@ impl Directory {
 
     /// Answers a GET or HEAD.
     pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+        // The mount's own root without its slash: relative links would lead beside it.
+        if place.rest.is_empty() && !place.path.ends_with(b"/") {
+            return to_directory(ask, place);
+        }
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
@@ -112,11 +115,7 @@ impl Directory {
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => {
-                let mut location = encode_path(&[place.path, b"/"].concat());
-                append_query(&mut location, ask.query);
-                Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
-            }
+            Target::SlashMissing => to_directory(ask, place),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Missing => self.fall_back(store, ask, place).await,
@@ -279,6 +278,12 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
             Try::Path(path)
         }
     }
+}
+
+fn to_directory(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+    let mut location = encode_path(&[place.path, b"/"].concat());
+    append_query(&mut location, ask.query);
+    Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }
 
 fn not_found() -> Answer {

@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::{Ask, Place};
 use crate::answer::Answer;
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{append_query, encode_path};
 
 /// Sends everything beneath a path elsewhere.
 #[derive(Debug)]
@@ -26,14 +26,6 @@ impl Redirect {
             append_query(&mut location, ask.query);
         }
         Answer::redirect(self.status, &location)
-    }
-}
-
-/// Hands the query on. Its bytes were checked when the target was read: no space, no control.
-pub fn append_query(location: &mut String, query: Option<&[u8]>) {
-    if let Some(query) = query {
-        location.push('?');
-        location.push_str(&String::from_utf8_lossy(query));
     }
 }
 

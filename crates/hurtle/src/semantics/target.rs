@@ -313,6 +313,15 @@ fn holds_overlong(name: &[u8]) -> bool {
     })
 }
 
+/// Hands a query on to a redirect's location. Its bytes were checked when the target was read: no
+/// space, no control.
+pub fn append_query(location: &mut String, query: Option<&[u8]>) {
+    if let Some(query) = query {
+        location.push('?');
+        location.push_str(&String::from_utf8_lossy(query));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

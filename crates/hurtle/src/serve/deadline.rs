@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -155,13 +155,13 @@ impl Watch {
     }
 
     /// Awaits `task` for as long as `progress` goes on: the deadline moves with it by `stall_ms`.
-    pub async fn wait_while_moving<T>(
+    /// Pinned by the caller, who stores it anyway: a large task moved is stored twice.
+    pub async fn wait_while_moving<F: Future>(
         &self,
-        task: impl Future<Output = T>,
+        mut task: Pin<&mut F>,
         progress: &Cell<u64>,
         stall_ms: u64,
-    ) -> Result<T, Late> {
-        let mut task = pin!(task);
+    ) -> Result<F::Output, Late> {
         let mut seen = u64::MAX;
         poll_fn(|cx| {
             if let Poll::Ready(value) = task.as_mut().poll(cx) {

@@ -12,6 +12,7 @@ mod upload;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -95,9 +96,10 @@ impl Connection {
             let head = self.read_head().await;
             self.begun = self.worker.log.as_ref().map(|_| Instant::now());
             let next = match head {
-                Ok(Some(head)) => match request::parse(&head, &self.worker.head_limits) {
-                    Ok(request) => self.exchange(&request).await,
-                    Err(sin) => self.refuse(sin).await,
+                // Matched by reference: a request moved is a request stored twice.
+                Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
+                    Ok(request) => self.exchange(request).await,
+                    Err(sin) => self.refuse(*sin).await,
                 },
                 Ok(None) => Next::Close,
                 Err(sin) => self.refuse(sin).await,
@@ -161,8 +163,10 @@ impl Connection {
             refused => refused,
         };
         if request.body != BodyLength::None {
+            // RFC 9110 10.1.1: what will be refused all the same is not asked for.
             if request.expect_continue
                 && self.input.bytes().is_empty()
+                && !self.is_too_large(request.body)
                 && let Err(next) = self.invite().await
             {
                 return next;
@@ -231,7 +235,8 @@ impl Connection {
         let delimiter = delimiter(&answer);
         self.encode_head(&mut head, request, &answer, delimiter, goes_on, now_ms);
         let nothing = Body::Empty;
-        let body = if request.method == Method::Head { &nothing } else { &answer.body };
+        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
         let sent = self.send(head, body).await;
         self.log(Some(request), answer.status, head_bytes);
@@ -285,7 +290,7 @@ impl Connection {
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
         self.sent.set(0);
-        let sending = self.worker.sender.send(&mut self.io, head, body, &self.sent);
+        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Next::Drop),
@@ -347,22 +352,21 @@ impl Drop for Connection {
     }
 }
 
-/// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
-fn delimiter(answer: &Answer) -> Delimiter {
-    let bodiless = is_bodiless(answer.status);
-    match answer.fields {
-        Fields::Ready(_) => Delimiter::Given,
-        Fields::Map(_) if bodiless => Delimiter::Given,
-        // A body whose length only its end tells is delimited where it is sent.
-        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
-    }
-}
-
-/// Statuses that never have a body (RFC 9110 6.4.1).
+/// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
 fn is_bodiless(status: StatusCode) -> bool {
     status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED
         || status.is_informational()
+}
+
+/// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
+fn delimiter(answer: &Answer) -> Delimiter {
+    match answer.fields {
+        Fields::Ready(_) => Delimiter::Given,
+        Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
+        // A body whose length only its end tells is delimited where it is sent.
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
+    }
 }
 
 fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {

@@ -28,6 +28,16 @@ const FIRST_TURN_BYTES: u64 = 1 << 20;
 /// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
 const SAMPLE_BYTES: u64 = 32 << 10;
 
+/// A bounded run of a file's bytes, after which other connections have their turn.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    file: &'a Arc<OpenFile>,
+    offset: u64,
+    end: u64,
+    /// No byte of the file has left before: there is nothing yet that it could contradict.
+    first: bool,
+}
+
 /// What a worker's connections send by.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -59,19 +69,27 @@ impl Sender {
             }
             Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
             Body::File(slice) => self.file(io, &head, slice, sent).await,
-            Body::Parts(parts) => {
-                write(io, &head, &[], sent).await?;
-                for part in parts {
-                    match part {
-                        Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
-                        Part::File(slice) => self.file(io, &[], slice, sent).await?,
-                    }
-                }
-                Ok(())
-            }
+            Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
             // How frames are told apart is the protocol's matter.
             Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    async fn parts(
+        &self,
+        io: &mut Plain,
+        head: &[u8],
+        parts: &[Part],
+        sent: &Cell<u64>,
+    ) -> io::Result<()> {
+        write(io, head, &[], sent).await?;
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
+                Part::File(slice) => self.file(io, &[], slice, sent).await?,
+            }
+        }
+        Ok(())
     }
 
     async fn file(
@@ -87,19 +105,17 @@ impl Sender {
             let first = offset == slice.offset;
             let turn_bytes = if first { FIRST_TURN_BYTES } else { WINDOW_BYTES };
             let turn_end = end.min(offset + turn_bytes);
-            let last = turn_end == end;
-            if last && !first {
-                check_unchanged(&slice.file)?;
-            }
+            let turn = Turn { file: &slice.file, offset, end: turn_end, first };
+            // The rare ways are boxed: a connection is as large as its largest wait.
             if self.sendfile == Sendfile::Off {
-                self.copy_turn(io, head, &slice.file, offset, turn_end, sent).await?;
+                Box::pin(self.copy_turn(io, head, turn, sent)).await?;
             } else {
                 self.ensure_resident(&slice.file, offset, turn_end).await?;
-                send_turn(io, head, &slice.file, offset, turn_end, sent).await?;
+                send_turn(io, head, turn, sent).await?;
             }
             head = &[];
             offset = turn_end;
-            if !last {
+            if offset < end {
                 rt::give_way().await;
             }
         }
@@ -117,7 +133,8 @@ impl Sender {
                 if !is_resident(file, at, window_end)? {
                     // What is missing here is likely to be missing in the rest of the turn.
                     let (lane, reader) = (file.lane, Arc::clone(file));
-                    let read = self.disk.run(lane, move || read_ahead(&reader, at, end)).await;
+                    let read = self.disk.run(lane, move || read_ahead(&reader, at, end));
+                    let read = Box::pin(read).await;
                     return read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
                 }
                 file.set_warm(at, now_ms);
@@ -131,12 +148,11 @@ impl Sender {
         &self,
         io: &mut Plain,
         head: &[u8],
-        file: &Arc<OpenFile>,
-        mut offset: u64,
-        end: u64,
+        turn: Turn<'_>,
         sent: &Cell<u64>,
     ) -> io::Result<()> {
-        let mut head = head;
+        let Turn { file, mut offset, end, first } = turn;
+        let (mut head, mut others) = (head, !first);
         let mut piece = vec![0; COPY_PIECE_BYTES.min((end - offset) as usize)];
         self.ensure_resident(file, offset, end).await?;
         while offset < end {
@@ -146,6 +162,10 @@ impl Sender {
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            if others {
+                check_unchanged(file)?;
+            }
+            others = true;
             write(io, head, &piece[..read], sent).await?;
             head = &[];
             offset += read as u64;
@@ -180,17 +200,24 @@ async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Cell<u64>) ->
 async fn send_turn(
     io: &mut Plain,
     head: &[u8],
-    file: &OpenFile,
-    mut offset: u64,
-    end: u64,
+    turn: Turn<'_>,
     sent: &Cell<u64>,
 ) -> io::Result<()> {
     use std::os::fd::AsFd;
-    let mut head = head;
+    let Turn { file, mut offset, end, first } = turn;
+    let (mut head, mut others) = (head, !first);
     while offset < end {
         // A turn is far below what `usize` holds.
         let len = (end - offset) as usize;
-        let n = poll_fn(|cx| io.poll_send_file(cx, head, file.as_fd(), offset, len)).await?;
+        let n = poll_fn(|cx| {
+            // Not before a wait but after it, each time: a slow client's may be long.
+            if others {
+                check_unchanged(file)?;
+            }
+            others = true;
+            io.poll_send_file(cx, head, file.as_fd(), offset, len)
+        })
+        .await?;
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

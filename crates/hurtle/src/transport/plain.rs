@@ -1,6 +1,6 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -11,6 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::sys;
+
+/// Reads of 4 KiB spent on a connection there is no room for: a usual head takes one.
+const TURNED_AWAY_READS_MAX: usize = 8;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -152,13 +155,20 @@ impl Plain {
         }
     }
 
-    /// Says one thing and closes; what the peer has sent is not read.
-    pub fn turn_away(self, answer: &[u8]) {
+    /// Says one short thing on a fresh socket, and that nothing more will come. What the peer has
+    /// sent is taken and dropped first: closing with bytes unread would reset the connection, and
+    /// the answer with it.
+    pub fn say(&self, answer: &[u8]) {
+        let socket = socket2::SockRef::from(self);
+        let mut socket = &*socket;
+        let mut unread = [0; 4 << 10];
+        for _ in 0..TURNED_AWAY_READS_MAX {
+            if !matches!(socket.read(&mut unread), Ok(n) if n == unread.len()) {
+                break;
+            }
+        }
         // A fresh socket takes this much at once, or the peer is gone.
-        let _ = match &self {
-            Plain::Tcp(s) => s.try_write(answer),
-            Plain::Unix(s) => s.try_write(answer),
-        };
+        let _ = socket.write(answer);
         self.finish();
     }
 

@@ -53,7 +53,8 @@ fn a_sites_rules_hold_for_its_applications() {
         |config| {
             let mut site = Site { default: true, ..Site::new() };
             let pattern = Glob("/old/**".to_owned());
-            let action = RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/$1".to_owned());
+            let action =
+                RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/{1}".to_owned());
             site.rules.push(Rule { pattern, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
             let pattern = Glob("/app/**".to_owned());

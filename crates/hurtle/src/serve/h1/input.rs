@@ -7,6 +7,7 @@ use super::reading::{Piece, Reading};
 use crate::clock;
 use crate::config::Limits;
 use crate::h1::Sin;
+use crate::h1::framing::BodyLength;
 use crate::h1::head::{Progress, Scan};
 use crate::transport::buffer::Taken;
 
@@ -92,6 +93,11 @@ impl Connection {
         }
     }
 
+    /// Whether a body is known from its head to be larger than is read.
+    pub(super) fn is_too_large(&self, length: BodyLength) -> bool {
+        matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
+    }
+
     /// Reads what is left of a body and drops it. `Err(None)`: the peer is gone.
     pub(super) async fn discard_body(
         &mut self,
@@ -150,7 +156,8 @@ impl Pace {
         let earned_ms = earned_ms(&connection.worker.limits, self.received);
         connection.watch.set(self.started_ms.saturating_add(earned_ms));
         match connection.fill().await {
-            Ok(()) if connection.ended => Err(None),
+            // RFC 9112 8: it may be half-closed, and is told.
+            Ok(()) if connection.ended => Err(Some(Sin::BodyIncomplete)),
             Ok(()) => Ok(()),
             Err(Ended::Late) => Err(Some(Sin::BodyTooSlow)),
             Err(Ended::Failed) => Err(None),

@@ -126,7 +126,11 @@ impl Upload {
             let filled = duplex.fill(input, now_ms.saturating_add(left_ms)).await;
             self.waited_ms += clock::now_ms() - now_ms;
             *ended = matches!(filled, Ok(0));
-            if *ended || filled.is_err() {
+            if *ended {
+                // RFC 9112 8: it may be half-closed, and is told.
+                return Err(Broken::Sin(Sin::BodyIncomplete));
+            }
+            if filled.is_err() {
                 return Err(Broken::Gone);
             }
         }

@@ -1,0 +1,121 @@
+//! A directory to serve, and the configuration that serves it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
+
+/// When every file was last modified unless `Dir::set_age` said otherwise: seconds since 1970, and
+/// how that is written in a field.
+pub(crate) const MODIFIED: (u64, &str) = (1_714_564_800, "Wed, 01 May 2024 12:00:00 GMT");
+
+/// A directory that is removed when dropped. What is served is in `root`; what is beside it must
+/// not be.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    base: PathBuf,
+}
+
+impl Dir {
+    /// With these files; a path that ends in `/` is an empty directory.
+    pub(crate) fn new(tree: &[(&str, &str)]) -> Dir {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = std::env::temp_dir().join(format!("hurtle-it-{}-{number}", std::process::id()));
+        let dir = Dir { base };
+        fs::create_dir_all(dir.root()).unwrap();
+        for (path, contents) in tree {
+            if path.ends_with('/') {
+                fs::create_dir_all(dir.path(path)).unwrap();
+            } else {
+                dir.write(path, contents);
+            }
+        }
+        dir
+    }
+
+    /// What is served.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.base.join("root")
+    }
+
+    /// A path beneath `root`; `../` leads beside it.
+    pub(crate) fn path(&self, path: impl AsRef<[u8]>) -> PathBuf {
+        self.root().join(Path::new(OsStr::from_bytes(path.as_ref())))
+    }
+
+    /// Writes a file in place, and the directories on its way.
+    pub(crate) fn write(&self, path: impl AsRef<[u8]>, contents: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, contents).unwrap();
+        set_modified(&path, MODIFIED.0);
+    }
+
+    /// Replaces a file by renaming another over it, as deploys do.
+    pub(crate) fn replace(&self, path: &str, contents: impl AsRef<[u8]>, modified_secs: u64) {
+        self.write("../new", contents);
+        set_modified(&self.path("../new"), modified_secs);
+        fs::rename(self.path("../new"), self.path(path)).unwrap();
+    }
+
+    /// Sets a file's modification time, in seconds since 1970.
+    pub(crate) fn set_modified(&self, path: &str, secs: u64) {
+        set_modified(&self.path(path), secs);
+    }
+
+    /// Makes a symbolic link; `to` is taken as it is.
+    pub(crate) fn link(&self, path: &str, to: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(to, self.path(path)).unwrap();
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // What a failed test leaves in the temporary directory is the system's to clear.
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+fn set_modified(path: &Path, secs: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
+    fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// One worker on any free port, one site for every host name, files of `root` without listings;
+/// all else as for anybody.
+pub(crate) fn config(root: &Path) -> Config {
+    let mut config = Config::for_directory(root.to_owned());
+    config.listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
+    config.workers = NonZeroUsize::MIN;
+    files(&mut config).listing = false;
+    config
+}
+
+/// A site that answers to every name, with nothing but mounts.
+pub(crate) fn site(mounts: Vec<Mount>) -> Site {
+    Site { default: true, mounts, ..Site::new() }
+}
+
+/// A handler beneath a path, for everybody.
+pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
+    Mount { path: path.to_owned(), handler, access: Access::default() }
+}
+
+/// A directory served as files, everything at its default.
+pub(crate) fn files_of(root: &Path) -> Files {
+    Files::new(root.to_owned())
+}
+
+/// The files of the first mount of the first site, to change.
+pub(crate) fn files(config: &mut Config) -> &mut Files {
+    match &mut config.sites[0].mounts[0].handler {
+        MountHandler::Files(files) => files,
+        other => panic!("the first mount is {other:?}"),
+    }
+}

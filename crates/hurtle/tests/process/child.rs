@@ -1,0 +1,216 @@
+//! The server as a process of its own: started as a user would, watched from outside, signalled,
+//! and gone with the test.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::support::{Client, Dir, Response};
+
+/// Long enough for any machine; only a failing test waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `hurtle`, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Child {
+    process: process::Child,
+    /// Where it said it listens; `None` if not on TCP.
+    address: Option<SocketAddr>,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    readers: Vec<thread::JoinHandle<()>>,
+}
+
+/// `hurtle`, not yet started.
+pub(crate) fn hurtle() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hurtle"));
+    // What the test runner was started with is not meant for the server.
+    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Waits for `done`, not beyond `PATIENCE`.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "still not: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Writes a configuration beside the directory it serves; one worker, any port. `{root}` stands
+/// for the directory. Started as root, the server becomes an ordinary user: root is refused nothing.
+pub(crate) fn write_config(dir: &Dir, text: &str) -> PathBuf {
+    let mut whole = "listen = \"127.0.0.1:0\"\nworkers = 1\n".to_owned();
+    if geteuid().is_root() {
+        whole.push_str("user = \"nobody\"\n");
+    }
+    whole.push_str(&text.replace("{root}", &dir.root().display().to_string()));
+    let path = dir.path("../hurtle.toml");
+    fs::write(&path, whole).unwrap();
+    path
+}
+
+impl Child {
+    /// `hurtle DIR` with one worker on any port.
+    #[track_caller]
+    pub(crate) fn serve(dir: &Dir, arguments: &[&str]) -> Child {
+        let mut command = hurtle();
+        command.arg(dir.root()).args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+        Child::start(command.args(arguments))
+    }
+
+    /// `hurtle --config` with what `write_config` makes of this.
+    #[track_caller]
+    pub(crate) fn configured(dir: &Dir, config: &str) -> Child {
+        let path = write_config(dir, config);
+        Child::start(hurtle().arg("--config").arg(path))
+    }
+
+    /// Starts it and waits until it says that it serves.
+    #[track_caller]
+    pub(crate) fn start(command: &mut Command) -> Child {
+        let mut child = Child::spawn(command);
+        eventually("it says where it listens", || {
+            child.address = address_in(&child.stdout());
+            let ended = child.process.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended, {ended:?}: {}", child.stderr());
+            child.address.is_some() || child.stdout().contains("  unix:")
+        });
+        child
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(command: &mut Command) -> Child {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let (stdout, stderr) = (Arc::default(), Arc::default());
+        let readers = vec![
+            keep(process.stdout.take().unwrap(), Arc::clone(&stdout)),
+            keep(process.stderr.take().unwrap(), Arc::clone(&stderr)),
+        ];
+        Child { process, address: None, stdout, stderr, readers }
+    }
+
+    /// Where it listens.
+    #[track_caller]
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.expect("it listens on TCP")
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// A new connection that can hold little that the test has not read.
+    #[track_caller]
+    pub(crate) fn connect_narrow(&self) -> TcpStream {
+        let domain = socket2::Domain::for_address(self.address());
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        socket.connect(&self.address().into()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.into()
+    }
+
+    /// One GET on a connection of its own.
+    #[track_caller]
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.connect().request("GET", target)
+    }
+
+    /// Resident memory, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = self.proc("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Processor time used, in clock ticks of 10 ms.
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let stat = self.proc("stat");
+        // Behind the name, which may hold anything: state is the first, utime and stime the 12th
+        // and 13th (proc(5)).
+        let mut fields = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().skip(11);
+        let mut ticks = || fields.next().unwrap().parse::<u64>().unwrap();
+        ticks() + ticks()
+    }
+
+    /// Open descriptors: what each one leads to.
+    pub(crate) fn descriptors(&self) -> Vec<PathBuf> {
+        let folder = fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        // One may be closed between the two calls.
+        folder.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
+    }
+
+    /// A file of its /proc.
+    pub(crate) fn proc(&self, name: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{name}", self.process.id())).unwrap()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("it has ended", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        status.unwrap()
+    }
+
+    /// What it has said so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().clone()
+    }
+
+    /// What it has complained of so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn keep(from: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).unwrap() > 0 {
+            into.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    })
+}
+
+fn address_in(stdout: &str) -> Option<SocketAddr> {
+    stdout
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("http://")?.strip_suffix('/')?.parse().ok())
+}

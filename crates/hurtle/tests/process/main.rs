@@ -1,0 +1,11 @@
+//! Bad days: the server as a process, and what its clients see when something goes wrong around
+//! it. Each test says the outcome and fails if its fault did not happen. What needs no fault is in
+//! `tests/it`.
+
+mod child;
+mod crowd;
+mod mid_download;
+mod pipeline;
+mod slow;
+#[path = "../it/support/mod.rs"]
+mod support;

@@ -1,0 +1,155 @@
+//! Clients that send or take next to nothing. Limits are short here so that a test is: "one byte
+//! a second" against ten seconds is one every 30 ms against 300.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::child::{Child, eventually};
+use crate::support::{Client, Dir};
+
+/// Between two bytes of a slow client.
+const DRIP: Duration = Duration::from_millis(30);
+
+/// More than sockets hold.
+const LARGE_KIB: u64 = 48 << 10;
+
+const CONFIG: &str = "root = '{root}'\nrevalidate = 60\n[limits]\nhead_timeout = '300ms'\n\
+    idle_timeout = '300ms'\nbody_grace = '300ms'\nbody_rate = 1000\nwrite_stall = '500ms'\n";
+
+#[test]
+fn a_client_that_sends_a_byte_now_and_then_is_told_408_on_time() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let child = Child::configured(&dir, CONFIG);
+    let filler = format!("GET /a.txt HTTP/1.1\r\nX: {}", "x".repeat(10_000));
+    let body = format!("POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n{filler}");
+    let chunks = "POST /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()
+        + &"1\r\nx\r\n".repeat(10_000);
+    let rows = [
+        ("a head", &filler, 0),
+        ("a body", &body, body.len() - filler.len()),
+        ("a chunked body", &chunks, chunks.find("\r\n\r\n").unwrap() + 4),
+    ];
+    for (what, bytes, at_once) in rows {
+        let mut client = child.connect();
+        client.send(&bytes.as_bytes()[..at_once]);
+        let begun = Instant::now();
+        let sent = drip(&mut client, &bytes.as_bytes()[at_once..]);
+        assert!(sent < bytes.len() - at_once, "{what}: it was not slow");
+        let answer = client.response();
+        assert_eq!(answer.status, 408, "{what}");
+        client.half_close();
+        client.expect_end();
+        assert!(begun.elapsed() >= Duration::from_millis(290), "{what}: cut early");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{what}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_silent_client_is_closed_without_a_word() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let child = Child::configured(&dir, CONFIG);
+    let mut silent = child.connect();
+    let mut kept = child.connect();
+    assert_eq!(kept.request("GET", "/a.txt").status, 200);
+    let mut empty_line = child.connect();
+    empty_line.send("\r\n");
+    let begun = Instant::now();
+    // Not even 408: nothing was asked.
+    silent.expect_end();
+    kept.expect_end();
+    empty_line.expect_end();
+    assert!(begun.elapsed() >= Duration::from_millis(250), "cut early: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn clients_that_take_nothing_are_cut_and_cost_no_memory() {
+    const CLIENTS: usize = 50;
+    for sendfile in ["auto", "off"] {
+        let dir = Dir::new(&[]);
+        dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
+        let config = format!("sendfile = '{sendfile}'\n{CONFIG}");
+        let child = Child::configured(&dir, &config);
+        assert_eq!(child.connect().request("HEAD", "/large.bin").status, 200);
+        eventually("nobody is connected", || sockets(&child) == 1);
+        let before_kib = child.resident_kib();
+        let mut peak_kib = 0;
+        let begun = Instant::now();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| ask_for_large(&child)).collect();
+        eventually("all are accepted", || sockets(&child) == 1 + CLIENTS);
+        eventually("all are cut", || {
+            peak_kib = child.resident_kib().max(peak_kib);
+            // One takes a byte now and then, which moves nothing either.
+            let _ = clients[0].read(&mut [0]);
+            sockets(&child) == 1
+        });
+        println!("sendfile {sendfile}: {} KiB more for {CLIENTS}", peak_kib - before_kib);
+        assert!(begun.elapsed() >= Duration::from_millis(490), "{sendfile}: cut early");
+        assert!(peak_kib - before_kib < 16 << 10, "{sendfile}: {} KiB", peak_kib - before_kib);
+        // What they got does not look whole: the end is a reset.
+        let end = clients[1].read_to_end(&mut Vec::new());
+        assert!(end.is_err(), "{sendfile}: {end:?}");
+    }
+}
+
+#[test]
+fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
+    let dir = Dir::new(&[]);
+    dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
+    let child = Child::configured(&dir, CONFIG);
+    let mut client = ask_for_large(&child);
+    let begun = Instant::now();
+    let mut got = 0;
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        // Its own pace: slower as a whole than a stall may last, never stalled.
+        thread::sleep(DRIP);
+        let mut read = 0;
+        while read < piece.len() {
+            match client.read(&mut piece[read..]).unwrap() {
+                0 => break,
+                n => read += n,
+            }
+        }
+        got += read;
+        if read < piece.len() {
+            break;
+        }
+    }
+    assert!(got as u64 > LARGE_KIB * 1024, "only {got} bytes");
+    assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
+}
+
+fn ask_for_large(child: &Child) -> TcpStream {
+    let mut stream = child.connect_narrow();
+    let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    stream
+}
+
+/// Sends byte by byte until the server says something; returns how many it was.
+fn drip(client: &mut Client, bytes: &[u8]) -> usize {
+    client.stream.set_nonblocking(true).unwrap();
+    let said_something = |client: &Client| client.stream.peek(&mut [0]).is_ok();
+    let mut sent = 0;
+    while sent < bytes.len() && !said_something(client) {
+        client.send(&bytes[sent..=sent]);
+        sent += 1;
+        thread::sleep(DRIP);
+    }
+    client.stream.set_nonblocking(false).unwrap();
+    sent
+}
+
+/// TCP sockets of the server, the listening one included.
+fn sockets(child: &Child) -> usize {
+    let table = child.proc("net/tcp");
+    let inodes: Vec<_> = table.lines().filter_map(|line| line.split_whitespace().nth(9)).collect();
+    let is_tcp = |name: &str| {
+        let inode = name.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+        inode.is_some_and(|inode| inodes.contains(&inode))
+    };
+    child.descriptors().iter().filter(|path| path.to_str().is_some_and(is_tcp)).count()
+}

@@ -1,0 +1,78 @@
+//! Running other programs: shown before they run, judged by their exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::steps::Failure;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The `cargo` this one was started by, at the root.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// A program found in PATH, at the root.
+pub(crate) fn program(name: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// Runs it before the developer's eyes.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
+    println!("$ {}", shown(command));
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure(format!("`{}`: {status}", shown(command)))),
+        Err(error) => Err(Failure(format!("`{}` did not start: {error}", shown(command)))),
+    }
+}
+
+/// Runs it unseen: what it wrote to standard output, or the last line of its complaint.
+pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
+    let shown = shown(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure(format!("`{shown}` did not start: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
+    Err(Failure(format!("`{shown}`: {}", last.map_or("failed", str::trim))))
+}
+
+/// Whether a program of this name is in PATH.
+pub(crate) fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+/// The command as a person would type it at the root.
+fn shown(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        let value = value.unwrap_or_default();
+        words.push(quoted(&format!("{}={}", name.display(), value.display())));
+    }
+    let program = Path::new(command.get_program());
+    words.extend(program.file_name().map(|name| name.display().to_string()));
+    words.extend(command.get_args().map(|arg| quoted(&arg.display().to_string())));
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    match word.split_once('=') {
+        _ if !word.contains(' ') => word.to_owned(),
+        Some((name, value)) => format!("{name}='{value}'"),
+        None => format!("'{word}'"),
+    }
+}

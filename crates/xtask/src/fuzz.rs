@@ -1,0 +1,43 @@
+//! Fuzz targets, briefly: through an ordinary test everywhere, and by coverage where nightly Rust
+//! and cargo-fuzz are installed. fuzz/README.md says how to fuzz for long.
+
+use std::fs;
+
+use crate::command::{cargo, output, program, root, run};
+use crate::steps::{Failure, Outcome};
+
+/// Seconds for each target, unless FUZZ_SECONDS says otherwise.
+const SECONDS: &str = "5";
+
+pub(crate) fn smoke() -> Result<Outcome, Failure> {
+    // The workspace's own build directory: what both need is compiled once.
+    let shared = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    run(cargo(&["test", "--no-default-features"]).args(shared))?;
+
+    if output(&mut program("rustup", &["run", "nightly", "cargo", "fuzz", "--version"])).is_err() {
+        println!("Not guided by coverage: that needs nightly Rust and cargo-fuzz.");
+        return Ok(Outcome::Passed);
+    }
+    let seconds = std::env::var("FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.into());
+    for name in targets()? {
+        // What is found to be new goes to the first directory, which must be there.
+        let corpus = format!("fuzz/corpus/{name}");
+        fs::create_dir_all(root().join(&corpus)).map_err(|e| Failure(format!("{corpus}: {e}")))?;
+        let fuzz = ["run", "nightly", "cargo", "fuzz", "run", &name, &corpus];
+        let mut command = program("rustup", &fuzz);
+        command.args([format!("fuzz/seeds/{name}"), "--".into()]);
+        run(command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The names of the targets, in order.
+fn targets() -> Result<Vec<String>, Failure> {
+    let dir = root().join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&dir).map_err(|e| Failure(format!("{}: {e}", dir.display())))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut names: Vec<String> =
+        paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}

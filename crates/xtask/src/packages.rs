@@ -1,0 +1,50 @@
+//! Programs that tests start and cargo does not bring. They are installed where that is our right
+//! (root, with apt-get) and named where it is not: a missing one is a test's business to report.
+
+use crate::command::{is_installed, output, program, run};
+use crate::steps::{Failure, Outcome};
+
+struct Package {
+    /// In Debian.
+    name: &'static str,
+    /// Any of these shows that it is there, whoever packaged it.
+    programs: &'static [&'static str],
+}
+
+const PACKAGES: &[Package] = &[
+    // A second opinion on every protocol answer.
+    Package { name: "curl", programs: &["curl"] },
+    // The example site in a browser, without one console error.
+    Package { name: "chromium", programs: &["chromium", "chromium-browser", "google-chrome"] },
+    // A mount that hangs.
+    Package { name: "fuse3", programs: &["fusermount3"] },
+];
+
+pub(crate) fn install() -> Result<Outcome, Failure> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|package| !package.programs.iter().any(|name| is_installed(name)))
+        .map(|package| package.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(Outcome::Passed);
+    }
+    let install = [&["install", "-y", "--no-install-recommends"], missing.as_slice()].concat();
+    if !is_installed("apt-get") {
+        return Ok(Outcome::NotRun(format!("no apt-get here; missing: {}", missing.join(", "))));
+    }
+    if !is_root() {
+        return Ok(Outcome::NotRun(format!("needs root: apt-get {}", install.join(" "))));
+    }
+    let installed = run(&mut program("apt-get", &["update", "-q"]))
+        .and_then(|()| run(program("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive")));
+    Ok(match installed {
+        Ok(()) => Outcome::Passed,
+        // No network is no fault of the code.
+        Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
+    })
+}
+
+fn is_root() -> bool {
+    output(&mut program("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,21 @@
+//! Type-checking for the systems this machine is not: it needs their Rust target, not their linker.
+
+use crate::command::{cargo, output, program, run};
+use crate::steps::{Failure, Outcome};
+
+pub(crate) fn macos() -> Result<Outcome, Failure> {
+    check("x86_64-apple-darwin")
+}
+
+pub(crate) fn freebsd() -> Result<Outcome, Failure> {
+    check("x86_64-unknown-freebsd")
+}
+
+fn check(target: &str) -> Result<Outcome, Failure> {
+    // Also says at once that it is there already.
+    if let Err(Failure(why)) = output(&mut program("rustup", &["target", "add", target])) {
+        return Ok(Outcome::NotRun(why));
+    }
+    run(&mut cargo(&["check", "--package", "hurtle", "--target", target]))?;
+    Ok(Outcome::Passed)
+}

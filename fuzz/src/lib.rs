@@ -1,0 +1,36 @@
+//! The fuzz targets: each a plain function over bytes that panics when a promise is broken, so that
+//! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) can both drive it.
+
+mod chunked;
+mod config;
+pub mod driver;
+mod range;
+mod request_head;
+mod split_equals_whole;
+mod target;
+
+pub use chunked::chunked;
+pub use config::config;
+pub use range::range;
+pub use request_head::request_head;
+pub use split_equals_whole::split_equals_whole;
+pub use target::target;
+
+/// A fuzz target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of its function, of its file in `fuzz_targets/` and of its folder in `seeds/`.
+    pub name: &'static str,
+    /// Panics when `data` makes the code break a promise.
+    pub run: fn(data: &[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "chunked", run: chunked },
+    Target { name: "config", run: config },
+    Target { name: "range", run: range },
+    Target { name: "request_head", run: request_head },
+    Target { name: "split_equals_whole", run: split_equals_whole },
+    Target { name: "target", run: target },
+];

@@ -1,0 +1,44 @@
+//! `request_head`: request heads, and above all where their bodies end.
+
+use hurtle::h1::framing::BodyLength;
+use hurtle::h1::head::{HeadLimits, Progress, Scan};
+use hurtle::h1::request;
+
+const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 << 10, fields: 100 };
+
+/// A head that was accepted can be read in one way only (RFC 9112 11.2), as far as a reader with no
+/// more than a few lines of code can tell.
+pub fn request_head(data: &[u8]) {
+    let Ok(Progress::Complete(end)) = Scan::default().advance(data, &LIMITS) else { return };
+    assert!(end <= data.len(), "the head ends beyond its bytes");
+    let Ok(request) = request::parse(&data[..end], &LIMITS) else { return };
+
+    let text = data[..end].strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
+    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    let (line, fields) = lines.split_first().expect("a split gives at least one part");
+    assert_eq!(line.iter().filter(|&&byte| byte == b' ').count(), 2, "spaces in the request line");
+    assert!(fields.len() <= LIMITS.fields, "{} fields", fields.len());
+    assert!(request.raw_target.len() <= LIMITS.target_bytes, "a target beyond its limit");
+    assert!(!text.contains(&0), "a NUL");
+    for (at, line) in lines.iter().enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        assert!(!line.contains(&b'\r'), "a bare CR");
+        assert!(at == 0 || !line.starts_with(b" ") && !line.starts_with(b"\t"), "a folded line");
+    }
+
+    let count = |name: &[u8]| {
+        let named = |field: &&&[u8]| {
+            let colon = field.iter().position(|&byte| byte == b':').unwrap_or(field.len());
+            field[..colon].trim_ascii().eq_ignore_ascii_case(name)
+        };
+        fields.iter().filter(named).count()
+    };
+    let framed = (count(b"content-length"), count(b"transfer-encoding"));
+    match request.body {
+        BodyLength::None => assert!(framed.1 == 0, "a coded body is overlooked: {framed:?}"),
+        BodyLength::Exactly(_) => assert_eq!(framed, (1, 0), "two lengths"),
+        BodyLength::Chunked => assert_eq!(framed, (0, 1), "two lengths"),
+    }
+    assert!(count(b"host") <= 1, "two hosts");
+    assert!(request.http10 || count(b"host") == 1, "HTTP/1.1 without Host");
+}
