@@ -98,12 +98,12 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
-    /// Mounts an application in the site of that number; `path` is as a configured mount's, and
-    /// free.
-    pub fn mount(&mut self, number: usize, path: &str, app: App) {
+    /// Mounts an application in the site of that number, where nothing else is mounted.
+    pub fn mount(&mut self, number: usize, app: App) {
         let site = &mut self.sites[number];
         let access = Access::default();
-        site.mounts.push(Mount { path: mount_path(path), access, handler: Handler::App(app) });
+        let path = mount_path(app.mount());
+        site.mounts.push(Mount { path, access, handler: Handler::App(app) });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_apps = true;
     }

@@ -188,3 +188,63 @@ impl fmt::Debug for Feeder {
         f.debug_struct("Feeder").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::{First, race};
+
+    fn run<T>(task: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(task)
+    }
+
+    async fn next(body: &mut RequestBody) -> Option<Result<Bytes, String>> {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+        Some(frame.map(|f| f.into_data().unwrap_or_default()).map_err(|e| e.to_string()))
+    }
+
+    #[test]
+    fn nothing_is_fed_before_it_is_wanted() {
+        run(async {
+            let (feeder, mut body) = feed(Some(5));
+            assert_eq!(body.size_hint().exact(), Some(5));
+            assert!(!feeder.is_wanted());
+            let fed = async {
+                assert!(feeder.wanted().await, "there is a reader");
+                feeder.put(Frame::data("hello".into()), true);
+                std::future::pending::<()>().await;
+            };
+            let First::A(read) = race(next(&mut body), fed).await else { panic!("no end") };
+            assert_eq!(read, Some(Ok("hello".into())));
+            assert!(body.is_end_stream(), "it was said to be the last");
+            assert_eq!(body.size_hint().exact(), Some(0));
+            assert_eq!(next(&mut body).await, None);
+        });
+    }
+
+    #[test]
+    fn either_end_learns_that_the_other_is_gone() {
+        run(async {
+            let (feeder, body) = feed(None);
+            drop(body);
+            assert!(!feeder.wanted().await && feeder.is_abandoned());
+
+            let (feeder, mut body) = feed(None);
+            drop(feeder);
+            assert!(next(&mut body).await.unwrap().is_err(), "a part is no body");
+            assert_eq!(next(&mut body).await, None);
+
+            let (feeder, mut body) = feed(None);
+            feeder.end();
+            drop(feeder);
+            assert_eq!(next(&mut body).await, None, "it was whole before");
+        });
+    }
+
+    #[test]
+    fn none_is_empty() {
+        let body = RequestBody::default();
+        assert!(body.is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(0));
+    }
+}

@@ -32,41 +32,49 @@ pub struct Arrival {
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A mounted application; each worker has its own clone.
-pub struct App(Box<dyn Call>);
+pub struct App {
+    mount: Arc<str>,
+    service: Box<dyn Call>,
+}
 
 /// What `App` needs of a service whose types are forgotten.
 trait Call: Send {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering;
-    fn another(&self) -> App;
+    fn another(&self) -> Box<dyn Call>;
 }
 
 impl App {
-    /// Takes a service.
-    pub fn new<S, B>(service: S) -> App
+    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`.
+    pub fn new<S, B>(mount: &str, service: S) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Error: Into<BoxError>,
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        App(Box::new(Mounted(service)))
+        App { mount: mount.into(), service: Box::new(Mounted(service)) }
+    }
+
+    /// Where it is mounted.
+    pub fn mount(&self) -> &Arc<str> {
+        &self.mount
     }
 
     /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
     /// before the answer is awaited.
     pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        self.0.call(request, rules)
+        self.service.call(request, rules)
     }
 
-    /// A clone, for another worker.
+    /// A clone for another worker, with which it shares nothing that either counts.
     pub fn another(&self) -> App {
-        self.0.another()
+        App { mount: Arc::from(&*self.mount), service: self.service.another() }
     }
 }
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").finish_non_exhaustive()
+        f.debug_struct("App").field("mount", &self.mount).finish_non_exhaustive()
     }
 }
 
@@ -92,8 +100,8 @@ where
         })
     }
 
-    fn another(&self) -> App {
-        App(Box::new(Mounted(self.0.clone())))
+    fn another(&self) -> Box<dyn Call> {
+        Box::new(Mounted(self.0.clone()))
     }
 }
 

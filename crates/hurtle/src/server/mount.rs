@@ -10,18 +10,17 @@ use super::Server;
 use crate::body::{BoxError, RequestBody};
 use crate::handler::app::App;
 
-/// An application and its place.
+/// An application and its site's number.
 #[derive(Debug)]
 pub(super) struct Mounted {
     pub(super) site: usize,
-    pub(super) path: String,
     pub(super) app: App,
 }
 
 impl Mounted {
     /// The same, for another worker.
     pub(super) fn another(&self) -> Mounted {
-        Mounted { site: self.site, path: self.path.clone(), app: self.app.another() }
+        Mounted { site: self.site, app: self.app.another() }
     }
 }
 
@@ -50,10 +49,10 @@ impl Server {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let config = Arc::make_mut(&mut self.config);
         let (site, path) = config.place(host, path).map_err(invalid)?;
-        if self.apps.iter().any(|other| (other.site, &other.path) == (site, &path)) {
+        if self.apps.iter().any(|other| (other.site, &**other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));
         }
-        self.apps.push(Mounted { site, path, app: App::new(service) });
+        self.apps.push(Mounted { site, app: App::new(&path, service) });
         Ok(self)
     }
 }

@@ -122,8 +122,8 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let limits = config.limits.clone();
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
     let mut sites = Sites::new(&config.sites, &means);
-    for Mounted { site, path, app } in apps {
-        sites.mount(site, &path, app);
+    for Mounted { site, app } in apps {
+        sites.mount(site, app);
     }
     let worker = Worker {
         sites,

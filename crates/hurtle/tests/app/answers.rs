@@ -58,6 +58,24 @@ fn lengths_are_said_where_they_are_known() {
 }
 
 #[test]
+fn large_frames_arrive_whole() {
+    let app = App::of(|request: Request<RequestBody>| async move {
+        let len: usize = request.uri().path()[1..].parse().unwrap();
+        let text: String = (0..len).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+        let (hand, body) = frames();
+        hand.data(text);
+        Response::new(body)
+    });
+    let mut client = app.connect();
+    for len in [1, 4 << 10, (4 << 10) + 1, 256 << 10, (256 << 10) + 1, 3_000_000] {
+        client.send(format!("GET /{len} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let (_, body) = client.answer();
+        assert_eq!(body.len(), len);
+        assert!(body.bytes().enumerate().all(|(at, b)| b == b'a' + (at % 23) as u8), "{len}");
+    }
+}
+
+#[test]
 fn http_1_0_reads_to_the_end() {
     let (hand, body) = frames();
     let app = giving(vec![body]);

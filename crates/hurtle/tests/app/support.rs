@@ -101,7 +101,7 @@ pub(crate) struct Frames {
 pub(crate) struct Hand(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
 
 impl Hand {
-    pub(crate) fn data(&self, data: &'static str) {
+    pub(crate) fn data(&self, data: impl Into<Bytes>) {
         // Nobody reads any more: the client will notice.
         let _ = self.0.send(Ok(Frame::data(data.into())));
     }

@@ -48,47 +48,18 @@ impl Connection {
                 return matches!(request.method, Method::Other(_)).then_some(Err(answer));
             }
         };
-        let (mount, Handler::App(app)) = site.mount(number) else { return None };
+        let (_, Handler::App(app)) = site.mount(number) else { return None };
         let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
-        let Some(request) = self.app_request(request, body, mount, place.rest, query) else {
-            // What of a target no `Uri` takes is no target the application could use.
+        let made = app_request(request, body, place.rest).zip(uri(raw, query));
+        let Some((mut made, original)) = made else {
+            // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let answering = app.call(request, place.rules().cloned().collect());
+        let arrival = Arrival { client: self.peer, original, mount: Arc::clone(app.mount()) };
+        made.extensions_mut().insert(arrival);
+        let answering = app.call(made, place.rules().cloned().collect());
         Some(Ok(Called { answering, upload }))
-    }
-
-    /// The request as applications know it. `rest`: the path beneath the mount, decoded.
-    fn app_request(
-        &self,
-        request: &Request<'_>,
-        body: RequestBody,
-        mount: &str,
-        rest: &[u8],
-        query: Option<&[u8]>,
-    ) -> Option<http::Request<RequestBody>> {
-        let original = path_and_query(path_of(&request.target)?.0, query)?;
-        // Encoded anew, so that the application reads what its mount was found by.
-        let path = encode_path(&[b"/", rest].concat());
-        let beneath = if path.as_bytes() == path_of(&request.target)?.0 {
-            original.clone()
-        } else {
-            path_and_query(path.as_bytes(), query)?
-        };
-        let mut made = http::Request::new(body);
-        *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
-        *made.uri_mut() = beneath;
-        *made.version_mut() = if request.http10 { Version::HTTP_10 } else { Version::HTTP_11 };
-        *made.headers_mut() = fields::map(request.field_lines);
-        if let Target::Absolute { authority, .. } = request.target {
-            // RFC 9112 3.2.2: the authority replaces whatever Host says.
-            let host = HeaderValue::from_bytes(authority).ok()?;
-            made.headers_mut().insert(header::HOST, host);
-        }
-        let mount = Arc::from(mount);
-        made.extensions_mut().insert(Arrival { client: self.peer, original, mount });
-        Some(made)
     }
 
     /// Waits for the application's answer and sends it.
@@ -188,7 +159,28 @@ fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
     }
 }
 
-fn path_and_query(path: &[u8], query: Option<&[u8]>) -> Option<Uri> {
+/// A request as applications know it. `rest`: the path beneath the mount, decoded.
+fn app_request(
+    request: &Request<'_>,
+    body: RequestBody,
+    rest: &[u8],
+) -> Option<http::Request<RequestBody>> {
+    let (_, query) = path_of(&request.target)?;
+    let mut made = http::Request::new(body);
+    *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
+    // Encoded anew, so that the application reads what its mount was found by.
+    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).as_bytes(), query)?;
+    *made.version_mut() = if request.http10 { Version::HTTP_10 } else { Version::HTTP_11 };
+    *made.headers_mut() = fields::map(request.field_lines);
+    if let Target::Absolute { authority, .. } = request.target {
+        // RFC 9112 3.2.2: the authority replaces whatever Host says.
+        let host = HeaderValue::from_bytes(authority).ok()?;
+        made.headers_mut().insert(header::HOST, host);
+    }
+    Some(made)
+}
+
+fn uri(path: &[u8], query: Option<&[u8]>) -> Option<Uri> {
     let mut bytes = Vec::with_capacity(path.len() + query.map_or(0, |query| query.len() + 1));
     bytes.extend_from_slice(path);
     if let Some(query) = query {

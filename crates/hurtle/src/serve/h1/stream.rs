@@ -16,7 +16,7 @@ use crate::transport::Output;
 /// A frame this small is copied behind what goes before it: one buffer is cheaper than three.
 const COPY_BYTES_MAX: usize = 4 << 10;
 
-/// What one connection sends before the others have their turn, if its frames never wait.
+/// What one connection sends before the others have their turn, if nothing makes it wait.
 const TURN_BYTES: usize = 256 << 10;
 
 /// The end of a chunked body without trailers.
@@ -91,14 +91,27 @@ impl Sending<'_> {
             self.out.vec().extend_from_slice(tail);
             self.flush().await?;
         } else {
-            let slices = &mut [&self.out, &data[..], tail].map(IoSlice::new);
-            self.duplex.write(slices).await?;
-            self.out = Output::default();
+            self.pieces(data, tail).await?;
         }
         if last && !over {
             return Err(broke(&"it is shorter than it said"));
         }
         Ok(over)
+    }
+
+    /// Sends a large frame in turns.
+    async fn pieces(&mut self, data: &[u8], tail: &[u8]) -> Result<(), Broken> {
+        let mut pieces = data.chunks(TURN_BYTES).peekable();
+        while let Some(piece) = pieces.next() {
+            let more = pieces.peek().is_some();
+            let tail = if more { b"" } else { tail };
+            self.duplex.write(&mut [&self.out, piece, tail].map(IoSlice::new)).await?;
+            self.out = Output::default();
+            if more {
+                rt::give_way().await;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the body.
