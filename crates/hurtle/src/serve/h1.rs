@@ -73,9 +73,8 @@ const PIPELINED_MAX: u64 = 16;
 
 impl Connection {
     /// A connection just accepted.
-    pub fn new(io: Plain, worker: Rc<Worker>) -> Connection {
+    pub fn new(io: Plain, peer: Option<IpAddr>, worker: Rc<Worker>) -> Connection {
         let watch = worker.deadlines.watch();
-        let peer = io.peer();
         let sent = Cell::new(0);
         Connection {
             io,
@@ -106,7 +105,8 @@ impl Connection {
             };
             match next {
                 Next::Request => {}
-                Next::Close => return self.io.finish(),
+                // Dropping closes, and nothing is unread: that is a FIN.
+                Next::Close => return,
                 Next::Linger => return Box::pin(self.linger()).await,
                 Next::Drop => return,
                 Next::Abort => return self.io.abort(),

@@ -1,7 +1,7 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -25,23 +25,6 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Takes an accepted connection. Answers are written whole, so waiting for more bytes to
-    /// fill a segment would only delay their tails.
-    pub fn tcp(stream: TcpStream) -> Plain {
-        // A socket that refuses the option is as good, only slower.
-        let _ = stream.set_nodelay(true);
-        Plain::Tcp(stream)
-    }
-
-    /// The client's address; `None` on a unix socket.
-    pub fn peer(&self) -> Option<IpAddr> {
-        match self {
-            // An IPv4 client of a dual-stack socket is still an IPv4 client.
-            Plain::Tcp(s) => s.peer_addr().ok().map(|a| a.ip().to_canonical()),
-            Plain::Unix(_) => None,
-        }
-    }
-
     /// Reads once; after a short read the runtime knows that the socket is drained, so the next
     /// call waits without a system call.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
