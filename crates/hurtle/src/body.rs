@@ -88,7 +88,7 @@ impl Stamp {
 pub const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Windows remembered of one file, from its beginning; later ones are asked about each time.
-const WINDOWS_REMEMBERED: usize = 64;
+const WINDOWS_REMEMBERED: usize = 256;
 
 /// How long a window that was in memory is believed to be: it is in use, so the kernel keeps it.
 const WARM_MS: u64 = 1_000;

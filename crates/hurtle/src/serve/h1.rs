@@ -3,35 +3,36 @@
 //! both directions flow at once are in `app`.
 
 mod app;
+mod asked;
 mod duplex;
 mod input;
+mod log;
 mod reading;
 mod stream;
 mod upload;
 
-use std::borrow::Cow;
 use std::cell::Cell;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::StatusCode;
 
+use self::asked::{file_query, path_of, value};
 use self::reading::Reading;
 use self::upload::Upload;
 use super::Worker;
 use super::deadline::Watch;
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::files::{self, FileQuery, Key};
+use crate::files::{self, Key};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
-use crate::h1::request::{self, Method, Request, Value};
+use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
-use crate::observe::Exchange;
-use crate::semantics::conditional::Preconditions;
 use crate::semantics::target::Target;
 use crate::transport::{Input, Output, Plain};
 use crate::{clock, rt};
@@ -223,19 +224,26 @@ impl Connection {
     async fn respond(
         &mut self,
         request: &Request<'_>,
-        answer: Answer,
+        mut answer: Answer,
         now_ms: u64,
         unread: bool,
     ) -> Next {
         if let Body::Stream(_) = answer.body {
             return Box::pin(self.answer(request, answer, Upload::none())).await;
         }
+        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        // Asked before a byte is promised: a disk that does not answer can still be told of.
+        if sends_body
+            && !self.worker.sender.is_warm(&answer.body, now_ms)
+            && let Err(e) = Box::pin(self.worker.sender.warm(&answer.body)).await
+        {
+            answer = unreadable(request, &e);
+        }
         let goes_on = self.goes_on(request) && !unread;
         let mut head = Output::new();
         let delimiter = delimiter(&answer);
         self.encode_head(&mut head, request, &answer, delimiter, goes_on, now_ms);
         let nothing = Body::Empty;
-        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
         let sent = self.send(head, body).await;
@@ -315,25 +323,6 @@ impl Connection {
         }
     }
 
-    /// Writes the access log's line; `None`: there was no request that could be read.
-    fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
-        let Some(log) = &self.worker.log else { return };
-        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        log.record(&Exchange {
-            client: self.peer,
-            method: request.map_or(b"", |r| r.method.as_bytes()),
-            target: request.map_or(b"", |r| r.raw_target),
-            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
-            status: status.as_u16(),
-            body_bytes: self.sent.get().saturating_sub(head_bytes),
-            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-            host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
-            referer: request.and_then(|r| value(&r.referer)),
-            user_agent: request.and_then(|r| value(&r.user_agent)),
-            unix_secs: clock::coarse_unix_secs(clock::now_ms()),
-        });
-    }
-
     /// Asks for the body the client holds back.
     async fn invite(&mut self) -> Result<(), Next> {
         let mut interim = Output::new();
@@ -352,6 +341,17 @@ impl Drop for Connection {
     }
 }
 
+/// The answer in the place of a file that was found but cannot be read.
+fn unreadable(request: &Request<'_>, e: &io::Error) -> Answer {
+    let target = String::from_utf8_lossy(request.raw_target);
+    if e.kind() == io::ErrorKind::TimedOut {
+        tracing::warn!("{target}: the disk is too slow; answered 503");
+        return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None);
+    }
+    tracing::error!("{target}: {e}");
+    Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
 /// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
 fn is_bodiless(status: StatusCode) -> bool {
     status == StatusCode::NO_CONTENT
@@ -366,33 +366,5 @@ fn delimiter(answer: &Answer) -> Delimiter {
         Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
         // A body whose length only its end tells is delimited where it is sent.
         Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
-    }
-}
-
-fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-    match target {
-        Target::Origin { path, query } | Target::Absolute { path, query, .. } => {
-            Some((path, *query))
-        }
-        Target::Asterisk | Target::Authority(_) => None,
-    }
-}
-
-fn value<'a>(field: &'a Value<'_>) -> Option<&'a [u8]> {
-    field.as_ref().map(Cow::as_ref)
-}
-
-fn file_query<'a>(request: &'a Request<'_>) -> FileQuery<'a> {
-    FileQuery {
-        preconditions: Preconditions {
-            if_match: value(&request.if_match),
-            if_none_match: value(&request.if_none_match),
-            if_modified_since: value(&request.if_modified_since),
-            if_unmodified_since: value(&request.if_unmodified_since),
-            if_range: value(&request.if_range),
-        },
-        // RFC 9110 14.2: Range means nothing but in GET.
-        range: if request.method == Method::Get { value(&request.range) } else { None },
-        accept_encoding: value(&request.accept_encoding),
     }
 }

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, Uri, Version, header};
 
+use super::asked::path_of;
 use super::duplex::Broken;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
-use super::{Connection, Next, delimiter, is_bodiless, path_of};
+use super::{Connection, Next, delimiter, is_bodiless};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::clock;
