@@ -6,6 +6,7 @@ pub mod error;
 pub mod fields;
 pub mod framing;
 pub mod head;
+pub mod line;
 pub mod request;
 pub mod response;
 
