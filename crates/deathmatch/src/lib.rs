@@ -1,0 +1,13 @@
+//! Deathmatch: runs web servers against the same work on this machine, honestly, and draws the
+//! result. It shares no code with hurtle, so that a bug they shared could not cancel out.
+//!
+//! The modules, bottom-up; a file uses only what stands above it here.
+
+#[doc(hidden)]
+pub mod histogram;
+
+#[doc(hidden)]
+pub mod sample;
+
+#[doc(hidden)]
+pub mod load;

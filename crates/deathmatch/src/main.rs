@@ -1,0 +1,3 @@
+//! The `deathmatch` command.
+
+fn main() {}

@@ -1,0 +1,183 @@
+//! A sample: everything measured while one contender served one piece of work once. Written as one
+//! JSON line the moment it is over, and never changed; what a report says is computed from these.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Times;
+
+/// One line of `samples.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The plan's name.
+    pub plan: String,
+    /// The round, from 0; contenders are compared within a round.
+    pub round: u32,
+    /// The contender's name.
+    pub contender: String,
+    /// The work's name within the plan, such as `10k at 5000/s`.
+    pub work: String,
+    /// The file asked for.
+    pub file: String,
+    /// How load was offered.
+    pub offered: Offered,
+    /// When it began, in seconds since 1970.
+    pub began_unix_s: f64,
+    /// What the generator saw.
+    pub load: Load,
+    /// What the server used; `None` where it runs on another machine.
+    pub server: Option<ServerUse>,
+    /// What the whole machine did; `None` likewise.
+    pub machine: Option<MachineUse>,
+    /// Why this sample must not be ranked, if it must not: the generator was the limit, Little's
+    /// law was broken, somebody else used the processor.
+    pub marks: Vec<Mark>,
+}
+
+/// How load is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    /// Requests a second, whatever the answers do; timed from when each should have been sent.
+    Open {
+        /// Requests a second.
+        rate: f64,
+        /// Exponential gaps, else equal ones.
+        poisson: bool,
+        /// Connections they are spread over.
+        connections: u32,
+    },
+    /// As httperf: new connections at a rate, each with so many calls one after the other.
+    Sessions {
+        /// Connections a second.
+        rate: f64,
+        /// Calls on each.
+        calls: u32,
+    },
+    /// So many connections, each asking again as soon as it is answered.
+    Closed {
+        /// Connections.
+        connections: u32,
+    },
+}
+
+/// Why a sample is shown but not ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// The generator sent late: its lateness is more than a tenth of what it measured.
+    GeneratorLate,
+    /// The generator had no processor time left.
+    GeneratorBusy,
+    /// Connections, rate and time of a closed loop do not agree (Little's law).
+    LittlesLaw,
+    /// Others than the server and the generator used more than 1 % of the machine.
+    ForeignCpu,
+    /// The bytes were not those asked for.
+    WrongBytes,
+}
+
+/// What the generator saw, warm-up excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Requests that should have been sent.
+    pub intended: u64,
+    /// Complete, right answers.
+    pub replies: u64,
+    /// The same in each whole second.
+    pub replies_per_second: Vec<u64>,
+    /// Bytes of answers, heads included.
+    pub bytes: u64,
+    /// From when a request should have been sent to its answer's last byte.
+    pub response: Times,
+    /// From when it was sent.
+    pub service: Times,
+    /// From when it should have been sent to when it was.
+    pub lateness: Times,
+    /// By kind.
+    pub errors: Errors,
+    /// Processor time the generator used for work, not for waiting, in seconds.
+    pub busy_s: f64,
+    /// Calls that received something.
+    pub reads: u64,
+}
+
+/// Requests that failed, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// Nobody accepted the connection.
+    pub refused: u64,
+    /// The connection ended before the answer did.
+    pub reset: u64,
+    /// No answer in time.
+    pub timeout: u64,
+    /// Another status than expected.
+    pub status: u64,
+    /// Another length or other bytes than expected.
+    pub bytes: u64,
+}
+
+impl Errors {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.refused + self.reset + self.timeout + self.status + self.bytes
+    }
+}
+
+/// What a server's processes used during a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// Processor time, in seconds, of all its processes.
+    pub cpu_s: f64,
+    /// Of that, in user mode; ticks, so only meaningful in long samples.
+    pub user_s: f64,
+    /// Of that, in the kernel.
+    pub system_s: f64,
+    /// Context switches it asked for by waiting.
+    pub voluntary_switches: u64,
+    /// Context switches forced on it.
+    pub involuntary_switches: u64,
+    /// Resident memory at the end, in bytes, of all its processes.
+    pub resident_bytes: u64,
+    /// Runnable threads on average: running or waiting for a processor.
+    pub runnable: f64,
+}
+
+/// What the machine did during a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineUse {
+    /// Seconds between the two looks.
+    pub seconds: f64,
+    /// Hardware interrupts.
+    pub interrupts: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Pages freed (`pgfree`); on loopback the pages of payload count too.
+    pub pages_freed: u64,
+    /// Load average over a minute, at the end.
+    pub load_1m: f64,
+    /// Share of all processor time (0 to 1) taken by the host.
+    pub steal: f64,
+    /// Share of all processor time (0 to 1) spent waiting for disks.
+    pub iowait: f64,
+    /// Share of all processor time (0 to 1) used by neither the server nor the generator.
+    pub foreign: f64,
+    /// Per disk that did anything.
+    pub disks: BTreeMap<String, DiskUse>,
+}
+
+/// What a disk did during a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiskUse {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Milliseconds a read took, on average.
+    pub await_ms: f64,
+    /// Share of the time (0 to 1) it was busy.
+    pub busy: f64,
+}
