@@ -1,0 +1,326 @@
+//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck
+//! and the quick look are built in. Carrying it out is `arena`'s work.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::sample::Offered;
+
+/// The plans that need no file: name and text.
+pub const BUILT_IN: [(&str, &str); 2] = [
+    ("deck", include_str!("../arena/plans/deck.toml")),
+    ("quick", include_str!("../arena/plans/quick.toml")),
+];
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// A heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub description: String,
+    /// The contender the others are compared with.
+    pub reference: String,
+    /// Rounds; every contender does all the work once in each.
+    pub rounds: u32,
+    /// Not counted, before each sample.
+    pub warm_up: Duration,
+    /// Counted.
+    pub sample: Duration,
+    /// Contenders' names.
+    pub contenders: Vec<String>,
+    /// What is served.
+    pub files: Vec<File>,
+    /// What is done, in order.
+    pub works: Vec<Work>,
+}
+
+/// A file every contender serves.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Its name, below the document root.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Such as `10k.png at 5000/s`; unique in the plan.
+    pub name: String,
+    /// The file asked for.
+    pub file: String,
+    /// How load is offered.
+    pub offered: Offered,
+}
+
+/// What is wrong with a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPlan(pub String);
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadPlan {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    title: String,
+    description: String,
+    reference: String,
+    rounds: u32,
+    /// Kept for readers of the plan: every round restarts every contender.
+    #[serde(default)]
+    #[allow(dead_code)]
+    restart_after: u32,
+    warm_up_s: f64,
+    sample_s: f64,
+    contenders: Vec<String>,
+    file: Vec<File>,
+    work: Vec<WrittenWork>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenWork {
+    file: String,
+    sessions: Option<Sessions>,
+    open: Option<Open>,
+    closed: Option<Closed>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sessions {
+    requests: Vec<f64>,
+    calls: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Open {
+    requests: Vec<f64>,
+    connections: u32,
+    #[serde(default)]
+    poisson: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Closed {
+    connections: Vec<u32>,
+}
+
+/// Rounds a plan may have; more would run for days.
+const ROUNDS_MAX: u32 = 100;
+
+/// The longest a sample or its warm-up may take, in seconds.
+const SAMPLE_S_MAX: f64 = 600.0;
+
+/// Starting, checking and stopping a contender, in seconds: for the estimate only.
+const START_S: f64 = 2.0;
+
+impl Plan {
+    /// A built-in plan by its name.
+    pub fn built_in(name: &str) -> Option<Plan> {
+        let (_, text) = BUILT_IN.iter().find(|(n, _)| *n == name)?;
+        // Every built-in plan is read by a test.
+        Plan::read(text).ok()
+    }
+
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// What is wrong, with the line where the text says so.
+    pub fn read(text: &str) -> Result<Plan, BadPlan> {
+        let written: Written = toml::from_str(text).map_err(|e| BadPlan(e.to_string()))?;
+        let bad = |what: String| Err(BadPlan(what));
+        if written.rounds == 0 || written.rounds > ROUNDS_MAX {
+            return bad(format!("rounds: write 1 to {ROUNDS_MAX}"));
+        }
+        for (key, seconds) in [("warm_up_s", written.warm_up_s), ("sample_s", written.sample_s)] {
+            if !(0.0..=SAMPLE_S_MAX).contains(&seconds) {
+                return bad(format!("{key}: write 0 to {SAMPLE_S_MAX} seconds"));
+            }
+        }
+        if written.sample_s == 0.0 {
+            return bad("sample_s: a sample takes time".to_owned());
+        }
+        let mut works: Vec<Work> = Vec::new();
+        for work in &written.work {
+            if !written.file.iter().any(|file| file.name == work.file) {
+                return bad(format!("work: there is no file {:?}", work.file));
+            }
+            works.extend(work.expand()?);
+        }
+        if works.is_empty() || written.contenders.is_empty() {
+            return bad("a plan needs at least one contender and one work".to_owned());
+        }
+        if let Some(twice) = first_repeated(works.iter().map(|w| &w.name)) {
+            return bad(format!("work: {twice:?} is there twice"));
+        }
+        if let Some(twice) = first_repeated(written.contenders.iter()) {
+            return bad(format!("contenders: {twice:?} is there twice"));
+        }
+        Ok(Plan {
+            name: written.name,
+            title: written.title,
+            description: written.description,
+            reference: written.reference,
+            rounds: written.rounds,
+            warm_up: Duration::from_secs_f64(written.warm_up_s),
+            sample: Duration::from_secs_f64(written.sample_s),
+            contenders: written.contenders,
+            files: written.file,
+            works,
+        })
+    }
+
+    /// How long it takes for this many contenders, about.
+    pub fn duration(&self, contenders: usize) -> Duration {
+        let each = (self.warm_up + self.sample) * u32::try_from(self.works.len()).unwrap_or(u32::MAX);
+        let starts = Duration::from_secs_f64(START_S);
+        (each + starts) * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+    }
+
+    /// The contenders' order in a round. Rounds come in pairs, the second of which is the first's
+    /// reverse: so nobody always runs after the same neighbour or always last.
+    pub fn order(&self, names: &[String], round: u32, seed: u64) -> Vec<String> {
+        let mut order = names.to_vec();
+        let mut random = SplitMix(seed.wrapping_add(u64::from(round / 2)));
+        // Fisher and Yates, in Durstenfeld's form (CACM 1964, algorithm 235).
+        for last in (1..order.len()).rev() {
+            order.swap(last, (random.next() % (last as u64 + 1)) as usize);
+        }
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        order
+    }
+}
+
+impl WrittenWork {
+    fn expand(&self) -> Result<Vec<Work>, BadPlan> {
+        let file = &self.file;
+        let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        match (&self.sessions, &self.open, &self.closed) {
+            (Some(s), None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
+                let work = |requests: &f64| Work {
+                    name: format!("{file} at {requests}/s, {} calls a connection", s.calls),
+                    file: file.clone(),
+                    offered: Offered::Sessions {
+                        rate: requests / f64::from(s.calls),
+                        calls: s.calls,
+                    },
+                };
+                Ok(s.requests.iter().map(work).collect())
+            }
+            (None, Some(o), None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
+                let work = |rate: &f64| Work {
+                    name: format!("{file} at {rate}/s over {} connections", o.connections),
+                    file: file.clone(),
+                    offered: Offered::Open {
+                        rate: *rate,
+                        poisson: o.poisson,
+                        connections: o.connections,
+                    },
+                };
+                Ok(o.requests.iter().map(work).collect())
+            }
+            (None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
+                let work = |&connections: &u32| Work {
+                    name: format!("{file}, {connections} connections, as fast as they go"),
+                    file: file.clone(),
+                    offered: Offered::Closed { connections },
+                };
+                Ok(c.connections.iter().map(work).collect())
+            }
+            _ => Err(BadPlan(format!(
+                "work on {file:?}: write one of sessions, open and closed, with numbers above 0"
+            ))),
+        }
+    }
+}
+
+fn first_repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}
+
+/// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_plans_can_be_read() {
+        for (name, text) in BUILT_IN {
+            let plan = Plan::read(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(plan.name, name);
+            assert!(plan.contenders.contains(&plan.reference), "{name}: the reference takes part");
+        }
+        let deck = Plan::built_in("deck").unwrap();
+        assert_eq!(deck.rounds, 6, "six test runs, as in 2009");
+        assert!(deck.duration(16) < Duration::from_secs(9_000), "{:?}", deck.duration(16));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let good = BUILT_IN[1].1;
+        for (from, to, message, why) in [
+            ("rounds = 1", "rounds = 0", "rounds: write 1 to 100", "no round"),
+            ("rounds = 1", "rounds = 1\nroudns = 2", "unknown field", "a key that is none"),
+            ("sample_s = 1", "sample_s = 0", "a sample takes time", "an empty sample"),
+            ("sample_s = 1", "sample_s = -1", "sample_s: write 0 to 600", "before the beginning"),
+            ("requests = [1000]", "requests = [0]", "numbers above 0", "no load"),
+            ("connections = [50]", "connections = [50, 50]", "is there twice", "work twice"),
+            ("name = \"10k.png\"", "name = \"other\"", "no file \"10k.png\"", "a file not served"),
+            ("\"floor\", ", "\"floor\", \"floor\", ", "\"floor\" is there twice", "one twice"),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good, "{why}: nothing was replaced");
+            let error = Plan::read(&text).expect_err(why);
+            assert!(error.0.contains(message), "{why}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_balanced_and_can_be_repeated() {
+        let plan = Plan::built_in("deck").unwrap();
+        let names = plan.contenders.clone();
+        let first = plan.order(&names, 0, 7);
+        assert_eq!(first, plan.order(&names, 0, 7), "one seed, one order");
+        assert_ne!(first, plan.order(&names, 2, 7), "the next pair of rounds has another");
+        let mut second = plan.order(&names, 1, 7);
+        second.reverse();
+        assert_eq!(first, second, "the second of a pair is the first's reverse");
+        let mut sorted = first.clone();
+        sorted.sort();
+        let mut all = names;
+        all.sort();
+        assert_eq!(sorted, all, "everybody runs once");
+    }
+}
