@@ -1,0 +1,101 @@
+//! The command line: what can be written.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs web servers against the same work on this machine, honestly, and draws the result.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a plan and leave a report.
+    Run(RunArgs),
+    /// Say which contenders there are, and which can run here.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a plan would do and how long it takes; runs nothing.
+    Plan {
+        /// A built-in plan (deck, quick) or a TOML file.
+        #[arg(default_value = "deck")]
+        plan: String,
+    },
+    /// Install contenders (Debian, as root).
+    Install {
+        /// Which.
+        #[arg(required_unless_present = "all")]
+        names: Vec<String>,
+        /// Every one.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Say which of this machine's settings stand in the way, and what to change; changes nothing.
+    Doctor {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw the report of a run again.
+    Report {
+        /// The run's directory.
+        dir: PathBuf,
+    },
+    /// Compare two runs; exit code 1 on a regression, 2 if nothing can be said.
+    Compare {
+        /// The run to compare with.
+        a: PathBuf,
+        /// The run in question.
+        b: PathBuf,
+        /// The share by which a figure may be worse.
+        #[arg(long, default_value_t = 0.05)]
+        tolerance: f64,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What `run` takes.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A built-in plan (deck, quick) or a TOML file.
+    #[arg(default_value = "deck")]
+    pub plan: String,
+    /// A smoke of every contender: the plan `quick`.
+    #[arg(long, conflicts_with = "plan")]
+    pub quick: bool,
+    /// Only these contenders, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub only: Vec<String>,
+    /// A contender under another name and, perhaps, executable: old=nginx:/opt/nginx/sbin/nginx.
+    #[arg(long = "contender", value_name = "NEW=NAME[:PATH]")]
+    pub contenders: Vec<String>,
+    /// Where everything is left [default: deathmatch-PLAN].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in that directory.
+    #[arg(long)]
+    pub resume: bool,
+    /// What the order of contenders is drawn from [default: the time].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Where contenders listen, one at a time.
+    #[arg(long, default_value_t = 8930)]
+    pub port: u16,
+    /// The processors of the server and of the generator.
+    #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
+    pub cores: Vec<usize>,
+    /// Rounds, in the place of the plan's.
+    #[arg(long)]
+    pub rounds: Option<u32>,
+}
