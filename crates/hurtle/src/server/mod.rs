@@ -196,7 +196,8 @@ impl Running {
         if let Some(log) = &self.access_log
             && !log.close(LOG_CLOSE_MAX)
         {
-            tracing::warn!("the access log is stuck; its last lines are lost");
+            let lines = log.dropped();
+            tracing::warn!("the access log is stuck: {lines} lines were dropped, the last are lost");
         }
         Ok(())
     }

@@ -4,8 +4,10 @@
 
 mod child;
 mod crowd;
+mod logs;
 mod mid_download;
 mod pipeline;
 mod slow;
+mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
