@@ -261,6 +261,10 @@ impl Site {
 
     /// Puts the site's own page in the place of a plain error.
     async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
+        // 412 and 416 come from a file that is there, and their fields say something of it.
+        if matches!(plain.fields, Fields::Ready(_)) {
+            return plain;
+        }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
         let found = self.mounts.iter().position(|mount| mount.holds(path));

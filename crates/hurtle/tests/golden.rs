@@ -18,6 +18,9 @@
 //! is answered), `close`, or `gone` (closed, in order or by a reset: the client sent more than the
 //! server had promised to read). Interim answers are passed over.
 
+// A helper that fails fails its test.
+#![allow(clippy::unwrap_used)]
+
 #[path = "it/support/mod.rs"]
 mod support;
 

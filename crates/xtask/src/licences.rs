@@ -72,39 +72,40 @@ fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
-    either(&mut rest, allowed) && rest.is_empty()
+    either(&mut rest, allowed) == Some(true) && rest.is_empty()
 }
 
-/// `a OR b`; AND binds tighter.
-fn either(words: &mut &[&str], allowed: &[&str]) -> bool {
-    let mut met = both(words, allowed);
+/// `a OR b`; AND binds tighter. `None`: no expression.
+fn either(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
+    let mut met = both(words, allowed)?;
     while take(words, "OR") {
-        met |= both(words, allowed);
+        met |= both(words, allowed)?;
     }
-    met
+    Some(met)
 }
 
-fn both(words: &mut &[&str], allowed: &[&str]) -> bool {
-    let mut met = one(words, allowed);
+fn both(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
+    let mut met = one(words, allowed)?;
     while take(words, "AND") {
-        met &= one(words, allowed);
+        met &= one(words, allowed)?;
     }
-    met
+    Some(met)
 }
 
 /// `( ... )`, `a` or `a WITH exception`.
-fn one(words: &mut &[&str], allowed: &[&str]) -> bool {
+fn one(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
     if take(words, "(") {
-        return either(words, allowed) & take(words, ")");
+        let met = either(words, allowed)?;
+        return take(words, ")").then_some(met);
     }
-    let Some((licence, rest)) = words.split_first() else { return false };
+    let (licence, rest) = words.split_first()?;
     *words = rest;
     if !take(words, "WITH") {
-        return allowed.contains(licence);
+        return Some(allowed.contains(licence));
     }
-    let Some((exception, rest)) = words.split_first() else { return false };
+    let (exception, rest) = words.split_first()?;
     *words = rest;
-    allowed.contains(&format!("{licence} WITH {exception}").as_str())
+    Some(allowed.contains(&format!("{licence} WITH {exception}").as_str()))
 }
 
 fn take(words: &mut &[&str], word: &str) -> bool {

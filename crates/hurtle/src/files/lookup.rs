@@ -23,7 +23,7 @@ use crate::sys;
 
 /// Files up to this size are kept in memory and sent with their head in one call; larger ones go
 /// by `sendfile(2)`, which is cheaper from about here on.
-pub const MEMORY_BYTES_MAX: u64 = 32 << 10;
+pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
 /// What to look for: made once for each path, kept to ask again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Lookup {
             match self.open_all(&root, &path, &states) {
                 Ok(Some(opened)) => return Ok(Outcome::File { path, opened }),
                 Ok(None) => {}
-                // Probing needs no right to read the file, opening does.
+                // The probe only named it; reading is another permission.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     return Ok(Outcome::Other(Target::Denied));
                 }
@@ -343,6 +343,8 @@ impl State {
             | Errno::XDEV
             | Errno::INVAL
             | Errno::NXIO
+            // A socket, where it can be named only by opening it.
+            | Errno::OPNOTSUPP
             | Errno::ILSEQ => Ok(State::Missing),
             Errno::ACCESS | Errno::PERM => Ok(State::Denied),
             e => Err(e.into()),

@@ -32,6 +32,10 @@ enum State {
     Size(u64, u8),
     /// Blanks after the size: only `;` may follow (RFC 9112 7.1.1: BWS before an extension).
     SizeBlank(u64),
+    /// After `;`: an extension's name is due.
+    ExtensionName(u64),
+    /// After `=`: its value is due.
+    ExtensionValue(u64),
     /// In an extension, up to CR.
     Extension(u64),
     /// In a quoted extension value; true: the next byte is escaped.
@@ -103,8 +107,8 @@ impl Decoder {
                 }
                 State::SizeLf(n)
             }
-            (State::Size(n, _) | State::SizeBlank(n), b';') => {
-                self.extension(State::Extension(n))?
+            (State::Size(n, _) | State::SizeBlank(n) | State::Extension(n), b';') => {
+                self.extension(State::ExtensionName(n))?
             }
             (State::Size(n, _) | State::SizeBlank(n), b' ' | b'\t') => {
                 self.extension(State::SizeBlank(n))?
@@ -114,14 +118,24 @@ impl Decoder {
                 State::Size(n << 4 | hex(b).ok_or(Sin::ChunkSize)?, digits + 1)
             }
             (State::SizeBlank(_), _) => return Err(Sin::ChunkSize),
-            (State::Extension(n), b'"') => self.extension(State::Quoted(n, false))?,
-            (State::Extension(n), b) if is_extension(b) => self.extension(State::Extension(n))?,
+            (State::Extension(n), b'=') => self.extension(State::ExtensionValue(n))?,
+            (State::ExtensionValue(n), b'"') => self.extension(State::Quoted(n, false))?,
+            (State::ExtensionName(_) | State::ExtensionValue(_), b' ' | b'\t') => {
+                self.extension(self.state)?
+            }
+            (State::Extension(n), b' ' | b'\t') => self.extension(State::Extension(n))?,
+            (State::ExtensionName(n) | State::ExtensionValue(n) | State::Extension(n), b)
+                if is_token(b) =>
+            {
+                self.extension(State::Extension(n))?
+            }
             (State::Quoted(n, false), b'"') => self.extension(State::Extension(n))?,
             (State::Quoted(n, false), b'\\') => self.extension(State::Quoted(n, true))?,
             (State::Quoted(n, _), b'\t' | b' '..=b'~' | 0x80..) => {
                 self.extension(State::Quoted(n, false))?
             }
-            (State::Extension(_) | State::Quoted(..), _) => return Err(Sin::ChunkSize),
+            (State::ExtensionName(_) | State::ExtensionValue(_), _)
+            | (State::Extension(_) | State::Quoted(..), _) => return Err(Sin::ChunkSize),
             (State::SizeLf(0), b'\n') => State::Trailer,
             (State::SizeLf(n), b'\n') => State::Data(n),
             (State::SizeLf(_), _) => return Err(Sin::ChunkSize),
@@ -184,11 +198,6 @@ fn hex(byte: u8) -> Option<u64> {
     char::from(byte).to_digit(16).map(u64::from)
 }
 
-/// `chunk-ext` outside quotes: tokens, `=`, `;` and blanks.
-fn is_extension(byte: u8) -> bool {
-    is_token(byte) || matches!(byte, b';' | b'=' | b' ' | b'\t')
-}
-
 /// Writes a chunk's size line for `len` (not 0) bytes; the data and `CRLF` follow.
 pub fn encode_size(len: usize, out: &mut Vec<u8>) {
     use std::io::Write;
@@ -248,6 +257,12 @@ mod tests {
             ("11111111111111111\r\n", Err(Sin::ChunkSize), "more than 64 bits"),
             ("0000000000000005\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "as many digits as there may be"),
             ("00000000000000005\r\nhello", Err(Sin::ChunkSize), "one more, though it is a zero"),
+            ("5;\r\nhello", Err(Sin::ChunkSize), "an extension without a name"),
+            ("5;;a\r\nhello", Err(Sin::ChunkSize), "another"),
+            ("5;=a\r\nhello", Err(Sin::ChunkSize), "a value without a name"),
+            ("5;a=\r\nhello", Err(Sin::ChunkSize), "a name without its value"),
+            ("5;\"a\"\r\nhello", Err(Sin::ChunkSize), "a quoted name"),
+            ("5; a = b ;c\r\nhello\r\n0\r\n\r\n", Ok(Some("hello")), "blanks around both"),
             ("5\nhello", Err(Sin::ChunkSize), "LF alone after the size"),
             ("5\rXhello", Err(Sin::ChunkSize), "CR alone after the size"),
             ("5;a\nhello", Err(Sin::ChunkSize), "LF alone after an extension"),

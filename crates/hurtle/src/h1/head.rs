@@ -4,7 +4,7 @@
 //! when it is whole. What two implementations could read differently (a line that ends in LF
 //! alone) is refused here, as soon as it is seen.
 
-use super::Sin;
+use super::{Sin, request};
 
 /// How far a head has been looked at; one per head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Scan {
     seen: usize,
     /// Where the current line begins.
     line: usize,
+    /// The request line has been read, though the head is not whole yet.
+    begun: bool,
 }
 
 /// What the bytes so far say.
@@ -45,7 +47,7 @@ impl Scan {
     /// Looks at what `buf` (the whole head so far) has got since the last call.
     ///
     /// # Errors
-    /// A bare LF, a first byte that begins no method, and whatever outgrows its limit.
+    /// A bare LF, a request line that is none, and whatever outgrows its limit.
     pub fn advance(&mut self, buf: &[u8], limits: &HeadLimits) -> Result<Progress, Sin> {
         if self.seen == 0 && buf.first().is_some_and(|&b| !is_token(b)) {
             return Err(Sin::RequestLine);
@@ -67,6 +69,10 @@ impl Scan {
         self.seen = buf.len();
         if self.line == 0 {
             check_request_line(buf.len(), limits)?;
+        } else if !self.begun {
+            // What is no request line is told now, not when its sender has given up waiting.
+            self.begun = true;
+            request::first_line(buf, limits)?;
         }
         if buf.len() >= limits.head_bytes { Err(Sin::HeadTooLarge) } else { Ok(Progress::Partial) }
     }
@@ -124,6 +130,8 @@ mod tests {
             (b"", Ok(Progress::Partial), "nothing came yet"),
             (b"GET / HTTP/1.1\n\n", Err(Sin::BareLineFeed), "LF alone ends no line"),
             (b"GET / HTTP/1.1\r\nA: b\n\r\n", Err(Sin::BareLineFeed), "in a field either"),
+            (b"GET /\r\n", Err(Sin::RequestLine), "HTTP/0.9 is told at once"),
+            (b"GET / HTTP/2.0\r\n", Err(Sin::VersionUnsupported), "and so is HTTP/2 from HTTP/1"),
             (b"\x16\x03\x01", Err(Sin::RequestLine), "TLS to a cleartext port is told at once"),
             (b" GET", Err(Sin::RequestLine), "no method begins with a space"),
             (&[b'a'; 70], Err(Sin::TargetTooLong), "a line without end"),

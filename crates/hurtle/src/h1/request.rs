@@ -91,10 +91,7 @@ const FIELDS_INLINE: usize = 24;
 /// # Errors
 /// The first sin found; nothing is repaired.
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(Sin::RequestLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
-    let field_lines = &head[line_end + 1..];
-    let (method, raw_target, http10) = request_line(line, limits)?;
+    let (Line { method, raw_target, http10 }, field_lines) = first_line(head, limits)?;
     let target = target::parse(method.as_bytes(), raw_target).map_err(|_| Sin::Target)?;
     let mut request = Request {
         method,
@@ -140,11 +137,25 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
     Ok(request)
 }
 
-/// RFC 9112 3: `method SP request-target SP HTTP-version`, single spaces.
-fn request_line<'a>(
-    line: &'a [u8],
+/// What a request line says.
+pub(super) struct Line<'a> {
+    method: Method<'a>,
+    raw_target: &'a [u8],
+    http10: bool,
+}
+
+/// Reads the request line of a head that has at least that, and returns it with what follows.
+pub(super) fn first_line<'a>(
+    head: &'a [u8],
     limits: &HeadLimits,
-) -> Result<(Method<'a>, &'a [u8], bool), Sin> {
+) -> Result<(Line<'a>, &'a [u8]), Sin> {
+    let line_end = memchr::memchr(b'\n', head).ok_or(Sin::RequestLine)?;
+    let line = head[..line_end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
+    Ok((request_line(line, limits)?, &head[line_end + 1..]))
+}
+
+/// RFC 9112 3: `method SP request-target SP HTTP-version`, single spaces.
+fn request_line<'a>(line: &'a [u8], limits: &HeadLimits) -> Result<Line<'a>, Sin> {
     let method_end = line.iter().position(|&b| b == b' ').ok_or(Sin::RequestLine)?;
     let method = &line[..method_end];
     if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
@@ -163,7 +174,7 @@ fn request_line<'a>(
     if raw_target.len() > limits.target_bytes {
         return Err(Sin::TargetTooLong);
     }
-    Ok((Method::from_token(method), raw_target, is_http10(version)?))
+    Ok(Line { method: Method::from_token(method), raw_target, http10: is_http10(version)? })
 }
 
 /// RFC 9112 2.3: a higher minor version is read as the highest one known.

@@ -228,7 +228,8 @@ impl Connection {
             persistence,
         );
         let nothing = Body::Empty;
-        let body = if request.method == Method::Head { &nothing } else { &answer.body };
+        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
         let sent = self.send(head, body).await;
         self.log(Some(request), answer.status, head_bytes);
@@ -308,14 +309,18 @@ impl Drop for Connection {
     }
 }
 
+/// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
+fn is_bodiless(status: StatusCode) -> bool {
+    status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
+        || status.is_informational()
+}
+
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
-    let bodiless = answer.status == StatusCode::NO_CONTENT
-        || answer.status == StatusCode::NOT_MODIFIED
-        || answer.status.is_informational();
     match answer.fields {
         Fields::Ready(_) => Delimiter::Given,
-        Fields::Map(_) if bodiless => Delimiter::Given,
+        Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
         Fields::Map(_) => Delimiter::Length(answer.body.len()),
     }
 }

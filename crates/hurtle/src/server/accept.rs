@@ -1,7 +1,8 @@
 //! Listeners, and taking connections from them: never spinning when descriptors run out, turning
 //! clients away with a word when there is no room.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::net as unix;
@@ -127,7 +128,7 @@ impl Accepting {
 
     /// Takes what is queued, without waiting; `None`: nothing is.
     async fn accept_queued(&self) -> Option<Plain> {
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             std::task::Poll::Ready(match self {
                 Accepting::Tcp(l) => match l.poll_accept(cx) {
                     std::task::Poll::Ready(Ok((s, _))) => Some(Plain::tcp(s)),
@@ -149,11 +150,19 @@ pub(super) struct Room {
     pub(super) connections_max: usize,
     pub(super) per_address_max: Option<usize>,
     by_address: RefCell<HashMap<IpAddr, usize>>,
+    /// Clients being turned away.
+    refusing: Cell<usize>,
 }
 
 /// How long accepting pauses when there are no descriptors: long enough not to spin, short enough
 /// not to be noticed once one is free.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Clients turned away at once that are given the time to read why; others are just closed.
+const REFUSING_MAX: usize = 64;
+
+/// That time.
+const REFUSING_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// What a client reads when there is no room for it.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetry-After: 1\r\n\
@@ -162,7 +171,7 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetr
 impl Room {
     pub(super) fn new(connections_max: usize, per_address_max: Option<usize>) -> Rc<Room> {
         let by_address = RefCell::default();
-        Rc::new(Room { connections_max, per_address_max, by_address })
+        Rc::new(Room { connections_max, per_address_max, by_address, refusing: Cell::new(0) })
     }
 
     /// Takes a place for this client; false if there is none.
@@ -215,8 +224,7 @@ pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room:
 fn admit(io: Plain, worker: &Rc<Worker>, room: &Rc<Room>) {
     let peer = io.peer();
     if worker.open.get() >= room.connections_max || !room.enter(peer) {
-        io.turn_away(FULL);
-        return;
+        return turn_away(io, room);
     }
     worker.open.set(worker.open.get() + 1);
     let connection = Connection::new(io, Rc::clone(worker));
@@ -227,5 +235,25 @@ fn admit(io: Plain, worker: &Rc<Worker>, room: &Rc<Room>) {
     rt::spawn(async move {
         connection.run().await;
         room.leave(peer);
+    });
+}
+
+/// Says that there is no room, and waits a little for the client to have read it: closing with its
+/// request unread would reset the connection, and the answer with it.
+fn turn_away(io: Plain, room: &Rc<Room>) {
+    io.say(FULL);
+    if room.refusing.get() >= REFUSING_MAX {
+        return;
+    }
+    room.refusing.set(room.refusing.get() + 1);
+    let room = Rc::clone(room);
+    rt::spawn(async move {
+        let mut io = io;
+        let mut unread = [0; 256];
+        let gone = async {
+            while matches!(poll_fn(|cx| io.poll_read(cx, &mut unread)).await, Ok(n) if n > 0) {}
+        };
+        rt::timeout(REFUSING_TIME_MAX, gone).await;
+        room.refusing.set(room.refusing.get() - 1);
     });
 }

@@ -2,9 +2,11 @@
 //! (sd_notify(3)).
 
 use std::env;
+use std::ffi::OsStr;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::ffi::OsStrExt;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Listener;
 
@@ -35,12 +37,14 @@ pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
 /// Sends a state, if there is anybody to send it to. Whether it arrives changes nothing here.
 pub(super) fn notify(state: &str) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
-    let address = match path.to_str().and_then(|p| p.strip_prefix('@')) {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&path),
-    };
-    let sent = address
-        .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    // `@` stands for the NUL that begins an abstract name (unix(7)).
+    let mut name = path.into_encoded_bytes();
+    if let Some(first @ b'@') = name.first_mut() {
+        *first = 0;
+    }
+    let sent = Socket::new(Domain::UNIX, Type::DGRAM, None).and_then(|socket| {
+        socket.send_to(state.as_bytes(), &SockAddr::unix(OsStr::from_bytes(&name))?)
+    });
     if let Err(e) = sent {
         tracing::warn!("cannot tell the service manager {state}: {e}");
     }

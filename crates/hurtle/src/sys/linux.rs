@@ -4,15 +4,22 @@ use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::LazyLock;
 
 use nix::unistd::Gid;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use rustix::time::ClockId;
+use socket2::Socket;
+
+use super::{beneath, bind, count};
 
 /// See the contract in `sys`.
 pub const PROBE: OFlags = OFlags::PATH;
+
+/// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
+pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
 /// See the contract in `sys`.
 pub fn send_head_and_file(
@@ -23,15 +30,7 @@ pub fn send_head_and_file(
     len: usize,
 ) -> io::Result<usize> {
     let flags = if len > 0 { SendFlags::MORE } else { SendFlags::empty() } | SendFlags::NOSIGNAL;
-    let sent = retry_on_intr(|| rustix::net::send(socket, head, flags))?;
-    if sent < head.len() || len == 0 {
-        return Ok(sent);
-    }
-    match send_file(socket, file, offset, len) {
-        Ok(n) => Ok(sent + n),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(sent),
-        Err(e) => Err(e),
-    }
+    count::head_then_file(socket, head, flags, || send_file(socket, file, offset, len))
 }
 
 /// See the contract in `sys`.
@@ -63,62 +62,46 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
     }
 }
 
-/// See the contract in `sys`. `ENOSYS` and `EPERM` (a sandbox) are the caller's to fall back on.
+/// See the contract in `sys`.
 pub fn open_beneath(
     dir: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
     follow: bool,
 ) -> rustix::io::Result<OwnedFd> {
+    if !*OPENAT2_IS_OFFERED {
+        return beneath::open(dir, path, flags, follow);
+    }
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     if !follow {
         resolve |= ResolveFlags::NO_SYMLINKS;
     }
-    // EAGAIN: a rename or mount raced with the walk (openat2(2)); three tries, then report it.
-    for _ in 0..2 {
+    for _ in 0..OPENAT2_TRIES {
         match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
     }
-    rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)
+    beneath::open(dir, path, flags, follow)
 }
 
-/// See the contract in `sys`.
-pub fn coarse_ms() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    // Since boot, so never negative.
-    t.tv_sec as u64 * 1_000 + t.tv_nsec as u64 / 1_000_000
-}
+/// `EAGAIN` says that a rename or mount somewhere may have raced with a `..` (openat2(2)).
+const OPENAT2_TRIES: usize = 3;
+
+/// Whether `openat2(2)` can be used: not before Linux 5.6 (`ENOSYS`), nor in many a sandbox
+/// (`ENOSYS`, `EPERM` or what its author chose). A file can answer `EPERM` too, so the kernel is
+/// asked, once, what no file has a part in: it refuses flags that do not exist with `EINVAL`, and
+/// whoever answers otherwise is not the kernel.
+static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
+    let no_such_flags = ResolveFlags::from_bits_retain(u64::MAX);
+    let answer = rustix::fs::openat2(CWD, ".", PROBE, Mode::empty(), no_such_flags);
+    answer.is_err_and(|e| e == Errno::INVAL)
+});
 
 /// See the contract in `sys`. Every worker has a socket of its own and the kernel spreads
 /// connections over them (`SO_REUSEPORT`).
 pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
-    // With SO_REUSEPORT a second server of the same user would bind silently: one bind without it
-    // finds that out. The probe also settles which port 0 stands for.
-    let probe = bind(addr, false)?;
-    let addr = probe.local_addr()?.as_socket().unwrap_or(addr);
-    drop(probe);
-    let mut listeners = Vec::with_capacity(count);
-    for _ in 0..count {
-        let socket = bind(addr, count > 1)?;
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        listeners.push(socket.into());
-    }
-    Ok(listeners)
-}
-
-fn bind(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    if addr.is_ipv6() {
-        // `[::]` means IPv6 only, so that `0.0.0.0` can be listened on beside it.
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(shared)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::from(addr))?;
-    Ok(socket)
+    bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port(true))
 }
 
 /// See the contract in `sys`.

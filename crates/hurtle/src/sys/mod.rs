@@ -1,25 +1,36 @@
 //! What differs between operating systems, and nothing else: one file each, the same function
-//! names in each, the contract written here once.
+//! names in each, the contract written here once and tested, on each, by `tests/sys_contract.rs`.
 //!
-//! - `send_head_and_file(socket, head, file, offset, len)`: sends `head` and then up to `len`
-//!   bytes of `file` from `offset`, as one flow (no packet ends between them). Returns how many
-//!   bytes of the two together the kernel took; less than asked is no error. `Ok` with no more than
-//!   `head.len()` bytes means the file sent nothing: at its end, or the socket is full. Interrupted
-//!   calls are retried. `WouldBlock` only if not one byte was taken: a partial count is never lost.
-//! - `send_file(socket, file, offset, len)`: the same without a head; `Ok(0)` is end of file.
+//! - `send_head_and_file(socket, head, file, offset, len)`: sends `head` (not empty) and then up to
+//!   `len` bytes of `file` from `offset`, as one flow: no packet ends between them (on macOS one
+//!   does). Returns how many bytes of the two together the kernel took; less than asked is no
+//!   error. `Ok` with no more than `head.len()` bytes means the file sent nothing: at its end, or
+//!   the socket is full. Interrupted calls are retried. `WouldBlock` only if not one byte was
+//!   taken: a partial count is never lost.
+//! - `send_file(socket, file, offset, len)`: the same without a head; `Ok(0)` is end of file, or
+//!   `len` 0.
 //! - `read_resident(file, buf, offset)`: reads only what needs no disk; `WouldBlock` if the first
-//!   byte needs one. `Ok(0)` is end of file.
+//!   byte needs one, or if the system cannot tell. `Ok(0)` is end of file.
 //! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
-//!   whatever links are met. `follow` false: any link is `ELOOP`. Absolute links are `EXDEV`.
-//! - `PROBE`: flags that open a name without opening the file (no device wakes, no FIFO waits), for
-//!   `fstat` and as a directory to start from.
+//!   whatever links are met. `flags` are `PROBE` or for reading, and neither create nor say
+//!   `NOFOLLOW`. A path or link that leads out, or is absolute even if it comes back, is `EXDEV`.
+//!   `follow` false: any link is `ELOOP`. What is neither file nor directory may be `ENXIO`.
+//! - `PROBE`: flags for `open_beneath` that open a name without opening the file (no device wakes,
+//!   no FIFO waits), for `fstat` and as a directory to start from.
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
-//! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; where the system
-//!   has no safe call for it, none but `group`.
+//! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
+//!   where the system has no safe call for it.
 //! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
-//! - `listen_tcp(addr, backlog, count)`: sockets for `count` workers, the kernel balancing between
-//!   them where it can, else one socket and its duplicates. `AddrInUse` if anybody, the same user
-//!   too, already listens there.
+//! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
+//!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
+//!   anybody, the same user too, already listens there.
+
+pub mod beneath;
+// What two systems share, a third may do without.
+#[allow(dead_code)]
+mod bind;
+#[allow(dead_code)]
+mod count;
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -37,5 +48,13 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, coarse_ms, init_groups, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
+    PROBE, backlog_max, init_groups, listen_tcp, open_beneath, read_resident, send_file,
+    send_head_and_file,
 };
+
+/// See the contract above.
+pub fn coarse_ms() -> u64 {
+    let t = rustix::time::clock_gettime(system::COARSE);
+    // Since boot, so never negative.
+    t.tv_sec as u64 * 1_000 + t.tv_nsec as u64 / 1_000_000
+}

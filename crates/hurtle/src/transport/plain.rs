@@ -100,10 +100,11 @@ impl Plain {
         }
     }
 
-    /// Says one thing and closes. What the peer has sent is taken and dropped first: closing with
-    /// bytes unread would reset the connection, and the answer with it.
-    pub fn turn_away(self, answer: &[u8]) {
-        let socket = socket2::SockRef::from(&self);
+    /// Says one short thing on a fresh socket, and that nothing more will come. What the peer has
+    /// sent is taken and dropped first: closing with bytes unread would reset the connection, and
+    /// the answer with it.
+    pub fn say(&self, answer: &[u8]) {
+        let socket = socket2::SockRef::from(self);
         let mut socket = &*socket;
         let mut unread = [0; 4 << 10];
         for _ in 0..TURNED_AWAY_READS_MAX {

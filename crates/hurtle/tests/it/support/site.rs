@@ -1,6 +1,5 @@
 //! A directory to serve, and the configuration that serves it.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -9,10 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hurtle::config::{
-    Access, Config, ErrorLog, EtagSource, Files, Limits, Listen, LogLevel, LogTarget, Mount,
-    MountHandler, Sendfile, Site, Symlinks,
-};
+use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
 
 /// When every file was last modified unless `Dir::set_age` said otherwise: seconds since 1970, and
 /// how that is written in a field.
@@ -91,37 +87,19 @@ fn set_modified(path: &Path, secs: u64) {
     fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// One worker, one site for every host name, files of `root`, no log.
+/// One worker on any free port, one site for every host name, files of `root` without listings;
+/// all else as for anybody.
 pub(crate) fn config(root: &Path) -> Config {
-    Config {
-        listen: vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())],
-        sites: vec![site(vec![mount("/", MountHandler::Files(files_of(root)))])],
-        workers: NonZeroUsize::MIN,
-        backlog: 511,
-        sendfile: Sendfile::Auto,
-        disk_threads: NonZeroUsize::new(2).unwrap(),
-        revalidate: Duration::from_secs(1),
-        cache_bytes: 8 << 20,
-        drain: Duration::from_secs(1),
-        user: None,
-        group: None,
-        limits: Limits::default(),
-        access_log: None,
-        error_log: ErrorLog { level: LogLevel::Warn, to: LogTarget::Stderr },
-    }
+    let mut config = Config::for_directory(root.to_owned());
+    config.listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
+    config.workers = NonZeroUsize::MIN;
+    files(&mut config).listing = false;
+    config
 }
 
 /// A site that answers to every name, with nothing but mounts.
 pub(crate) fn site(mounts: Vec<Mount>) -> Site {
-    Site {
-        hosts: vec![],
-        default: true,
-        rules: vec![],
-        mounts,
-        headers: vec![],
-        error_pages: BTreeMap::new(),
-        access: Access::default(),
-    }
+    Site { default: true, mounts, ..Site::new() }
 }
 
 /// A handler beneath a path, for everybody.
@@ -131,18 +109,7 @@ pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
 
 /// A directory served as files, everything at its default.
 pub(crate) fn files_of(root: &Path) -> Files {
-    Files {
-        root: root.to_owned(),
-        index: vec!["index.html".to_owned()],
-        try_files: vec![],
-        spa: None,
-        listing: false,
-        symlinks: Symlinks::WithinRoot,
-        dotfiles: false,
-        sidecars: true,
-        etag: EtagSource::Auto,
-        media_types: BTreeMap::new(),
-    }
+    Files::new(root.to_owned())
 }
 
 /// The files of the first mount of the first site, to change.

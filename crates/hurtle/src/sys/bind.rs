@@ -1,0 +1,48 @@
+//! TCP sockets to listen on. How they are shared among workers is each system's own.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// `count` sockets on one address, which the kernel balances between once `share` was called on
+/// each.
+pub(super) fn balanced(
+    addr: SocketAddr,
+    backlog: u32,
+    count: usize,
+    share: fn(&Socket) -> io::Result<()>,
+) -> io::Result<Vec<TcpListener>> {
+    if count == 1 {
+        return Ok(vec![single(addr, backlog)?]);
+    }
+    // A second server of the same user could share the address too, silently: one bind without
+    // sharing finds that out. It also settles which port 0 stands for.
+    let probe = bind(addr, |_| Ok(()))?;
+    let addr = probe.local_addr()?.as_socket().unwrap_or(addr);
+    drop(probe);
+    (0..count).map(|_| listen(bind(addr, share)?, backlog)).collect()
+}
+
+/// One socket on an address, shared with nobody.
+pub(super) fn single(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    listen(bind(addr, |_| Ok(()))?, backlog)
+}
+
+fn listen(socket: Socket, backlog: u32) -> io::Result<TcpListener> {
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+fn bind(addr: SocketAddr, share: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    if addr.is_ipv6() {
+        // `[::]` means IPv6 only, so that `0.0.0.0` can be listened on beside it.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    share(&socket)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(addr))?;
+    Ok(socket)
+}

@@ -1,0 +1,108 @@
+//! FreeBSD: `sendfile(2)` with headers, `O_RESOLVE_BENEATH`, `O_PATH`, `SO_REUSEPORT_LB`.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use nix::sys::sendfile::{SfFlags, sendfile};
+use nix::unistd::Gid;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::SendFlags;
+use rustix::time::ClockId;
+use socket2::Socket;
+
+use super::{beneath, bind, count};
+
+/// See the contract in `sys`.
+pub const PROBE: OFlags = OFlags::PATH;
+
+/// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
+pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
+
+/// Pages read ahead beyond what the file system does by itself.
+const READAHEAD_PAGES: u16 = 0;
+
+/// See the contract in `sys`.
+pub fn send_head_and_file(
+    socket: BorrowedFd<'_>,
+    head: &[u8],
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    match send(socket, &[head], file, offset, len)? {
+        // Nothing to send of the file, so the head was not sent either: it goes alone.
+        0 => Ok(retry_on_intr(|| rustix::net::send(socket, head, SendFlags::NOSIGNAL))?),
+        sent => Ok(sent),
+    }
+}
+
+/// See the contract in `sys`.
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    send(socket, &[], file, offset, len)
+}
+
+/// What both are; headers count in the result, not in `len`.
+fn send(
+    socket: BorrowedFd<'_>,
+    headers: &[&[u8]],
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    // 0 would mean all of the file.
+    if len == 0 {
+        return Ok(0);
+    }
+    let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let headers = (!headers.is_empty()).then_some(headers);
+    let flags = SfFlags::empty();
+    count::taken(|| {
+        sendfile(file, socket, offset, Some(len), headers, None, flags, READAHEAD_PAGES)
+    })
+}
+
+/// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
+pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// See the contract in `sys`. The kernel stays beneath but cannot be told to refuse links.
+pub fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    follow: bool,
+) -> rustix::io::Result<OwnedFd> {
+    if !follow {
+        return beneath::open(dir, path, flags, follow);
+    }
+    let flags = flags | OFlags::RESOLVE_BENEATH;
+    match retry_on_intr(|| rustix::fs::openat(dir, path, flags, Mode::empty())) {
+        Err(Errno::NOTCAPABLE) => Err(Errno::XDEV),
+        other => other,
+    }
+}
+
+/// See the contract in `sys`. Every worker has a socket of its own and the kernel spreads
+/// connections over them; plain `SO_REUSEPORT` would give all to the one bound last.
+pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
+    bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port_lb(true))
+}
+
+/// See the contract in `sys`.
+pub fn backlog_max() -> Option<u32> {
+    None
+}
+
+/// See the contract in `sys`.
+pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
+    Ok(nix::unistd::initgroups(user, group)?)
+}

@@ -1,0 +1,92 @@
+//! macOS: `sendfile(2)` without its headers, the walk beneath a directory in steps, one listening
+//! socket for all workers.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use nix::unistd::Gid;
+use rustix::fs::OFlags;
+use rustix::net::SendFlags;
+use rustix::time::ClockId;
+
+use super::{beneath, bind, count};
+
+/// See the contract in `sys`.
+///
+/// Nothing here opens a name without opening the file. So a directory beneath the root has to be
+/// readable, not only searchable. `open_beneath` refuses what is neither file nor directory before
+/// it is opened; a plain `openat` with these flags opens it, but does not wait for it.
+pub const PROBE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// A clock for `coarse_ms`: there is no coarse one.
+pub(super) const COARSE: ClockId = ClockId::Monotonic;
+
+/// See the contract in `sys`.
+///
+/// The headers that `sendfile(2)` takes go out in a packet of their own as well, and when the
+/// socket has room for a part of them, the file may follow that part (XNU, `uipc_syscalls.c`).
+pub fn send_head_and_file(
+    socket: BorrowedFd<'_>,
+    head: &[u8],
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    let flags = SendFlags::empty();
+    count::head_then_file(socket, head, flags, || send_file(socket, file, offset, len))
+}
+
+/// See the contract in `sys`.
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    // 0 would mean all of the file.
+    if len == 0 {
+        return Ok(0);
+    }
+    let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    count::taken(|| nix::sys::sendfile::sendfile(file, socket, offset, Some(len), None, None))
+}
+
+/// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
+pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// See the contract in `sys`.
+pub fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    follow: bool,
+) -> rustix::io::Result<OwnedFd> {
+    beneath::open(dir, path, flags, follow)
+}
+
+/// See the contract in `sys`. `SO_REUSEPORT` gives all connections to the socket bound last, so
+/// the workers share one.
+pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
+    let listener = bind::single(addr, backlog)?;
+    let mut listeners: Vec<_> =
+        (1..count).map(|_| listener.try_clone()).collect::<io::Result<_>>()?;
+    listeners.push(listener);
+    Ok(listeners)
+}
+
+/// See the contract in `sys`.
+pub fn backlog_max() -> Option<u32> {
+    None
+}
+
+/// See the contract in `sys`. nix offers none of the calls here, and keeping root's groups would be
+/// worse than not starting.
+pub fn init_groups(_user: &CStr, _group: Gid) -> io::Result<()> {
+    let why = "root's groups cannot be given up here: let launchd start the server as its user";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}

@@ -1,0 +1,135 @@
+//! Files that change: what was found once is looked up again before it is too old.
+
+use std::time::{Duration, Instant};
+
+use hurtle::config::Config;
+
+use crate::support::site::files;
+use crate::support::{Dir, MODIFIED, Server};
+
+fn always(config: &mut Config) {
+    config.revalidate = Duration::ZERO;
+}
+
+/// How long a file is believed in these tests.
+const REVALIDATE: Duration = Duration::from_millis(150);
+
+/// The server's clock is a cheap one; a file may be believed for this much longer.
+const CLOCK_GRAIN: Duration = Duration::from_millis(20);
+
+/// Asks until `wanted` comes; every request begun `REVALIDATE` after `changed` must see it.
+#[track_caller]
+fn sees(server: &Server, path: &str, wanted: &str, changed: Instant) {
+    let mut client = server.connect();
+    loop {
+        let asked = Instant::now();
+        let response = client.request("GET", path);
+        if response.body == wanted.as_bytes() {
+            break;
+        }
+        let age = asked - changed;
+        assert!(age < REVALIDATE + CLOCK_GRAIN, "{age:?} later: {response:?}");
+    }
+    assert_eq!(client.request("GET", path).text(), wanted, "once seen, it stays");
+}
+
+#[test]
+fn changes_are_seen_at_once_if_asked_for() {
+    let server = Server::with(&[("a.txt", "one"), ("dir/index.html", "index")], always);
+    let mut client = server.connect();
+    let mut get = |path: &str| client.request("GET", path);
+    assert_eq!(get("/a.txt").text(), "one");
+    server.dir.write("a.txt", "two!");
+    assert_eq!(get("/a.txt").text(), "two!", "edited in place, the size differs");
+    server.dir.write("a.txt", "2wo!");
+    assert_eq!(get("/a.txt").text(), "2wo!", "edited in place, size and time do not");
+    server.dir.replace("a.txt", "3ree", MODIFIED.0);
+    assert_eq!(get("/a.txt").text(), "3ree", "replaced, size and time the same");
+    std::fs::remove_file(server.dir.path("a.txt")).unwrap();
+    assert_eq!(get("/a.txt").status, 404, "removed");
+    server.dir.write("a.txt/index.html", "dir");
+    assert_eq!(get("/a.txt").status, 301, "a directory now");
+    assert_eq!(get("/dir/").text(), "index");
+    server.dir.write("dir/index.html", "new index");
+    assert_eq!(get("/dir/").text(), "new index", "an index");
+}
+
+#[test]
+fn sidecars_come_and_go() {
+    let server = Server::with(&[("a.txt", "identity")], always);
+    let get = || server.get("/a.txt\nAccept-Encoding: gzip");
+    assert_eq!(get().text(), "identity");
+    server.dir.write("a.txt.gz", "gzip");
+    assert_eq!(get().text(), "gzip", "one has come");
+    server.dir.set_modified("a.txt", MODIFIED.0 + 5);
+    assert_eq!(get().text(), "identity", "the original is newer");
+    server.dir.set_modified("a.txt.gz", MODIFIED.0 + 5);
+    assert_eq!(get().text(), "gzip", "made again");
+    std::fs::remove_file(server.dir.path("a.txt.gz")).unwrap();
+    assert_eq!(get().text(), "identity", "gone");
+}
+
+#[test]
+fn changes_are_seen_in_time() {
+    let tree = [("a.txt", "old"), ("b.txt", "old"), ("c.txt", "old"), ("d.txt", "old")];
+    let server = Server::with(&tree, |config| config.revalidate = REVALIDATE);
+    for path in ["/a.txt", "/b.txt", "/c.txt", "/d.txt"] {
+        assert_eq!(server.get(path).text(), "old");
+    }
+    server.dir.write("a.txt", "edited");
+    sees(&server, "/a.txt", "edited", Instant::now());
+    server.dir.replace("b.txt", "replaced", MODIFIED.0 + 1);
+    sees(&server, "/b.txt", "replaced", Instant::now());
+    std::fs::remove_file(server.dir.path("c.txt")).unwrap();
+    sees(&server, "/c.txt", "404 Not Found\n", Instant::now());
+}
+
+#[test]
+fn a_deploy_is_seen_as_one() {
+    let dir = Dir::new(&[("../releases/42/a.txt", "old"), ("../releases/43/a.txt", "new")]);
+    dir.link("../current", "releases/42");
+    let server = Server::of(dir, |config| {
+        config.revalidate = REVALIDATE;
+        let files = files(config);
+        files.root = files.root.join("../current");
+    });
+    assert_eq!(server.get("/a.txt").text(), "old");
+    server.dir.link("../next", "releases/43");
+    std::fs::rename(server.dir.path("../next"), server.dir.path("../current")).unwrap();
+    sees(&server, "/a.txt", "new", Instant::now());
+}
+
+#[test]
+fn a_root_that_is_missing_for_a_while() {
+    let server = Server::with(&[("a.txt", "a")], always);
+    assert_eq!(server.get("/a.txt").status, 200);
+    std::fs::rename(server.dir.root(), server.dir.path("../away")).unwrap();
+    let status = server.get("/a.txt").status;
+    assert!(status == 404 || status == 500, "{status}");
+    std::fs::rename(server.dir.root().with_file_name("away"), server.dir.root()).unwrap();
+    assert_eq!(server.get("/a.txt").text(), "a", "back again");
+}
+
+#[test]
+fn a_file_replaced_by_rename_is_old_or_new_but_whole() {
+    let version = |n: usize| vec![b'a' + (n % 26) as u8; 100_000 + n];
+    let server = Server::with(&[], always);
+    server.dir.write("a.bin", version(0));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut client = server.connect();
+            for _ in 0..150 {
+                let response = client.request("GET", "/a.bin");
+                assert_eq!(response.status, 200);
+                let n = response.body.len() - 100_000;
+                assert!(response.body == version(n), "a mixture at version {n}");
+            }
+        });
+        let mut n = 0;
+        while !reader.is_finished() {
+            n += 1;
+            server.dir.replace("a.bin", version(n), MODIFIED.0 + n as u64);
+        }
+        reader.join().unwrap();
+    });
+}

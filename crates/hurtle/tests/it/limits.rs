@@ -1,0 +1,168 @@
+//! Clients that are slow, silent, or many: each limit and what a client sees of it.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use hurtle::config::Config;
+use rustix::event::{PollFd, PollFlags};
+
+use crate::support::Server;
+use crate::support::client::PATIENCE;
+
+/// A limit short enough to wait for.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// The server's clock is a cheap one; a limit may end this much early.
+const CLOCK_GRAIN: Duration = Duration::from_millis(20);
+
+/// Where it is not the limit under test.
+const LONG: Duration = Duration::from_secs(60);
+
+fn with_limits(change: impl FnOnce(&mut hurtle::config::Limits)) -> Server {
+    Server::with(&[("a.txt", "a")], |config: &mut Config| change(&mut config.limits))
+}
+
+#[test]
+fn a_silent_connection_is_closed_silently() {
+    let server = with_limits(|l| (l.idle_timeout, l.head_timeout) = (SHORT, LONG));
+    let begun = Instant::now();
+    let mut client = server.connect();
+    client.expect_end();
+    assert!(begun.elapsed() + CLOCK_GRAIN >= SHORT, "not before its time");
+    assert!(begun.elapsed() < PATIENCE, "nor long after it");
+
+    let mut client = server.connect();
+    assert_eq!(client.request("GET", "/a.txt").status, 200);
+    client.expect_end();
+
+    let mut client = server.connect();
+    client.send("\r\n");
+    client.expect_end();
+}
+
+#[test]
+fn a_slow_head_is_told_so() {
+    let server = with_limits(|l| (l.idle_timeout, l.head_timeout) = (LONG, SHORT));
+    for begun in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "\r\nG"] {
+        let mut client = server.connect();
+        client.send(begun);
+        let answer = client.response();
+        assert_eq!(answer.status, 408, "{begun:?}");
+        assert_eq!(answer.field("Connection"), Some("close"));
+        client.expect_end();
+    }
+    let mut client = server.connect();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /a.t");
+    assert_eq!(client.response().status, 200, "the whole one");
+    assert_eq!(client.response().status, 408, "the one that was begun");
+    client.expect_end();
+}
+
+#[test]
+fn a_head_that_drips_is_given_up_on_time() {
+    let server = with_limits(|l| l.head_timeout = SHORT);
+    let begun = Instant::now();
+    let mut client = server.connect();
+    client.stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let answer = loop {
+        client.send("X");
+        match client.try_answer("GET") {
+            Ok(answer) => break answer,
+            Err(_) => assert!(begun.elapsed() < PATIENCE, "each byte bought more time"),
+        }
+    };
+    assert_eq!(answer.status, 408);
+}
+
+#[test]
+fn a_slow_body_is_told_so() {
+    let server = with_limits(|l| (l.body_grace, l.body_rate) = (SHORT, 1 << 40));
+    for framing in ["Content-Length: 10\r\n\r\n123", "Transfer-Encoding: chunked\r\n\r\n5\r\n123"] {
+        let mut client = server.connect();
+        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{framing}"));
+        assert_eq!(client.response().status, 408, "{framing:?}");
+        client.expect_end();
+    }
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_given_up() {
+    let server = with_limits(|l| l.write_stall = SHORT);
+    server.dir.write("large", vec![b'x'; 64 << 20]);
+    let begun = Instant::now();
+    let mut client = server.connect();
+    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    // The first bytes tell that the answer is under way; then nothing is read. A reset, unlike the
+    // end of an answer, is seen without reading.
+    let mut first = [0; 15];
+    client.stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let mut fds = [PollFd::new(&client.stream, PollFlags::empty())];
+    let patience = PATIENCE.try_into().unwrap();
+    assert_eq!(rustix::event::poll(&mut fds, Some(&patience)), Ok(1), "still open");
+    assert!(begun.elapsed() + CLOCK_GRAIN >= SHORT, "it was given its time");
+}
+
+#[test]
+fn as_many_requests_as_are_allowed() {
+    let server = with_limits(|l| l.requests_per_connection = Some(3));
+    let mut client = server.connect();
+    for last in [false, false, true] {
+        let answer = client.request("GET", "/a.txt");
+        assert_eq!(answer.field("Connection"), last.then_some("close"));
+    }
+    client.expect_end();
+}
+
+#[test]
+fn as_many_connections_as_are_allowed() {
+    let by_total = with_limits(|l| l.connections = Some(2));
+    let by_address = with_limits(|l| l.connections_per_address = Some(2));
+    for server in [by_total, by_address] {
+        let mut first = server.connect();
+        let mut second = server.connect();
+        assert_eq!(first.request("GET", "/a.txt").status, 200);
+        assert_eq!(second.request("GET", "/a.txt").status, 200);
+        let mut third = server.connect();
+        let full = third.response();
+        assert_eq!((full.status, full.field("Retry-After")), (503, Some("1")));
+        third.expect_end();
+
+        drop(first);
+        let begun = Instant::now();
+        let mut admitted = false;
+        while !admitted {
+            assert!(begun.elapsed() < PATIENCE, "room is not made");
+            let mut next = server.connect();
+            next.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+            admitted = next.try_answer("GET").is_ok_and(|answer| answer.status == 200);
+        }
+    }
+}
+
+#[test]
+fn limits_as_configured() {
+    let server = with_limits(|l| {
+        (l.head_bytes, l.head_fields, l.target_bytes, l.body_bytes) = (500, 3, 50, 10);
+    });
+    let rows: &[(&str, String, u16)] = &[
+        ("a head as large as allowed", format!("GET /a.txt HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(463)), 200),
+        ("one byte more", format!("GET /a.txt HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(464)), 431),
+        ("as many fields as allowed", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: y\r\nX: y\r\n\r\n".into(), 200),
+        ("one more", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: y\r\nX: y\r\nX: y\r\n\r\n".into(), 431),
+        ("a target as long as allowed", format!("GET /a.txt?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(43)), 200),
+        ("one byte more", format!("GET /a.txt?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(44)), 414),
+        ("a body as long as allowed", "GET /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789".into(), 200),
+        ("one byte more", "GET /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n0123456789x".into(), 413),
+        ("in chunks", "GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n6\r\n567890\r\n0\r\n\r\n".into(), 413),
+    ];
+    for (why, request, status) in rows {
+        for piece in [1, 7, usize::MAX] {
+            let mut client = server.connect();
+            let pieces = vec![piece; request.len() / piece];
+            client.send_split(request.as_bytes(), pieces);
+            assert_eq!(client.response().status, *status, "{why}, in pieces of {piece}");
+            if *status == 200 { client.expect_open() } else { client.expect_end() }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The server as its clients see it: one module a topic, each test a table or a short story.
+//! `support` explains itself in ten lines; what is on the wire byte by byte is in `tests/golden/`.
+
+// A helper that fails fails its test.
+#![allow(clippy::unwrap_used)]
+
+mod conditions;
+mod connection;
+mod files;
+mod freshness;
+mod limits;
+mod links;
+mod names;
+mod ranges;
+mod sidecars;
+mod sites;
+mod support;

@@ -1,0 +1,118 @@
+//! Encoded variants beside a file (RFC 9110 8.4, 12.5.3).
+
+use crate::support::rows::check;
+use crate::support::site::files;
+use crate::support::{MODIFIED, Server};
+
+const TREE: &[(&str, &str)] = &[
+    ("all.js", "identity"),
+    ("all.js.br", "brotli"),
+    ("all.js.zst", "zstandard"),
+    ("all.js.gz", "gzip"),
+    ("some.txt", "identity"),
+    ("some.txt.gz", "gzip"),
+    ("alone.txt", "identity"),
+    ("index.html", "identity"),
+    ("index.html.gz", "gzip"),
+    ("only.txt.gz", "gzip"),
+];
+
+const PLAIN: &[&str] = &["!Content-Encoding", "Vary: Accept-Encoding"];
+const BR: &[&str] = &["Content-Encoding: br", "Vary: Accept-Encoding", "Content-Length: 6"];
+const ZSTD: &[&str] = &["Content-Encoding: zstd", "Vary: Accept-Encoding"];
+const GZIP: &[&str] = &["Content-Encoding: gzip", "Vary: Accept-Encoding", "Content-Length: 4"];
+
+#[test]
+fn the_client_chooses() {
+    let server = Server::start(TREE);
+    let js = ["Content-Type: text/javascript; charset=utf-8", "Content-Encoding: br"];
+    let rows: &[(&str, &str, &[&str], &str)] = &[
+        ("all alike: the server's preference", "gzip, br, zstd", BR, "brotli"),
+        ("only one", "gzip", GZIP, "gzip"),
+        ("its old name", "x-gzip", GZIP, "gzip"),
+        ("in capitals", "GZip", GZIP, "gzip"),
+        ("zstd", "zstd", ZSTD, "zstandard"),
+        ("by weight", "br;q=0.1, gzip;q=0.9, zstd;q=0.5", GZIP, "gzip"),
+        ("a weight of 0 is a refusal", "br;q=0, gzip", GZIP, "gzip"),
+        ("with spaces", "br ; q=0.000 , gzip", GZIP, "gzip"),
+        ("anything", "*", BR, "brotli"),
+        ("anything but", "*, br;q=0", ZSTD, "zstandard"),
+        ("rather none", "identity, br;q=0.5", PLAIN, "identity"),
+        ("none listed", "deflate, compress", PLAIN, "identity"),
+        ("nothing", "", PLAIN, "identity"),
+        ("nothing at all is acceptable, and a file is better", "*;q=0", PLAIN, "identity"),
+        ("in two lines", "br;q=0\nAccept-Encoding: gzip", GZIP, "gzip"),
+    ];
+    for (why, accept, fields, body) in rows {
+        let target = format!("/all.js\nAccept-Encoding: {accept}");
+        check(&server, &[(why, &target, 200, fields, Some(body))]);
+    }
+    #[rustfmt::skip]
+    check(&server, &[
+        ("no field", "/all.js", 200, PLAIN, Some("identity")),
+        ("the type is the original's", "/all.js\nAccept-Encoding: br", 200, &js, None),
+        ("what there is", "/some.txt\nAccept-Encoding: br, gzip;q=0.1", 200, GZIP, Some("gzip")),
+        ("what there is not", "/some.txt\nAccept-Encoding: br", 200, PLAIN, Some("identity")),
+        ("nothing to vary", "/alone.txt\nAccept-Encoding: gzip", 200, &["!Vary"], Some("identity")),
+        ("an index", "/\nAccept-Encoding: gzip", 200, GZIP, Some("gzip")),
+        ("no original", "/only.txt\nAccept-Encoding: gzip", 404, &[], None),
+        ("the variant by its own name", "/all.js.gz", 200, &["!Content-Encoding"], Some("gzip")),
+    ]);
+}
+
+#[test]
+fn each_variant_has_its_own_tag_and_conditions() {
+    let server = Server::start(TREE);
+    let tag = |coding: &str| {
+        let response = server.get(&format!("/all.js\nAccept-Encoding: {coding}"));
+        response.field("ETag").unwrap().to_owned()
+    };
+    let tags = ["identity", "br", "zstd", "gzip"].map(tag);
+    for (n, one) in tags.iter().enumerate() {
+        assert!(!tags[..n].contains(one), "{tags:?}");
+    }
+    let [plain, br, _, gzip] = tags;
+    let own = [format!("ETag: {br}"), "Vary: Accept-Encoding".to_owned()];
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let ask = |coding: &str, field: &str| format!("/all.js\nAccept-Encoding: {coding}\n{field}");
+    let range = "Range: bytes=0-1\nIf-Range:";
+    #[rustfmt::skip]
+    check(&server, &[
+        ("its own tag", &ask("br", &format!("If-None-Match: {br}")), 304, &own, Some("")),
+        ("another variant's", &ask("br", &format!("If-None-Match: {gzip}")), 200, BR, None),
+        ("the original's", &ask("br", &format!("If-Match: {plain}")), 412, &[], Some("")),
+        ("304 varies too", &ask("identity", &format!("If-None-Match: {plain}")), 304, PLAIN, Some("")),
+        ("a part of the variant", &ask("gzip", "Range: bytes=1-2"), 206, &["Content-Range: bytes 1-2/4", "Content-Encoding: gzip", "Vary: Accept-Encoding"], Some("zi")),
+        ("behind its end", &ask("gzip", "Range: bytes=7-"), 416, &["Content-Range: bytes */4"], None),
+        ("the same variant goes on", &ask("br", &format!("{range} {br}")), 206, &[], Some("br")),
+        ("another does not", &ask("br", &format!("{range} {gzip}")), 200, BR, Some("brotli")),
+    ]);
+}
+
+#[test]
+fn one_older_than_its_original_is_ignored() {
+    let server = Server::start(TREE);
+    server.dir.set_modified("some.txt.gz", MODIFIED.0 - 1);
+    let fields = ["!Content-Encoding", "!Vary"];
+    let target = "/some.txt\nAccept-Encoding: gzip";
+    check(&server, &[("made from something else", target, 200, &fields, Some("identity"))]);
+}
+
+#[test]
+fn a_variant_is_a_regular_file() {
+    let server = Server::start(&[("a.txt", "identity"), ("a.txt.gz/", ""), ("../b.gz", "beside")]);
+    server.dir.write("b", "identity");
+    server.dir.link("b.gz", "../b.gz");
+    for path in ["/a.txt", "/b"] {
+        let response = server.get(&format!("{path}\nAccept-Encoding: gzip"));
+        assert_eq!(response.text(), "identity", "{path}");
+    }
+}
+
+#[test]
+fn switched_off() {
+    let server = Server::with(TREE, |config| files(config).sidecars = false);
+    let fields = ["!Content-Encoding", "!Vary"];
+    let target = "/all.js\nAccept-Encoding: br";
+    check(&server, &[("off", target, 200, &fields, Some("identity"))]);
+}

@@ -1,0 +1,107 @@
+//! The contract of `hurtle::sys` (its module says what it is), as one test file for every system:
+//! run it where a system's file was changed. It leaves to others what is done with what `sys` does.
+
+// What a test cannot set up, it cannot test.
+#![allow(clippy::unwrap_used)]
+
+#[path = "sys_contract/beneath.rs"]
+mod beneath;
+#[path = "sys_contract/listening.rs"]
+mod listening;
+#[path = "sys_contract/sending.rs"]
+mod sending;
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hurtle::sys;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+#[test]
+fn what_is_read_as_resident_is_what_the_file_holds() {
+    let scratch = Scratch::new("resident");
+    let len = 10_000;
+    let file = scratch.file("f", len);
+    let rows = [
+        ("all of it", 0, 10_000),
+        ("the middle", 4_000, 3_000),
+        ("across the end", 9_990, 100),
+        ("the end", 10_000, 100),
+        ("beyond the end", 99_999, 100),
+    ];
+    for (why, offset, asked) in rows {
+        let mut buf = vec![0; asked];
+        let expected = &pattern(len)[offset.min(len)..(offset + asked).min(len)];
+        match sys::read_resident(file.as_fd(), &mut buf, offset as u64) {
+            Ok(0) => assert!(expected.is_empty(), "{why}: 0 is the end and nothing else"),
+            Ok(n) => assert!(expected.starts_with(&buf[..n]), "{why}: other bytes"),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::WouldBlock, "{why}"),
+        }
+    }
+}
+
+#[test]
+fn the_coarse_clock_goes_on_in_milliseconds() {
+    let before = Instant::now();
+    let start_ms = sys::coarse_ms();
+    let after = Instant::now();
+    let mut last = start_ms;
+    while after.elapsed() < Duration::from_millis(100) {
+        let now_ms = sys::coarse_ms();
+        assert!(now_ms >= last, "it went back");
+        last = now_ms;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let least = after.elapsed();
+    let told = Duration::from_millis(sys::coarse_ms() - start_ms);
+    let most = before.elapsed();
+    // It may have been a few ms behind at the start, or at the end.
+    let behind = Duration::from_millis(20);
+    assert!(told + behind >= least && told <= most + behind, "{told:?} of {least:?} to {most:?}");
+}
+
+/// Any free port of this machine, out of the others' reach.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Longer than anything here takes; what is not there by then is not coming.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory of a test's own, removed when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = std::env::temp_dir().join(format!("hurtle-sys-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Scratch(dir)
+    }
+
+    /// A file of `len` bytes, open for reading.
+    fn file(&self, name: &str, len: usize) -> File {
+        let path = self.0.join(name);
+        fs::write(&path, pattern(len)).unwrap();
+        File::open(path).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes of which no two nearby runs are alike: one out of place shows.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251 * 7 + i / 65_521) as u8).collect()
+}
+
+/// Returns when one of them is ready.
+fn wait_for<T: AsFd>(fds: &[&T], flags: PollFlags) {
+    let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(*fd, flags)).collect();
+    let timeout = Timespec::try_from(PATIENCE).unwrap();
+    assert_ne!(rustix::event::poll(&mut fds, Some(&timeout)).unwrap(), 0, "nothing came");
+}
