@@ -29,6 +29,8 @@ pub struct Server {
     /// For each worker, what it accepts from.
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
+    /// Somebody else holds the listeners too, and will go on using them.
+    inherited: bool,
     access_log: Option<Arc<Writer>>,
 }
 
@@ -81,7 +83,8 @@ impl Server {
                 worker.push(socket);
             }
         }
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+        let config = Arc::new(config);
+        Ok(Server { config, listeners, bound, inherited: false, access_log: None })
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
@@ -95,7 +98,8 @@ impl Server {
             listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None })
+        let config = Arc::new(config);
+        Ok(Server { config, listeners, bound, inherited: true, access_log: None })
     }
 
     /// The directories it serves.
@@ -140,6 +144,7 @@ impl Server {
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
+                inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
             };
             let orders = orders.subscribe();
@@ -197,7 +202,9 @@ impl Running {
             && !log.close(LOG_CLOSE_MAX)
         {
             let lines = log.dropped();
-            tracing::warn!("the access log is stuck: {lines} lines were dropped, the last are lost");
+            tracing::warn!(
+                "the access log is stuck: {lines} lines were dropped, the last are lost"
+            );
         }
         Ok(())
     }

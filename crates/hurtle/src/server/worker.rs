@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
+    /// The listeners are not only this process's.
+    pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
 }
 
@@ -58,7 +60,7 @@ async fn serve(
     listeners: Vec<Listener>,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    let drain = shared.config.drain;
+    let (drain, inherited) = (shared.config.drain, shared.inherited);
     let (worker, room) = make(shared);
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
@@ -75,14 +77,11 @@ async fn serve(
     }
     // The sender lives as long as the server; if it is gone, so is everybody who could wait.
     let _ = orders.wait_for(|order| *order != Order::Serve).await;
-    for (listener, task) in accepting {
-        task.abort();
-        accept_rest(&listener, &worker, &room).await;
-    }
     worker.deadlines.drain(DRAIN_GRACE);
     let ended = orders.wait_for(|order| *order == Order::End);
     let drained = async {
         let finished = async {
+            close(accepting, inherited, &worker, &room).await;
             while worker.open.get() > 0 {
                 worker.closed.wait(None).await;
             }
@@ -98,6 +97,27 @@ async fn serve(
     Ok(())
 }
 
+/// Closes the listeners without resetting a connection that is on its way through them.
+async fn close(
+    accepting: Vec<(Rc<Accepting>, tokio::task::JoinHandle<()>)>,
+    inherited: bool,
+    worker: &Rc<Worker>,
+    room: &Rc<Room>,
+) {
+    // Of those begun the last ones may take a round trip to complete.
+    let waits = accepting.iter().filter(|(l, _)| !inherited && l.end_handshakes()).count() > 0;
+    if waits {
+        rt::sleep(DRAIN_GRACE).await;
+    }
+    for (listener, task) in accepting {
+        task.abort();
+        // Gone for good only then, and with it its hold on the listener, which is closed the
+        // moment its queue is found empty.
+        let _ = task.await;
+        accept_rest(&listener, worker, room).await;
+    }
+}
+
 async fn flush_log(worker: &Worker) {
     loop {
         rt::sleep(LOG_AGE_MAX).await;
@@ -108,7 +128,7 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, log } = shared;
+    let Shared { config, disk, listings, log, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config
