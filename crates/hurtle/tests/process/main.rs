@@ -6,6 +6,7 @@ mod child;
 mod crowd;
 mod logs;
 mod mid_download;
+mod names;
 mod pipeline;
 mod slow;
 mod stop;
