@@ -4,6 +4,8 @@
 
 mod child;
 mod crowd;
+mod fuse;
+mod hung;
 mod logs;
 mod mid_download;
 mod names;
