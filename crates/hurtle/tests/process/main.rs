@@ -2,6 +2,7 @@
 //! it. Each test says the outcome and fails if its fault did not happen. What needs no fault is in
 //! `tests/it`.
 
+mod browser;
 mod child;
 mod crowd;
 mod fuse;
@@ -11,6 +12,7 @@ mod mid_download;
 mod names;
 mod pipeline;
 mod slow;
+mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
