@@ -7,7 +7,7 @@ use crate::body::Body;
 use crate::h1::response::Fields;
 
 /// A response, before the connection adds what is its own.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Answer {
     /// Final.
     pub status: StatusCode,

@@ -1,4 +1,8 @@
-//! The body of an answer as data: what is to be sent, never how.
+//! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
+//! frame by frame, `request` those that an application reads.
+
+mod request;
+mod stream;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,8 +12,11 @@ use bytes::Bytes;
 
 use crate::disk::Lane;
 
+pub use request::{Feeder, RequestBody, feed};
+pub use stream::{BoxError, Next, Stream};
+
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub enum Body {
     /// Nothing.
     #[default]
@@ -20,6 +27,8 @@ pub enum Body {
     File(FileSlice),
     /// Pieces sent one after the other (multipart/byteranges).
     Parts(Vec<Part>),
+    /// Frames from whoever makes them, as they come.
+    Stream(Stream),
 }
 
 /// A piece of a body.
@@ -79,7 +88,7 @@ impl Stamp {
 pub const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Windows remembered of one file, from its beginning; later ones are asked about each time.
-const WINDOWS_REMEMBERED: usize = 64;
+const WINDOWS_REMEMBERED: usize = 256;
 
 /// How long a window that was in memory is believed to be: it is in use, so the kernel keeps it.
 const WARM_MS: u64 = 1_000;
@@ -138,24 +147,22 @@ impl AsFd for OpenFile {
 }
 
 impl Body {
-    /// Bytes it will send.
-    pub fn len(&self) -> u64 {
+    /// Bytes it will send; `None` if only its end will tell.
+    pub fn exact_len(&self) -> Option<u64> {
         match self {
-            Body::Empty => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::File(slice) => slice.len,
-            Body::Parts(parts) => parts.iter().map(Part::len).sum(),
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::File(slice) => Some(slice.len),
+            Body::Parts(parts) => Some(parts.iter().map(Part::len).sum()),
+            Body::Stream(stream) => stream.exact_len(),
         }
-    }
-
-    /// Whether it sends nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
 impl Part {
-    fn len(&self) -> u64 {
+    /// Bytes it will send.
+    #[allow(clippy::len_without_is_empty)] // nobody makes an empty one
+    pub fn len(&self) -> u64 {
         match self {
             Part::Bytes(bytes) => bytes.len() as u64,
             Part::File(slice) => slice.len,

@@ -110,6 +110,7 @@ fn describe_route(
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed answer"),
+        Handler::App(_) => format!("{at}: an application"),
         Handler::Directory(directory) => {
             let found = match directory.lookup(place.rest) {
                 None => "a hidden name".to_owned(),
@@ -149,7 +150,7 @@ fn describe_target(root: &std::path::Path, target: &Target) -> String {
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
     let delimiter = match answer.fields {
         Fields::Ready(_) => Delimiter::Given,
-        Fields::Map(_) => Delimiter::Length(answer.body.len()),
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Chunked, Delimiter::Length),
     };
     let mut head = Vec::new();
     let date = clock::date(clock::now_ms());
@@ -166,7 +167,10 @@ fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
         (Body::File(slice), _) => {
             format!("{} bytes by sendfile behind the head, in bounded turns", slice.len)
         }
-        (body, _) => format!("{} bytes", body.len()),
+        (body, _) => match body.exact_len() {
+            Some(len) => format!("{len} bytes"),
+            None => "frames as they come".to_owned(),
+        },
     };
     line(out, "sent", &how);
     let _ = write!(out, "\n{}", String::from_utf8_lossy(&head));

@@ -3,6 +3,27 @@
 //! The modules, bottom-up; a file uses only what stands above it here (checked by `tests/tidy.rs`).
 //! Those hidden from the documentation are public for the command, fuzzing and benchmarks only.
 
+//!
+//! An application mounts where files do, and both share one server:
+//!
+//! ```no_run
+//! # fn main() -> std::io::Result<()> {
+//! use hurtle::{Config, RequestBody, Server};
+//! use http::{Request, Response};
+//!
+//! let hello = tower::service_fn(|_: Request<RequestBody>| async {
+//!     Ok::<_, std::convert::Infallible>(Response::new("hello\n".to_owned()))
+//! });
+//! let config = Config::for_directory("public".into());
+//! Server::bind(config)?.mount("*", "/hello", hello)?.start()?.join()
+//! # }
+//! ```
+
+pub use body::{BoxError, RequestBody};
+pub use config::Config;
+pub use handler::app::Arrival;
+pub use server::{Running, Server, Stop};
+
 #[doc(hidden)]
 pub mod sys;
 

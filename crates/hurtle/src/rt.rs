@@ -1,6 +1,10 @@
 //! The few things of the runtime that code outside transport and server needs.
 
-use std::future::Future;
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Runs `task` beside the others on this worker.
@@ -40,4 +44,41 @@ impl Bell {
             Some(time) => drop(timeout(time, self.0.notified()).await),
         }
     }
+}
+
+/// Which of two tasks was done first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First<A, B> {
+    /// The first.
+    A(A),
+    /// The second.
+    B(B),
+}
+
+/// Runs two tasks until one is done, and drops the other. The first is asked first.
+pub async fn race<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    poll_fn(|cx| match a.as_mut().poll(cx) {
+        Poll::Ready(a) => Poll::Ready(First::A(a)),
+        Poll::Pending => b.as_mut().poll(cx).map(First::B),
+    })
+    .await
+}
+
+/// Runs a task that may panic; the error is what the panic said.
+///
+/// # Errors
+/// The task panicked; it must not be asked again, and is not.
+pub async fn caught<T>(task: impl Future<Output = T>) -> Result<T, String> {
+    let mut task = pin!(task);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(said(panic.as_ref()))),
+    })
+    .await
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?").to_owned()
 }

@@ -4,16 +4,16 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use http::header::{HeaderMap, HeaderValue};
-use http::{StatusCode, header};
+use http::StatusCode;
 
 use crate::answer::Answer;
 use crate::config::{self, Access, HostName, MountHandler, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
+use crate::handler::app::App;
 use crate::handler::directory::{Directory, Means};
 use crate::handler::fixed::{Fixed, Redirect};
-use crate::handler::{Ask, Handler, Place};
+use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
 use crate::semantics::target::{self, BadPath, append_query, encode_path};
@@ -35,6 +35,8 @@ pub struct Site {
     mounts: Vec<Mount>,
     /// Whether any address is refused anywhere, so that the usual site need not ask.
     guarded: bool,
+    /// Whether a request's body may be anybody's business.
+    has_apps: bool,
 }
 
 /// Who answers for a path.
@@ -96,6 +98,16 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
+    /// Mounts an application in the site of that number, where nothing else is mounted.
+    pub fn mount(&mut self, number: usize, app: App) {
+        let site = &mut self.sites[number];
+        let access = Access::default();
+        let path = mount_path(app.mount());
+        site.mounts.push(Mount { path, access, handler: Handler::App(app) });
+        site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        site.has_apps = true;
+    }
+
     fn named(&self, name: &[u8]) -> Option<usize> {
         let mut normal = Vec::with_capacity(name.len());
         host::normalize(name, &mut normal);
@@ -124,8 +136,14 @@ impl Site {
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             mounts,
+            has_apps: false,
             config: config.clone(),
         }
+    }
+
+    /// Whether applications are mounted.
+    pub fn has_apps(&self) -> bool {
+        self.has_apps
     }
 
     /// Whether this client may have a file that was found before.
@@ -162,7 +180,7 @@ impl Site {
         if let Fields::Map(map) = &mut answer.fields
             && answer.status.as_u16() < 400
         {
-            dress(map, &place);
+            dress(map, place.rules());
         }
         answer
     }
@@ -290,14 +308,18 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
-        let path = if config.path == "/" { vec![] } else { config.path.clone().into_bytes() };
-        Mount { path, access: config.access.clone(), handler }
+        Mount { path: mount_path(&config.path), access: config.access.clone(), handler }
     }
 
     fn holds(&self, path: &[u8]) -> bool {
         path.strip_prefix(&self.path[..])
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
+}
+
+/// The root's slash begins what is beneath it.
+fn mount_path(path: &str) -> Vec<u8> {
+    if path == "/" { vec![] } else { path.as_bytes().to_vec() }
 }
 
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
@@ -324,17 +346,4 @@ fn encode_capture(capture: &[u8]) -> Vec<u8> {
     let encoded = encode_path(&[b"/", capture].concat());
     let slashed = capture.starts_with(b"/");
     if slashed { encoded.into_bytes() } else { encoded.as_bytes()[1..].to_vec() }
-}
-
-fn dress(map: &mut HeaderMap<HeaderValue>, place: &Place<'_>) {
-    for rule in place.rules() {
-        for name in &rule.remove {
-            map.remove(name);
-        }
-        for (name, value) in &rule.set {
-            if *name != header::CONTENT_LENGTH {
-                map.insert(name.clone(), value.clone());
-            }
-        }
-    }
 }

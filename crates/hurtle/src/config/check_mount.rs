@@ -64,7 +64,7 @@ pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
 }
 
 /// A mount's path; the slash at its end that some write means nothing.
-fn mount_path(text: &str) -> Result<String, Wrong> {
+pub(super) fn mount_path(text: &str) -> Result<String, Wrong> {
     let path = url_path(text)?;
     Ok(match path.strip_suffix('/') {
         Some("") | None => path,

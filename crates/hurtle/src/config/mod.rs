@@ -14,6 +14,7 @@ mod field;
 mod host;
 mod listen;
 mod load;
+mod mount;
 mod names;
 mod network;
 mod pattern;

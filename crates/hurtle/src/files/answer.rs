@@ -115,16 +115,15 @@ fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
         match slice(r, range.clone()) {
             Body::File(slice) => parts.push(Part::File(slice)),
             Body::Bytes(bytes) => parts.push(Part::Bytes(bytes)),
-            Body::Empty | Body::Parts(_) => {}
+            Body::Empty | Body::Parts(_) | Body::Stream(_) => {}
         }
     }
     parts.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into()));
-    let body = Body::Parts(parts);
     let mut fields = r.common.to_vec();
     let media_type = format!("multipart/byteranges; boundary={boundary}");
     field(&mut fields, "Content-Type", media_type.as_bytes());
-    content_length(&mut fields, body.len());
-    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), body)
+    content_length(&mut fields, parts.iter().map(Part::len).sum());
+    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), Body::Parts(parts))
 }
 
 /// Need not be secret, only absent from the file: hashed from what the file's writer does not

@@ -2,7 +2,7 @@
 //! the bytes come in; data is handed out as ranges of the input, never copied.
 
 use super::Sin;
-use super::head::is_token;
+use super::line::is_token;
 
 /// Chunk extensions of a whole body, in bytes; they mean nothing here and only cost.
 pub const EXTENSION_BYTES_MAX: usize = 4 << 10;

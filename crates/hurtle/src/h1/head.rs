@@ -4,7 +4,8 @@
 //! when it is whole. What two implementations could read differently (a line that ends in LF
 //! alone) is refused here, as soon as it is seen.
 
-use super::{Sin, request};
+use super::Sin;
+use super::line::{self, METHOD_BYTES_MAX, REQUEST_LINE_REST, is_token};
 
 /// How far a head has been looked at; one per head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,12 +38,6 @@ pub struct HeadLimits {
     pub fields: usize,
 }
 
-/// The longest method that is looked at; longer ones are no method anybody registered.
-pub const METHOD_BYTES_MAX: usize = 32;
-
-/// What a request line has beside method and target: two spaces, the version, CRLF.
-const REQUEST_LINE_REST: usize = 2 + "HTTP/1.1".len() + 2;
-
 impl Scan {
     /// Looks at what `buf` (the whole head so far) has got since the last call.
     ///
@@ -72,7 +67,7 @@ impl Scan {
         } else if !self.begun {
             // What is no request line is told now, not when its sender has given up waiting.
             self.begun = true;
-            request::first_line(buf, limits)?;
+            line::first(buf, limits.target_bytes)?;
         }
         if buf.len() >= limits.head_bytes { Err(Sin::HeadTooLarge) } else { Ok(Progress::Partial) }
     }
@@ -88,27 +83,6 @@ fn check_request_line(len: usize, limits: &HeadLimits) -> Result<(), Sin> {
         return Err(Sin::TargetTooLong);
     }
     Ok(())
-}
-
-/// RFC 9110 5.6.2.
-pub fn is_token(byte: u8) -> bool {
-    matches!(
-        byte,
-        b'!' | b'#'
-            | b'$'
-            | b'%'
-            | b'&'
-            | b'\''
-            | b'*'
-            | b'+'
-            | b'-'
-            | b'.'
-            | b'^'
-            | b'_'
-            | b'`'
-            | b'|'
-            | b'~'
-    ) || byte.is_ascii_alphanumeric()
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 
 pub mod chunked;
 pub mod error;
+pub mod fields;
 pub mod framing;
 pub mod head;
+pub mod line;
 pub mod request;
 pub mod response;
 

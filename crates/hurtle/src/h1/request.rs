@@ -5,48 +5,13 @@ use std::borrow::Cow;
 
 use super::Sin;
 use super::framing::{BodyLength, Framing};
-use super::head::{HeadLimits, METHOD_BYTES_MAX, is_token};
+use super::head::HeadLimits;
+use super::line::{self, Line};
 use crate::semantics::fields;
 use crate::semantics::host::{self, Host};
 use crate::semantics::target::{self, Target};
 
-/// A request's method; case matters (RFC 9110 9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Method<'a> {
-    Get,
-    Head,
-    Options,
-    /// Any other token.
-    Other(&'a [u8]),
-}
-
-impl<'a> Method<'a> {
-    fn from_token(token: &'a [u8]) -> Self {
-        match token {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            b"OPTIONS" => Method::Options,
-            other => Method::Other(other),
-        }
-    }
-
-    /// As it was sent.
-    pub fn as_bytes(&self) -> &'a [u8] {
-        match self {
-            Method::Get => b"GET",
-            Method::Head => b"HEAD",
-            Method::Options => b"OPTIONS",
-            Method::Other(token) => token,
-        }
-    }
-
-    /// Whether RFC 9110 or RFC 5789 defines it: 405 where it is not allowed, else 501.
-    pub fn is_known(&self) -> bool {
-        !matches!(self, Method::Other(token) if !matches!(
-            *token, b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"CONNECT" | b"TRACE"))
-    }
-}
+pub use super::line::Method;
 
 /// A field's value; owned only if it was joined from several lines.
 pub type Value<'a> = Option<Cow<'a, [u8]>>;
@@ -91,7 +56,8 @@ const FIELDS_INLINE: usize = 24;
 /// # Errors
 /// The first sin found; nothing is repaired.
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
-    let (Line { method, raw_target, http10 }, field_lines) = first_line(head, limits)?;
+    let (Line { method, raw_target, http10 }, field_lines) =
+        line::first(head, limits.target_bytes)?;
     let target = target::parse(method.as_bytes(), raw_target).map_err(|_| Sin::Target)?;
     let mut request = Request {
         method,
@@ -135,64 +101,6 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
     }
     seen.finish(&mut request)?;
     Ok(request)
-}
-
-/// What a request line says.
-pub(super) struct Line<'a> {
-    method: Method<'a>,
-    raw_target: &'a [u8],
-    http10: bool,
-}
-
-/// Reads the request line of a head that has at least that, and returns it with what follows.
-pub(super) fn first_line<'a>(
-    head: &'a [u8],
-    limits: &HeadLimits,
-) -> Result<(Line<'a>, &'a [u8]), Sin> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(Sin::RequestLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
-    Ok((request_line(line, limits)?, &head[line_end + 1..]))
-}
-
-/// RFC 9112 3: `method SP request-target SP HTTP-version`, single spaces.
-fn request_line<'a>(line: &'a [u8], limits: &HeadLimits) -> Result<Line<'a>, Sin> {
-    let method_end = line.iter().position(|&b| b == b' ').ok_or(Sin::RequestLine)?;
-    let method = &line[..method_end];
-    if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
-        return Err(Sin::RequestLine);
-    }
-    // RFC 9112 3: longer than any that is implemented.
-    if method.len() > METHOD_BYTES_MAX {
-        return Err(Sin::MethodTooLong);
-    }
-    let rest = &line[method_end + 1..];
-    let target_end = memchr::memchr(b' ', rest).ok_or(Sin::RequestLine)?;
-    let (raw_target, version) = (&rest[..target_end], &rest[target_end + 1..]);
-    if raw_target.is_empty() {
-        return Err(Sin::RequestLine);
-    }
-    if raw_target.len() > limits.target_bytes {
-        return Err(Sin::TargetTooLong);
-    }
-    Ok(Line { method: Method::from_token(method), raw_target, http10: is_http10(version)? })
-}
-
-/// RFC 9112 2.3: a higher minor version is read as the highest one known.
-fn is_http10(version: &[u8]) -> Result<bool, Sin> {
-    match version {
-        b"HTTP/1.1" => Ok(false),
-        b"HTTP/1.0" => Ok(true),
-        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-            if major.is_ascii_digit() && minor.is_ascii_digit() =>
-        {
-            if *major == b'1' {
-                Ok(false)
-            } else {
-                Err(Sin::VersionUnsupported)
-            }
-        }
-        _ => Err(Sin::Version),
-    }
 }
 
 /// What has been seen of the fields that decide about the whole message.

@@ -6,6 +6,8 @@ use std::io::Write;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
+use super::fields::may_trail;
+
 /// The fields of an answer, without `Date` and what framing and connection add.
 #[derive(Clone, Debug)]
 pub enum Fields {
@@ -113,6 +115,15 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a trailer section's lines (RFC 9112 7.1.2), without the empty line behind them.
+pub fn encode_trailers(trailers: &HeaderMap, out: &mut Vec<u8>) {
+    for (name, value) in trailers {
+        if may_trail(name) {
+            field(out, name.as_str(), value.as_bytes());
+        }
+    }
 }
 
 /// Field names have no case, but old clients and people read `Content-Type` more easily.

@@ -1,10 +1,13 @@
 //! Who answers a request: one closed set, one `match`. A handler returns an `Answer`; it knows no
 //! protocol and writes to no socket. Handlers never use each other.
 
+pub mod app;
 pub mod directory;
 pub mod fixed;
 
 use std::rc::Rc;
+
+use http::{HeaderMap, StatusCode, header};
 
 use crate::answer::Answer;
 use crate::config::HeaderRule;
@@ -57,6 +60,8 @@ pub enum Handler {
     Redirect(fixed::Redirect),
     /// Always the same.
     Fixed(fixed::Fixed),
+    /// An application.
+    App(app::App),
 }
 
 impl Handler {
@@ -66,6 +71,22 @@ impl Handler {
             Handler::Directory(directory) => directory.call(store, ask, place).await,
             Handler::Redirect(redirect) => redirect.call(ask, place),
             Handler::Fixed(fixed) => fixed.call(),
+            // An application needs more than an `Ask`: the engine calls it before it comes to this.
+            Handler::App(_) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None),
+        }
+    }
+}
+
+/// Sets and removes fields as the rules say. Framing stays the engine's.
+pub fn dress<'a>(map: &mut HeaderMap, rules: impl Iterator<Item = &'a HeaderRule>) {
+    for rule in rules {
+        for name in &rule.remove {
+            map.remove(name);
+        }
+        for (name, value) in &rule.set {
+            if *name != header::CONTENT_LENGTH {
+                map.insert(name.clone(), value.clone());
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::rt::Bell;
 const GRAIN_MS: u64 = 50;
 
 /// No deadline.
-const NEVER: u64 = u64::MAX;
+pub const NEVER: u64 = u64::MAX;
 
 /// All deadlines of a worker.
 #[derive(Debug, Default)]
@@ -170,6 +170,28 @@ impl Watch {
             if seen != progress.get() {
                 seen = progress.get();
                 self.set(clock::now_ms() + stall_ms);
+            }
+            self.check(cx.waker())
+        })
+        .await
+    }
+
+    /// Awaits `task`; whenever it waits, `due` says until when it may.
+    pub async fn wait_until<T>(
+        &self,
+        task: impl Future<Output = T>,
+        mut due: impl FnMut() -> u64,
+    ) -> Result<T, Late> {
+        let mut task = pin!(task);
+        let mut set = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = task.as_mut().poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            let at_ms = due();
+            if set != Some(at_ms) {
+                set = Some(at_ms);
+                self.set(at_ms);
             }
             self.check(cx.waker())
         })

@@ -1,29 +1,38 @@
 //! One HTTP/1.1 connection: read a head, find who answers, send the answer, give way, go on or
-//! close. What the bytes mean is `crate::h1`'s; what is answered, the handlers'.
+//! close. What the bytes mean is `crate::h1`'s; what is answered, the handlers'. Exchanges in which
+//! both directions flow at once are in `app`.
 
+mod app;
+mod asked;
+mod duplex;
 mod input;
+mod log;
+mod reading;
+mod stream;
+mod upload;
 
-use std::borrow::Cow;
 use std::cell::Cell;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::StatusCode;
 
+use self::asked::{file_query, path_of, value};
+use self::reading::Reading;
+use self::upload::Upload;
 use super::Worker;
 use super::deadline::Watch;
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::files::{self, FileQuery, Key};
+use crate::files::{self, Key};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
-use crate::h1::request::{self, Method, Request, Value};
+use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
-use crate::observe::Exchange;
-use crate::semantics::conditional::Preconditions;
 use crate::semantics::target::Target;
 use crate::transport::{Input, Output, Plain};
 use crate::{clock, rt};
@@ -65,9 +74,8 @@ const PIPELINED_MAX: u64 = 16;
 
 impl Connection {
     /// A connection just accepted.
-    pub fn new(io: Plain, worker: Rc<Worker>) -> Connection {
+    pub fn new(io: Plain, peer: Option<IpAddr>, worker: Rc<Worker>) -> Connection {
         let watch = worker.deadlines.watch();
-        let peer = io.peer();
         let sent = Cell::new(0);
         Connection {
             io,
@@ -98,7 +106,8 @@ impl Connection {
             };
             match next {
                 Next::Request => {}
-                Next::Close => return self.io.finish(),
+                // Dropping closes, and nothing is unread: that is a FIN.
+                Next::Close => return,
                 Next::Linger => return Box::pin(self.linger()).await,
                 Next::Drop => return,
                 Next::Abort => return self.io.abort(),
@@ -137,15 +146,23 @@ impl Connection {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
+        match self.call_app(request) {
+            None => {}
+            Some(Ok(called)) => return Box::pin(self.app_exchange(request, called)).await,
+            Some(Err(answer)) => {
+                let unread = request.body != BodyLength::None;
+                return self.respond(request, answer, now_ms, unread).await;
+            }
+        }
         let refused = self.refusal(request);
         // A client that waits for leave to send its body is told at once that there is no use in
         // it (RFC 9110 10.1.1); whether it sends it all the same is not known, so this is the end.
-        if let Some(answer) = &refused
-            && request.expect_continue
-            && request.body != BodyLength::None
-        {
-            return self.respond(request, answer.clone(), now_ms, true).await;
-        }
+        let refused = match refused {
+            Some(answer) if request.expect_continue && request.body != BodyLength::None => {
+                return self.respond(request, answer, now_ms, true).await;
+            }
+            refused => refused,
+        };
         if request.body != BodyLength::None {
             // RFC 9110 10.1.1: what will be refused all the same is not asked for.
             if request.expect_continue
@@ -157,7 +174,9 @@ impl Connection {
             }
             // No handler here has use for a body; it is read before the answer, so that a broken
             // one is told.
-            if let Err(sin) = self.discard_body(request.body).await {
+            let bytes_max = self.worker.limits.body_bytes;
+            let discarded = self.discard_body(&mut Reading::new(request.body), bytes_max).await;
+            if let Err(sin) = discarded {
                 return match sin {
                     Some(sin) => self.refuse(sin).await,
                     None => Next::Drop,
@@ -205,20 +224,58 @@ impl Connection {
     async fn respond(
         &mut self,
         request: &Request<'_>,
-        answer: Answer,
+        mut answer: Answer,
         now_ms: u64,
         unread: bool,
     ) -> Next {
+        if let Body::Stream(_) = answer.body {
+            return Box::pin(self.answer(request, answer, Upload::none())).await;
+        }
+        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        // Asked before a byte is promised: a disk that does not answer can still be told of.
+        if sends_body
+            && !self.worker.sender.is_warm(&answer.body, now_ms)
+            && let Err(e) = Box::pin(self.worker.sender.warm(&answer.body)).await
+        {
+            answer = unreadable(request, &e);
+        }
+        let goes_on = self.goes_on(request) && !unread;
+        let mut head = Output::new();
+        let delimiter = delimiter(&answer);
+        self.encode_head(&mut head, request, &answer, delimiter, goes_on, now_ms);
+        let nothing = Body::Empty;
+        let body = if sends_body { &answer.body } else { &nothing };
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, body).await;
+        self.log(Some(request), answer.status, head_bytes);
+        match sent {
+            // Who did not ask for the end may have sent the next request already.
+            Ok(()) => self.after(goes_on, unread || request.keep_alive),
+            Err(next) => next,
+        }
+    }
+
+    /// Counts a request; says whether another one may follow it.
+    fn goes_on(&mut self, request: &Request<'_>) -> bool {
         self.served += 1;
         let more = self.worker.limits.requests_per_connection.is_none_or(|max| self.served < max);
-        let goes_on = request.keep_alive && !unread && more && !self.worker.deadlines.is_draining();
+        request.keep_alive && more && !self.worker.deadlines.is_draining()
+    }
+
+    fn encode_head(
+        &self,
+        head: &mut Output,
+        request: &Request<'_>,
+        answer: &Answer,
+        delimiter: Delimiter,
+        goes_on: bool,
+        now_ms: u64,
+    ) {
         let persistence = match (goes_on, request.http10) {
             (true, false) => Persistence::Implied,
             (true, true) => Persistence::KeepAlive,
             (false, _) => Persistence::Close,
         };
-        let mut head = Output::new();
-        let delimiter = delimiter(&answer);
         response::encode(
             head.vec(),
             answer.status,
@@ -227,15 +284,10 @@ impl Connection {
             delimiter,
             persistence,
         );
-        let nothing = Body::Empty;
-        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
-        let body = if sends_body { &answer.body } else { &nothing };
-        let head_bytes = head.len() as u64;
-        let sent = self.send(head, body).await;
-        self.log(Some(request), answer.status, head_bytes);
-        if let Err(next) = sent {
-            return next;
-        }
+    }
+
+    /// What becomes of the connection after an answer that left whole.
+    fn after(&self, goes_on: bool, unread: bool) -> Next {
         match (goes_on, unread || !self.input.bytes().is_empty()) {
             (true, _) => Next::Request,
             (false, false) if !self.worker.deadlines.is_draining() => Next::Close,
@@ -272,25 +324,6 @@ impl Connection {
         }
     }
 
-    /// Writes the access log's line; `None`: there was no request that could be read.
-    fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
-        let Some(log) = &self.worker.log else { return };
-        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        log.record(&Exchange {
-            client: self.peer,
-            method: request.map_or(b"", |r| r.method.as_bytes()),
-            target: request.map_or(b"", |r| r.raw_target),
-            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
-            status: status.as_u16(),
-            body_bytes: self.sent.get().saturating_sub(head_bytes),
-            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-            host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
-            referer: request.and_then(|r| value(&r.referer)),
-            user_agent: request.and_then(|r| value(&r.user_agent)),
-            unix_secs: clock::coarse_unix_secs(clock::now_ms()),
-        });
-    }
-
     /// Asks for the body the client holds back.
     async fn invite(&mut self) -> Result<(), Next> {
         let mut interim = Output::new();
@@ -309,6 +342,17 @@ impl Drop for Connection {
     }
 }
 
+/// The answer in the place of a file that was found but cannot be read.
+fn unreadable(request: &Request<'_>, e: &io::Error) -> Answer {
+    let target = String::from_utf8_lossy(request.raw_target);
+    if e.kind() == io::ErrorKind::TimedOut {
+        tracing::warn!("{target}: the disk is too slow; answered 503");
+        return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None);
+    }
+    tracing::error!("{target}: {e}");
+    Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
 /// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
 fn is_bodiless(status: StatusCode) -> bool {
     status == StatusCode::NO_CONTENT
@@ -321,34 +365,7 @@ fn delimiter(answer: &Answer) -> Delimiter {
     match answer.fields {
         Fields::Ready(_) => Delimiter::Given,
         Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
-        Fields::Map(_) => Delimiter::Length(answer.body.len()),
-    }
-}
-
-fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-    match target {
-        Target::Origin { path, query } | Target::Absolute { path, query, .. } => {
-            Some((path, *query))
-        }
-        Target::Asterisk | Target::Authority(_) => None,
-    }
-}
-
-fn value<'a>(field: &'a Value<'_>) -> Option<&'a [u8]> {
-    field.as_ref().map(Cow::as_ref)
-}
-
-fn file_query<'a>(request: &'a Request<'_>) -> FileQuery<'a> {
-    FileQuery {
-        preconditions: Preconditions {
-            if_match: value(&request.if_match),
-            if_none_match: value(&request.if_none_match),
-            if_modified_since: value(&request.if_modified_since),
-            if_unmodified_since: value(&request.if_unmodified_since),
-            if_range: value(&request.if_range),
-        },
-        // RFC 9110 14.2: Range means nothing but in GET.
-        range: if request.method == Method::Get { value(&request.range) } else { None },
-        accept_encoding: value(&request.accept_encoding),
+        // A body whose length only its end tells is delimited where it is sent.
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
     }
 }

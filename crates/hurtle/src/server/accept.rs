@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net as unix;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -115,7 +116,13 @@ impl Accepting {
     /// Takes a listener into this thread's event loop.
     pub(super) fn new(listener: Listener) -> io::Result<Accepting> {
         Ok(match listener {
-            Listener::Tcp(socket) => Accepting::Tcp(TcpListener::from_std(socket)?),
+            Listener::Tcp(socket) => {
+                // Answers are written whole, so waiting for more bytes to fill a segment would only
+                // delay their tails. Accepted sockets have it from their listener; one that refuses
+                // the option is as good, only slower.
+                let _ = socket2::SockRef::from(&socket).set_tcp_nodelay(true);
+                Accepting::Tcp(TcpListener::from_std(socket)?)
+            }
             Listener::Unix(socket) => Accepting::Unix(UnixListener::from_std(socket)?),
         })
     }
@@ -129,30 +136,35 @@ impl Accepting {
         }
     }
 
-    async fn accept(&self) -> io::Result<Plain> {
-        Ok(match self {
-            Accepting::Tcp(listener) => Plain::tcp(listener.accept().await?.0),
-            Accepting::Unix(listener) => Plain::Unix(listener.accept().await?.0),
-        })
+    async fn accept(&self) -> io::Result<Accepted> {
+        poll_fn(|cx| self.poll_accept(cx)).await
     }
 
     /// Takes what is queued, without waiting; `None`: nothing is.
-    async fn accept_queued(&self) -> Option<Plain> {
+    async fn accept_queued(&self) -> Option<Accepted> {
         poll_fn(|cx| {
-            std::task::Poll::Ready(match self {
-                Accepting::Tcp(l) => match l.poll_accept(cx) {
-                    std::task::Poll::Ready(Ok((s, _))) => Some(Plain::tcp(s)),
-                    _ => None,
-                },
-                Accepting::Unix(l) => match l.poll_accept(cx) {
-                    std::task::Poll::Ready(Ok((s, _))) => Some(Plain::Unix(s)),
-                    _ => None,
-                },
+            Poll::Ready(match self.poll_accept(cx) {
+                Poll::Ready(accepted) => accepted.ok(),
+                Poll::Pending => None,
             })
         })
         .await
     }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        Poll::Ready(Ok(match self {
+            Accepting::Tcp(listener) => {
+                let (stream, peer) = ready!(listener.poll_accept(cx))?;
+                // An IPv4 client of a dual-stack socket is still an IPv4 client.
+                (Plain::Tcp(stream), Some(peer.ip().to_canonical()))
+            }
+            Accepting::Unix(listener) => (Plain::Unix(ready!(listener.poll_accept(cx))?.0), None),
+        }))
+    }
 }
+
+/// A connection and its client's address, which a unix socket's has not.
+type Accepted = (Plain, Option<IpAddr>);
 
 /// Room for connections, of one worker.
 #[derive(Debug)]
@@ -212,7 +224,7 @@ impl Room {
 pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
     loop {
         match listener.accept().await {
-            Ok(io) => admit(io, worker, room),
+            Ok(accepted) => admit(accepted, worker, room),
             Err(e) if is_out_of_descriptors(&e) => {
                 // The connection stays queued in the kernel until there is a descriptor for it.
                 worker.store.give_up_descriptors();
@@ -226,18 +238,17 @@ pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<
 
 /// Before a listener is closed, what its queue holds is served: closing would reset it.
 pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
-    while let Some(io) = listener.accept_queued().await {
-        admit(io, worker, room);
+    while let Some(accepted) = listener.accept_queued().await {
+        admit(accepted, worker, room);
     }
 }
 
-fn admit(io: Plain, worker: &Rc<Worker>, room: &Rc<Room>) {
-    let peer = io.peer();
+fn admit((io, peer): Accepted, worker: &Rc<Worker>, room: &Rc<Room>) {
     if worker.open.get() >= room.connections_max || !room.enter(peer) {
         return turn_away(io, room);
     }
     worker.open.set(worker.open.get() + 1);
-    let connection = Connection::new(io, Rc::clone(worker));
+    let connection = Connection::new(io, peer, Rc::clone(worker));
     if room.per_address_max.is_none() {
         return rt::spawn(connection.run());
     }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod activation;
+mod mount;
 pub mod process;
 mod worker;
 
@@ -32,6 +33,7 @@ pub struct Server {
     /// Somebody else holds the listeners too, and will go on using them.
     inherited: bool,
     access_log: Option<Arc<Writer>>,
+    apps: Vec<mount::Mounted>,
 }
 
 /// What the workers are told.
@@ -84,7 +86,8 @@ impl Server {
             }
         }
         let config = Arc::new(config);
-        Ok(Server { config, listeners, bound, inherited: false, access_log: None })
+        let (access_log, apps, inherited) = (None, vec![], false);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps })
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
@@ -99,7 +102,8 @@ impl Server {
         }
         listeners.push(inherited);
         let config = Arc::new(config);
-        Ok(Server { config, listeners, bound, inherited: true, access_log: None })
+        let (access_log, apps, inherited) = (None, vec![], true);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps })
     }
 
     /// The directories it serves.
@@ -146,6 +150,7 @@ impl Server {
                 listings: listings.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
+                apps: self.apps.iter().map(mount::Mounted::another).collect(),
             };
             let orders = orders.subscribe();
             let life = move || worker::run(shared, listeners, orders);

@@ -22,7 +22,12 @@ const PORTS_TRIED: u16 = 100;
 pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Result<()> {
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
-    let mut server = bind(config, any_port)?;
+    let inherited = activation::listeners()?;
+    let sockets = if inherited.is_none() { socket_files(&config.listen) } else { vec![] };
+    let mut server = match inherited {
+        Some(listeners) => Server::with_listeners(config, listeners)?,
+        None => bind(config, any_port)?,
+    };
     server.open_logs()?;
     if let Some(user) = user {
         become_user(&user, group.as_deref())?;
@@ -35,13 +40,24 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     greet(&addresses, &roots)?;
     activation::notify("READY=1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(obey(running, errors))
+    let outcome = runtime.block_on(obey(running, errors));
+    for socket in sockets {
+        // A directory its user may not write keeps it; the next start replaces it.
+        let _ = std::fs::remove_file(socket);
+    }
+    outcome
+}
+
+/// The socket files that are the server's own to remove.
+fn socket_files(listen: &[Listen]) -> Vec<PathBuf> {
+    let path = |listen: &Listen| match listen {
+        Listen::Unix(path) => Some(path.clone()),
+        Listen::Tcp(_) => None,
+    };
+    listen.iter().filter_map(path).collect()
 }
 
 fn bind(mut config: Config, any_port: bool) -> io::Result<Server> {
-    if let Some(inherited) = activation::listeners()? {
-        return Server::with_listeners(config, inherited);
-    }
     let [Listen::Tcp(first)] = config.listen[..] else { return Server::bind(config) };
     let last = if any_port { first.port().saturating_add(PORTS_TRIED) } else { first.port() };
     for port in first.port()..last {

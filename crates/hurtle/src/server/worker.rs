@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Room, accept, accept_rest};
+use super::mount::Mounted;
 use super::{DRAIN_GRACE, Listener, Order, share};
 use crate::config::Config;
 use crate::disk::Disk;
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     /// The listeners are not only this process's.
     pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
+    pub(super) apps: Vec<Mounted>,
 }
 
 /// A worker's life.
@@ -128,7 +130,7 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, log, .. } = shared;
+    let Shared { config, disk, listings, log, apps, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config
@@ -139,8 +141,12 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
+    let mut sites = Sites::new(&config.sites, &means);
+    for Mounted { site, app } in apps {
+        sites.mount(site, app);
+    }
     let worker = Worker {
-        sites: Sites::new(&config.sites, &means),
+        sites,
         store: Store::new(cache, disk.clone(), revalidate_ms),
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {

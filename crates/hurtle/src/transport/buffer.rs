@@ -73,8 +73,24 @@ impl Input {
 
     /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.
     pub fn poll_fill(&mut self, io: &mut Plain, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.poll_fill_by(|into| io.poll_read(cx, into))
+    }
+
+    /// As `poll_fill`, while something else may be writing.
+    pub fn poll_fill_shared(
+        &mut self,
+        io: &Plain,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_fill_by(|into| io.poll_read_shared(cx, into))
+    }
+
+    fn poll_fill_by(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         self.make_room();
-        let read = io.poll_read(cx, &mut self.bytes[self.end..]);
+        let read = read(&mut self.bytes[self.end..]);
         match read {
             Poll::Ready(Ok(n)) => self.end += n,
             Poll::Ready(Err(_)) => {}

@@ -70,7 +70,27 @@ impl Sender {
             Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
             Body::File(slice) => self.file(io, &head, slice, sent).await,
             Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
+            // How frames are told apart is the protocol's matter.
+            Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    /// Whether the beginning of a body can leave without waiting for the disk, as far as is known.
+    pub fn is_warm(&self, body: &Body, now_ms: u64) -> bool {
+        match body {
+            Body::File(slice) => slice.file.is_warm(slice.offset, now_ms),
+            _ => true,
+        }
+    }
+
+    /// Returns once a body's first turn can leave without waiting for the disk.
+    ///
+    /// # Errors
+    /// The disk's; `TimedOut` if it gave no answer.
+    pub async fn warm(&self, body: &Body) -> io::Result<()> {
+        let Body::File(slice) = body else { return Ok(()) };
+        let len = slice.len.min(FIRST_TURN_BYTES);
+        self.ensure_resident(&slice.file, slice.offset, slice.offset + len).await
     }
 
     async fn parts(

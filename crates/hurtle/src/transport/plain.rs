@@ -1,7 +1,7 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -25,23 +25,6 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Takes an accepted connection. Answers are written whole, so waiting for more bytes to
-    /// fill a segment would only delay their tails.
-    pub fn tcp(stream: TcpStream) -> Plain {
-        // A socket that refuses the option is as good, only slower.
-        let _ = stream.set_nodelay(true);
-        Plain::Tcp(stream)
-    }
-
-    /// The client's address; `None` on a unix socket.
-    pub fn peer(&self) -> Option<IpAddr> {
-        match self {
-            // An IPv4 client of a dual-stack socket is still an IPv4 client.
-            Plain::Tcp(s) => s.peer_addr().ok().map(|a| a.ip().to_canonical()),
-            Plain::Unix(_) => None,
-        }
-    }
-
     /// Reads once; after a short read the runtime knows that the socket is drained, so the next
     /// call waits without a system call.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
@@ -64,6 +47,61 @@ impl Plain {
             (Plain::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
             (Plain::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
         }
+    }
+
+    /// Reads once, while something else may be writing. After a short read the next call asks the
+    /// kernel again.
+    pub fn poll_read_shared(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_read_ready(cx),
+                Plain::Unix(s) => s.poll_read_ready(cx),
+            })?;
+            let read = match self {
+                Plain::Tcp(s) => s.try_read(into),
+                Plain::Unix(s) => s.try_read(into),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Writes once, while something else may be reading.
+    pub fn poll_write_shared(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_write_ready(cx),
+                Plain::Unix(s) => s.poll_write_ready(cx),
+            })?;
+            let written = match self {
+                Plain::Tcp(s) => s.try_write_vectored(bufs),
+                Plain::Unix(s) => s.try_write_vectored(bufs),
+            };
+            match written {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// Waits until the peer resets the connection. That it has said its last word (FIN) is none:
+    /// it may be waiting for the answer.
+    pub async fn reset(&self) {
+        // An error here is the runtime's end, and with it the connection's.
+        let _ = match self {
+            Plain::Tcp(s) => s.ready(Interest::ERROR).await,
+            Plain::Unix(s) => s.ready(Interest::ERROR).await,
+        };
     }
 
     /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.

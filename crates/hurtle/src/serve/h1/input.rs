@@ -3,9 +3,10 @@
 use std::future::poll_fn;
 
 use super::Connection;
+use super::reading::{Piece, Reading};
 use crate::clock;
+use crate::config::Limits;
 use crate::h1::Sin;
-use crate::h1::chunked::{Decoder, Step};
 use crate::h1::framing::BodyLength;
 use crate::h1::head::{Progress, Scan};
 use crate::transport::buffer::Taken;
@@ -97,47 +98,31 @@ impl Connection {
         matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
     }
 
-    /// Reads a body and drops it. `Err(None)`: the peer is gone.
-    pub(super) async fn discard_body(&mut self, length: BodyLength) -> Result<(), Option<Sin>> {
-        let body_bytes_max = self.worker.limits.body_bytes;
+    /// Reads what is left of a body and drops it. `Err(None)`: the peer is gone.
+    pub(super) async fn discard_body(
+        &mut self,
+        reading: &mut Reading,
+        bytes_max: u64,
+    ) -> Result<(), Option<Sin>> {
+        if matches!(reading, Reading::Exactly(len) if *len > bytes_max) {
+            return Err(Some(Sin::BodyTooLarge));
+        }
         let mut pace = Pace { started_ms: clock::now_ms(), received: 0, data: 0 };
-        match length {
-            BodyLength::None => Ok(()),
-            BodyLength::Exactly(_) if self.is_too_large(length) => Err(Some(Sin::BodyTooLarge)),
-            BodyLength::Exactly(mut left) => loop {
-                let here = self.input.bytes().len();
-                let take = here.min(usize::try_from(left).unwrap_or(usize::MAX));
-                self.input.consume(take);
-                left -= take as u64;
-                if left == 0 {
-                    return Ok(());
+        loop {
+            let here = self.input.bytes().len();
+            let piece = reading.next(&mut self.input).map_err(Some)?;
+            if let Piece::Data(len) = piece {
+                self.input.consume(len);
+                pace.data += len as u64;
+                if pace.data > bytes_max {
+                    return Err(Some(Sin::BodyTooLarge));
                 }
-                pace.more(self, take).await?;
-            },
-            BodyLength::Chunked => {
-                let mut decoder = Decoder::default();
-                loop {
-                    let bytes = self.input.bytes();
-                    let here = bytes.len();
-                    match decoder.decode(bytes).map_err(Some)? {
-                        Step::Data { skip, len } => {
-                            self.input.consume(skip + len);
-                            pace.received += (skip + len) as u64;
-                            pace.data += len as u64;
-                            if pace.data > body_bytes_max {
-                                return Err(Some(Sin::BodyTooLarge));
-                            }
-                        }
-                        Step::NeedMore => {
-                            self.input.consume(here);
-                            pace.more(self, here).await?;
-                        }
-                        Step::End(n) => {
-                            self.input.consume(n);
-                            return Ok(());
-                        }
-                    }
-                }
+            }
+            pace.received += (here - self.input.bytes().len()) as u64;
+            match piece {
+                Piece::Data(_) => {}
+                Piece::More => pace.more(self).await?,
+                Piece::End(_) => return Ok(()),
             }
         }
     }
@@ -166,18 +151,10 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits for more after `taken` bytes were used up.
-    async fn more(&mut self, connection: &mut Connection, taken: usize) -> Result<(), Option<Sin>> {
-        self.received += taken as u64;
-        let limits = &connection.worker.limits;
-        // A rate of 0 is any rate.
-        let earned_ms = self
-            .received
-            .saturating_mul(1_000)
-            .checked_div(limits.body_rate)
-            .unwrap_or(NO_HURRY_MS);
-        let grace_ms = limits.body_grace.as_millis() as u64;
-        connection.watch.set(self.started_ms.saturating_add(grace_ms).saturating_add(earned_ms));
+    /// Waits for more.
+    async fn more(&mut self, connection: &mut Connection) -> Result<(), Option<Sin>> {
+        let earned_ms = earned_ms(&connection.worker.limits, self.received);
+        connection.watch.set(self.started_ms.saturating_add(earned_ms));
         match connection.fill().await {
             // RFC 9112 8: it may be half-closed, and is told.
             Ok(()) if connection.ended => Err(Some(Sin::BodyIncomplete)),
@@ -186,4 +163,12 @@ impl Pace {
             Err(Ended::Failed) => Err(None),
         }
     }
+}
+
+/// How long a client may have taken to send so many bytes of a body.
+pub(super) fn earned_ms(limits: &Limits, received: u64) -> u64 {
+    let grace_ms = limits.body_grace.as_millis() as u64;
+    // A rate of 0 is any rate.
+    let at_rate = received.saturating_mul(1_000).checked_div(limits.body_rate);
+    grace_ms.saturating_add(at_rate.unwrap_or(NO_HURRY_MS))
 }

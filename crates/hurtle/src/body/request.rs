@@ -1,0 +1,250 @@
+//! A request's body on its way from a connection to whoever reads it, maybe on another thread. The
+//! connection reads no more than is asked for: one frame lies here at most.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::BoxError;
+
+/// The body of a request as an application reads it. Reading is what makes the client send: a
+/// client that waits for `100 Continue` gets it when the body is first polled, and one that sends
+/// faster than the application reads is held back. Dropped unread, it is no longer waited for.
+///
+/// Trailers come as a last frame. An error means that the body will never be whole: the client is
+/// gone, or broke the rules; its request is then answered by the server.
+#[derive(Default)]
+pub struct RequestBody {
+    /// `None`: the request has no body, or all of it was read.
+    slot: Option<Arc<Slot>>,
+    /// Bytes still to come, where the client said.
+    left: Option<u64>,
+}
+
+/// The connection's end of a request's body.
+pub struct Feeder(Arc<Slot>);
+
+#[derive(Default)]
+struct Slot(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    frame: Option<Result<Frame<Bytes>, BoxError>>,
+    /// Nothing comes after `frame`.
+    ended: bool,
+    /// The reader waits.
+    wanted: bool,
+    /// The reader is gone.
+    abandoned: bool,
+    reader: Option<Waker>,
+    feeder: Option<Waker>,
+}
+
+/// Both ends of a body of `len` bytes (`None`: its end will tell).
+pub fn feed(len: Option<u64>) -> (Feeder, RequestBody) {
+    let slot = Arc::<Slot>::default();
+    (Feeder(Arc::clone(&slot)), RequestBody { slot: Some(slot), left: len })
+}
+
+impl Slot {
+    /// Nothing that can panic runs while the lock is held, so a poisoned one is as good.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Feeder {
+    /// Waits until the reader wants more; `false`: it is gone.
+    pub async fn wanted(&self) -> bool {
+        poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.wanted || state.abandoned {
+                return Poll::Ready(!state.abandoned);
+            }
+            state.feeder = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Whether the reader waits at this moment.
+    pub fn is_wanted(&self) -> bool {
+        let state = self.0.state();
+        state.wanted && !state.abandoned
+    }
+
+    /// Whether the reader is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.state().abandoned
+    }
+
+    /// Gives a frame to the reader, who wanted one; `last`: the body ends with it.
+    pub fn put(&self, frame: Frame<Bytes>, last: bool) {
+        self.give(Some(Ok(frame)), last);
+    }
+
+    /// Tells the reader that the body is whole.
+    pub fn end(&self) {
+        self.give(None, true);
+    }
+
+    fn give(&self, frame: Option<Result<Frame<Bytes>, BoxError>>, last: bool) {
+        let reader = {
+            let mut state = self.0.state();
+            if state.ended {
+                return;
+            }
+            state.frame = frame;
+            state.ended = last;
+            state.wanted = false;
+            state.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.give(Some(Err("the request's body was cut short".into())), true);
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(slot) = &self.slot else { return Poll::Ready(None) };
+        let mut state = slot.state();
+        let (frame, ended) = (state.frame.take(), state.ended);
+        if frame.is_none() && !ended {
+            state.wanted = true;
+            state.reader = Some(cx.waker().clone());
+            let feeder = state.feeder.take();
+            drop(state);
+            if let Some(feeder) = feeder {
+                feeder.wake();
+            }
+            return Poll::Pending;
+        }
+        drop(state);
+        if ended {
+            self.slot = None;
+        }
+        if let (Some(left), Some(Ok(frame))) = (&mut self.left, &frame) {
+            *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.slot.as_ref().is_none_or(|slot| {
+            let state = slot.state();
+            state.ended && state.frame.is_none()
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.slot, self.left) {
+            (None, _) => SizeHint::with_exact(0),
+            (Some(_), Some(left)) => SizeHint::with_exact(left),
+            (Some(_), None) => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(slot) = &self.slot else { return };
+        let feeder = {
+            let mut state = slot.state();
+            state.abandoned = true;
+            state.feeder.take()
+        };
+        if let Some(feeder) = feeder {
+            feeder.wake();
+        }
+    }
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBody").field("size", &self.size_hint()).finish()
+    }
+}
+
+impl fmt::Debug for Feeder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feeder").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::{First, race};
+
+    fn run<T>(task: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(task)
+    }
+
+    async fn next(body: &mut RequestBody) -> Option<Result<Bytes, String>> {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+        Some(frame.map(|f| f.into_data().unwrap_or_default()).map_err(|e| e.to_string()))
+    }
+
+    #[test]
+    fn nothing_is_fed_before_it_is_wanted() {
+        run(async {
+            let (feeder, mut body) = feed(Some(5));
+            assert_eq!(body.size_hint().exact(), Some(5));
+            assert!(!feeder.is_wanted());
+            let fed = async {
+                assert!(feeder.wanted().await, "there is a reader");
+                feeder.put(Frame::data("hello".into()), true);
+                std::future::pending::<()>().await;
+            };
+            let First::A(read) = race(next(&mut body), fed).await else { panic!("no end") };
+            assert_eq!(read, Some(Ok("hello".into())));
+            assert!(body.is_end_stream(), "it was said to be the last");
+            assert_eq!(body.size_hint().exact(), Some(0));
+            assert_eq!(next(&mut body).await, None);
+        });
+    }
+
+    #[test]
+    fn either_end_learns_that_the_other_is_gone() {
+        run(async {
+            let (feeder, body) = feed(None);
+            drop(body);
+            assert!(!feeder.wanted().await && feeder.is_abandoned());
+
+            let (feeder, mut body) = feed(None);
+            drop(feeder);
+            assert!(next(&mut body).await.unwrap().is_err(), "a part is no body");
+            assert_eq!(next(&mut body).await, None);
+
+            let (feeder, mut body) = feed(None);
+            feeder.end();
+            drop(feeder);
+            assert_eq!(next(&mut body).await, None, "it was whole before");
+        });
+    }
+
+    #[test]
+    fn none_is_empty() {
+        let body = RequestBody::default();
+        assert!(body.is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(0));
+    }
+}

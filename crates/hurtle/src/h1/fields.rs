@@ -1,0 +1,91 @@
+//! Field lines as a map for those who want one (applications), and which fields may stand in a
+//! trailer section.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// Reads field lines, each ended by CRLF, that were checked before (`request`, `chunked`). One copy
+/// is made of all of them; the values share it.
+pub fn map(lines: &[u8]) -> HeaderMap {
+    let lines = Bytes::copy_from_slice(lines);
+    let count = memchr::memchr_iter(b'\n', &lines).count();
+    let mut map = HeaderMap::with_capacity(count);
+    let mut at = 0;
+    while let Some(len) = memchr::memchr(b'\n', &lines[at..]) {
+        let line = &lines[at..at + len];
+        at += len + 1;
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let value = lines.slice_ref(line[colon + 1..].trim_ascii());
+        let name = HeaderName::from_bytes(&line[..colon]);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// RFC 9110 6.5.1: fields that frame, route, authenticate or control a message, or say how its
+/// content is to be read, are of no use behind it, and dangerous to whoever merges them.
+const NOT_IN_TRAILERS: [HeaderName; 24] = [
+    header::AGE,
+    header::AUTHORIZATION,
+    header::CACHE_CONTROL,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::DATE,
+    header::EXPECT,
+    header::EXPIRES,
+    header::HOST,
+    header::LOCATION,
+    header::MAX_FORWARDS,
+    header::PROXY_AUTHORIZATION,
+    header::RANGE,
+    header::RETRY_AFTER,
+    header::SET_COOKIE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::VARY,
+];
+
+/// Whether a field may stand in a trailer section.
+pub fn may_trail(name: &HeaderName) -> bool {
+    !NOT_IN_TRAILERS.contains(name) && !name.as_str().starts_with("if-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_a_map() {
+        let map = map(b"Host: a\r\nX-Two: 1\r\nx-two:  2 \t\r\nEmpty:\r\nLatin: \xe9\r\n\r\n");
+        assert_eq!(map["host"], "a");
+        assert_eq!(map.get_all("x-two").iter().collect::<Vec<_>>(), ["1", "2"], "in order");
+        assert_eq!(map["empty"], "");
+        assert_eq!(map["latin"].as_bytes(), b"\xe9", "bytes beyond ASCII stay");
+        assert_eq!(map.len(), 5);
+    }
+
+    #[test]
+    fn trailers() {
+        for (name, want) in [
+            ("x-checksum", true),
+            ("etag", true),
+            ("server-timing", true),
+            ("grpc-status", true),
+            ("content-length", false),
+            ("transfer-encoding", false),
+            ("host", false),
+            ("if-match", false),
+            ("set-cookie", false),
+        ] {
+            assert_eq!(may_trail(&HeaderName::from_static(name)), want, "{name}");
+        }
+    }
+}

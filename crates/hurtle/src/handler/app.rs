@@ -1,0 +1,144 @@
+//! Applications: any `tower` service, called on the worker. What may go wrong in one becomes an
+//! answer; its body is polled by whoever sends it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Request, Response, StatusCode, Uri};
+use tower_service::Service;
+
+use super::dress;
+use crate::answer::Answer;
+use crate::body::{Body, BoxError, RequestBody, Stream};
+use crate::config::HeaderRule;
+use crate::h1::response::Fields;
+use crate::rt;
+
+/// How a request came to an application: in the request's extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The client's address; `None` on a unix socket.
+    pub client: Option<IpAddr>,
+    /// Path and query as the client sent them; the request's own URI begins at the mount.
+    pub original: Uri,
+    /// Where the application is mounted: `/`, or a path that does not end in `/`.
+    pub mount: Arc<str>,
+}
+
+/// An answer in the making.
+pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// A mounted application; each worker has its own clone.
+pub struct App {
+    mount: Arc<str>,
+    service: Box<dyn Call>,
+}
+
+/// What `App` needs of a service whose types are forgotten.
+trait Call: Send {
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering;
+    fn another(&self) -> Box<dyn Call>;
+}
+
+impl App {
+    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`.
+    pub fn new<S, B>(mount: &str, service: S) -> App
+    where
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        App { mount: mount.into(), service: Box::new(Mounted(service)) }
+    }
+
+    /// Where it is mounted.
+    pub fn mount(&self) -> &Arc<str> {
+        &self.mount
+    }
+
+    /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
+    /// before the answer is awaited.
+    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+        self.service.call(request, rules)
+    }
+
+    /// A clone for another worker, with which it shares nothing that either counts.
+    pub fn another(&self) -> App {
+        App { mount: Arc::from(&*self.mount), service: self.service.another() }
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("mount", &self.mount).finish_non_exhaustive()
+    }
+}
+
+struct Mounted<S>(S);
+
+impl<S, B> Call for Mounted<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+        let service = self.0.clone();
+        Box::pin(async move {
+            let mut answer = answered(service, request).await;
+            if let Fields::Map(map) = &mut answer.fields
+                && answer.status.as_u16() < 400
+            {
+                dress(map, rules.iter());
+            }
+            answer
+        })
+    }
+
+    fn another(&self) -> Box<dyn Call> {
+        Box::new(Mounted(self.0.clone()))
+    }
+}
+
+/// The service's answer, or what stands for it if it fails or panics.
+async fn answered<S, B>(mut service: S, request: Request<RequestBody>) -> Answer
+where
+    S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let answering = async {
+        poll_fn(|cx| service.poll_ready(cx)).await?;
+        service.call(request).await
+    };
+    let what = match rt::caught(answering).await {
+        Ok(Ok(response)) if !response.status().is_informational() => return answer_of(response),
+        // RFC 9110 15.2: none of these is an answer.
+        Ok(Ok(response)) => format!("answered with {}", response.status()),
+        Ok(Err(error)) => format!("failed: {}", error.into()),
+        Err(panic) => format!("panicked: {panic}"),
+    };
+    // The query may hold what is nobody's business.
+    tracing::error!("the application {what} ({method} {})", uri.path());
+    Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
+fn answer_of<B>(response: Response<B>) -> Answer
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = response.into_parts();
+    let body = match body.is_end_stream() {
+        true => Body::Empty,
+        false => Body::Stream(Stream::new(body)),
+    };
+    Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
+}

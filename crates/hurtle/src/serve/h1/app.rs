@@ -1,0 +1,204 @@
+//! An exchange with an application, and answers whose bodies come frame by frame: the request's
+//! body flows while the application runs, and on while its answer is sent.
+
+use std::mem;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, StatusCode, Uri, Version, header};
+
+use super::asked::path_of;
+use super::duplex::Broken;
+use super::stream::Sending;
+use super::upload::{UNREAD_BYTES_MAX, Upload};
+use super::{Connection, Next, delimiter, is_bodiless};
+use crate::answer::Answer;
+use crate::body::{Body, RequestBody};
+use crate::clock;
+use crate::h1::fields;
+use crate::h1::request::{Method, Request};
+use crate::h1::response::{Delimiter, Fields};
+use crate::handler::Handler;
+use crate::handler::app::{Answering, Arrival};
+use crate::semantics::fields::has_token;
+use crate::semantics::target::{Target, encode_path};
+use crate::site::Route;
+use crate::transport::Output;
+
+/// An application at work.
+pub(super) struct Called {
+    answering: Answering,
+    upload: Upload,
+}
+
+impl Connection {
+    /// Calls the application that answers this request, if one does; `Err`: what is answered in its
+    /// place.
+    pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
+        let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        if !site.has_apps() {
+            return None;
+        }
+        let (raw, query) = path_of(&request.target)?;
+        let (path, number) = match site.route(raw, query, self.peer) {
+            Route::Mount { path, number, .. } => (path, number),
+            // Among applications, refusals and redirects are for every method. Those the built-in
+            // handlers know come to the same further on.
+            Route::Answer(answer, _) => {
+                return matches!(request.method, Method::Other(_)).then_some(Err(answer));
+            }
+        };
+        let (_, Handler::App(app)) = site.mount(number) else { return None };
+        let place = site.place(&path, number);
+        let (upload, body) = Upload::new(request);
+        let made = app_request(request, body, place.rest).zip(uri(raw, query));
+        let Some((mut made, original)) = made else {
+            // A target that no `Uri` takes is none the application could use.
+            return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
+        };
+        let arrival = Arrival { client: self.peer, original, mount: Arc::clone(app.mount()) };
+        made.extensions_mut().insert(arrival);
+        let answering = app.call(made, place.rules().cloned().collect());
+        Some(Ok(Called { answering, upload }))
+    }
+
+    /// Waits for the application's answer and sends it.
+    pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: Called) -> Next {
+        let Called { answering, mut upload } = called;
+        match self.beside(&mut upload, async |_| answering.await).await {
+            Ok(answer) => self.answer(request, answer, upload).await,
+            Err(Broken::Sin(sin)) => self.refuse(sin).await,
+            Err(Broken::Stalled) => Next::Abort,
+            Err(Broken::Gone | Broken::Answer) => Next::Drop,
+        }
+    }
+
+    /// Sends an answer whose request may still be coming.
+    pub(super) async fn answer(
+        &mut self,
+        request: &Request<'_>,
+        mut answer: Answer,
+        mut upload: Upload,
+    ) -> Next {
+        let silent = request.method == Method::Head || is_bodiless(answer.status);
+        let declared = declared(&answer.fields);
+        // Asked before the first frame is out, and so no part of it any more.
+        let len = answer.body.exact_len().or(declared);
+        let mut first = None;
+        if let (Body::Stream(stream), false) = (&mut answer.body, silent) {
+            first = stream.frame_at_once().await;
+        }
+        if let Some(Some(Err(error))) = &first {
+            tracing::error!("an answer's body failed before its first byte: {error}");
+            answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+        }
+        let delimiter = match &answer.body {
+            Body::Stream(_) if !is_bodiless(answer.status) => match len {
+                Some(len) => Delimiter::Length(len),
+                None if request.http10 => Delimiter::Close,
+                None => Delimiter::Chunked,
+            },
+            // An application's answer to HEAD may tell a length without having the body.
+            Body::Empty if request.method == Method::Head => {
+                declared.map_or(Delimiter::Given, Delimiter::Length)
+            }
+            _ => delimiter(&answer),
+        };
+        let mut out = Output::new();
+        upload.precede(out.vec());
+        let goes_on = self.goes_on(request)
+            && upload.may_go_on()
+            && delimiter != Delimiter::Close
+            && !says_close(&answer.fields);
+        let now_ms = clock::now_ms();
+        self.encode_head(&mut out, request, &answer, delimiter, goes_on, now_ms);
+        let head_bytes = out.len() as u64;
+        let sent = match mem::take(&mut answer.body) {
+            Body::Stream(stream) if !silent => {
+                self.sent.set(0);
+                let trailers = request.te_trailers;
+                let streamed = self
+                    .beside(&mut upload, async |duplex| {
+                        let sending = Sending { duplex, out, delimiter, trailers };
+                        sending.run(stream, first).await
+                    })
+                    .await;
+                streamed.flatten().map_err(|broken| ended_by(broken, delimiter))
+            }
+            body => self.send(out, if silent { &Body::Empty } else { &body }).await,
+        };
+        self.log(Some(request), answer.status, head_bytes);
+        match sent {
+            Ok(()) => self.pass_over(upload, goes_on).await,
+            Err(next) => next,
+        }
+    }
+
+    /// Goes on to the next request, over what nobody read of this one's body.
+    async fn pass_over(&mut self, mut upload: Upload, goes_on: bool) -> Next {
+        let whole = upload.reading.is_done();
+        if !goes_on || !upload.may_go_on() {
+            return self.after(false, !whole);
+        }
+        upload.cut();
+        match self.discard_body(&mut upload.reading, UNREAD_BYTES_MAX).await {
+            Ok(()) => self.after(true, false),
+            Err(Some(_)) => Next::Linger,
+            Err(None) => Next::Drop,
+        }
+    }
+}
+
+/// How the connection ends when an answer breaks off: where only the connection's end delimits the
+/// body, an orderly one would make the part look whole.
+fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
+    match broken {
+        Broken::Stalled => Next::Abort,
+        _ if delimiter == Delimiter::Close => Next::Abort,
+        _ => Next::Drop,
+    }
+}
+
+/// A request as applications know it. `rest`: the path beneath the mount, decoded.
+fn app_request(
+    request: &Request<'_>,
+    body: RequestBody,
+    rest: &[u8],
+) -> Option<http::Request<RequestBody>> {
+    let (_, query) = path_of(&request.target)?;
+    let mut made = http::Request::new(body);
+    *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
+    // Encoded anew, so that the application reads what its mount was found by.
+    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).as_bytes(), query)?;
+    *made.version_mut() = if request.http10 { Version::HTTP_10 } else { Version::HTTP_11 };
+    *made.headers_mut() = fields::map(request.field_lines);
+    if let Target::Absolute { authority, .. } = request.target {
+        // RFC 9112 3.2.2: the authority replaces whatever Host says.
+        let host = HeaderValue::from_bytes(authority).ok()?;
+        made.headers_mut().insert(header::HOST, host);
+    }
+    Some(made)
+}
+
+fn uri(path: &[u8], query: Option<&[u8]>) -> Option<Uri> {
+    let mut bytes = Vec::with_capacity(path.len() + query.map_or(0, |query| query.len() + 1));
+    bytes.extend_from_slice(path);
+    if let Some(query) = query {
+        bytes.push(b'?');
+        bytes.extend_from_slice(query);
+    }
+    PathAndQuery::from_maybe_shared(Bytes::from(bytes)).ok().map(Uri::from)
+}
+
+/// The length an application wrote itself.
+fn declared(fields: &Fields) -> Option<u64> {
+    let Fields::Map(map) = fields else { return None };
+    map.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Whether an application wants no more requests on this connection.
+fn says_close(fields: &Fields) -> bool {
+    let Fields::Map(map) = fields else { return false };
+    map.get_all(header::CONNECTION).iter().any(|value| has_token(value.as_bytes(), b"close"))
+}

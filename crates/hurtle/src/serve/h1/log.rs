@@ -1,0 +1,32 @@
+//! What the access log is told of an exchange.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::Connection;
+use super::asked::value;
+use crate::clock;
+use crate::h1::request::Request;
+use crate::observe::Exchange;
+
+impl Connection {
+    /// Writes the access log's line; `None`: there was no request that could be read.
+    pub(super) fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
+        let Some(log) = &self.worker.log else { return };
+        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        log.record(&Exchange {
+            client: self.peer,
+            method: request.map_or(b"", |r| r.method.as_bytes()),
+            target: request.map_or(b"", |r| r.raw_target),
+            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
+            status: status.as_u16(),
+            body_bytes: self.sent.get().saturating_sub(head_bytes),
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+            host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
+            referer: request.and_then(|r| value(&r.referer)),
+            user_agent: request.and_then(|r| value(&r.user_agent)),
+            unix_secs: clock::coarse_unix_secs(clock::now_ms()),
+        });
+    }
+}

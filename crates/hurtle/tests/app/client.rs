@@ -1,0 +1,143 @@
+//! A client that sends exactly the bytes it is given, and reads as little as it is asked to.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long a read may wait before the test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to a server under test.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, unread: Vec::new() }
+    }
+
+    /// Sends bytes. If the server is not there to take them, reading will tell.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Sends bytes in pieces of this size.
+    pub(crate) fn send_split(&mut self, bytes: &[u8], size: usize) {
+        bytes.chunks(size).for_each(|piece| self.send(piece));
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn half_close(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Goes without a word: the server's kernel learns it at once.
+    pub(crate) fn reset(self) {
+        let socket = socket2::Socket::from(self.stream);
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
+    }
+
+    /// An answer's head, without `Date`, up to and without its empty line.
+    #[track_caller]
+    pub(crate) fn head(&mut self) -> String {
+        let mut head = String::new();
+        loop {
+            match self.line().as_str() {
+                "" => return head,
+                date if date.starts_with("Date: ") => {}
+                line => head = head + line + "\n",
+            }
+        }
+    }
+
+    /// A line without its end.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.unread.drain(..end + 2).collect();
+                return String::from_utf8(line[..end].to_vec()).unwrap();
+            }
+            self.fill("a line");
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
+        while self.unread.len() < len {
+            self.fill("more");
+        }
+        self.unread.drain(..len).collect()
+    }
+
+    /// The next chunk's data; empty: it was the last one.
+    #[track_caller]
+    pub(crate) fn chunk(&mut self) -> String {
+        let len = usize::from_str_radix(&self.line(), 16).unwrap();
+        if len == 0 {
+            return String::new();
+        }
+        let data = self.take(len);
+        assert_eq!(self.line(), "", "a chunk ends where its size says");
+        String::from_utf8(data).unwrap()
+    }
+
+    /// A whole answer: its head, and its body as its framing says. Trailers stand behind the body,
+    /// each ended by a line feed.
+    #[track_caller]
+    pub(crate) fn answer(&mut self) -> (String, String) {
+        let head = self.head();
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        if let Some(length) = length {
+            let body = self.take(length.parse().unwrap());
+            return (head, String::from_utf8(body).unwrap());
+        }
+        if !head.contains("Transfer-Encoding: chunked\n") {
+            return (head, String::new());
+        }
+        let mut body = String::new();
+        loop {
+            match self.chunk().as_str() {
+                "" => break,
+                data => body += data,
+            }
+        }
+        loop {
+            match self.line().as_str() {
+                "" => return (head, body),
+                line => body = body + line + "\n",
+            }
+        }
+    }
+
+    /// All that comes up to an orderly end.
+    #[track_caller]
+    pub(crate) fn rest(&mut self) -> String {
+        self.stream.read_to_end(&mut self.unread).unwrap();
+        String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
+    }
+
+    /// The server must reset the connection.
+    #[track_caller]
+    pub(crate) fn expect_reset(&mut self) {
+        let end = self.stream.read_to_end(&mut self.unread);
+        assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
+    }
+
+    #[track_caller]
+    fn fill(&mut self, what: &str) {
+        let mut piece = [0; 64 << 10];
+        let n = self.stream.read(&mut piece);
+        let got = self.unread.escape_ascii();
+        match n {
+            Ok(0) => panic!("the end instead of {what}; got so far: {got}"),
+            Ok(n) => self.unread.extend_from_slice(&piece[..n]),
+            Err(e) => panic!("{e} instead of {what}; got so far: {got}"),
+        }
+    }
+}

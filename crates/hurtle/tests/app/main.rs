@@ -1,0 +1,15 @@
+//! Applications as their clients see them: bodies of unknown length both ways, and what becomes of
+//! a request when one side fails.
+
+#![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
+
+mod answers;
+mod client;
+// What a user would copy, mounted here as it is there.
+#[allow(dead_code)]
+#[path = "../../examples/axum.rs"]
+mod example;
+mod mounts;
+mod requests;
+mod router;
+mod support;

@@ -1,0 +1,87 @@
+//! Where applications are mounted, and what they are told of it.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hurtle::config::{Glob, HeaderRule, Rule, RuleAction, Site};
+use hurtle::{Arrival, Config, RequestBody, Server};
+
+use crate::support::App;
+
+/// Says its name and how the request came to it.
+async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let arrival = request.extensions().get::<Arrival>().unwrap();
+    let client = arrival.client.unwrap();
+    let text = format!("{} {} {} {client}", arrival.mount, request.uri(), arrival.original);
+    Ok(Response::new(text.into()))
+}
+
+#[test]
+fn paths_begin_at_the_mount() {
+    let app = App::mounted(
+        |_| (),
+        |server| {
+            let server = server.mount("*", "/api", tower::service_fn(tell)).unwrap();
+            let server = server.mount("*", "/api/v2/", tower::service_fn(tell)).unwrap();
+            server.mount("*.example.org", "/", tower::service_fn(tell)).unwrap()
+        },
+    );
+    let rows = [
+        ("beneath it", "/api/a/b?q=1", "/api /a/b?q=1 /api/a/b?q=1 127.0.0.1"),
+        ("the mount itself", "/api", "/api / /api 127.0.0.1"),
+        ("the longest", "/api/v2/x", "/api/v2 /x /api/v2/x 127.0.0.1"),
+        ("escapes stay", "/api/a%20b?%41", "/api /a%20b?%41 /api/a%20b?%41 127.0.0.1"),
+        ("an escaped mount is the mount", "/%61pi/x", "/api /x /%61pi/x 127.0.0.1"),
+        ("dots lead where they lead", "/x/../api/./y", "/api /y /x/../api/./y 127.0.0.1"),
+        ("another site", "http://b.example.org/z?", "/ /z? /z? 127.0.0.1"),
+    ];
+    for (what, target, want) in rows {
+        let (_, body) = app.ask(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(body, want, "{what}");
+    }
+    let (head, _) = app.ask("GET /apix HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 404"), "beside it: {head}");
+    let (head, _) = app.ask("POST /other HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 404"), "nobody has it: {head}");
+}
+
+#[test]
+fn a_sites_rules_hold_for_its_applications() {
+    let app = App::mounted(
+        |config| {
+            let mut site = Site { default: true, ..Site::new() };
+            let pattern = Glob("/old/**".to_owned());
+            let action =
+                RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/{1}".to_owned());
+            site.rules.push(Rule { pattern, action });
+            let set = vec![(header::VIA, HeaderValue::from_static("here"))];
+            let pattern = Glob("/app/**".to_owned());
+            site.headers.push(HeaderRule { pattern, set, remove: vec![] });
+            config.sites.push(site);
+        },
+        |server| server.mount("*", "/app", tower::service_fn(tell)).unwrap(),
+    );
+    let (head, _) = app.ask("POST /old/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
+    let (head, _) = app.ask("POST /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.contains("Via: here\n"), "{head}");
+}
+
+#[test]
+fn impossible_places_are_refused() {
+    let rows = [
+        ("*", "api", "\"api\" does not begin with /"),
+        ("a:80", "/", "\"a:80\" has a port"),
+        ("*", "/taken", "\"/taken\" is taken by another application"),
+    ];
+    for (host, path, want) in rows {
+        let mut config = Config::new(vec![]);
+        config.listen.clear();
+        let server = Server::bind(config).unwrap();
+        let server = server.mount("*", "/taken", tower::service_fn(tell)).unwrap();
+        let error = server.mount(host, path, tower::service_fn(tell)).unwrap_err();
+        assert!(error.to_string().starts_with(want), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A server with one application, and bodies whose frames a test hands out one by one.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hurtle::config::Listen;
+use hurtle::{BoxError, Config, RequestBody, Running, Server};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::client::{Client, PATIENCE};
+
+/// A running server, stopped when dropped.
+pub(crate) struct App {
+    running: Option<Running>,
+    address: SocketAddr,
+}
+
+impl App {
+    /// Serves `/` by this function.
+    pub(crate) fn of<F, Fut, B>(answer: F) -> App
+    where
+        F: Fn(Request<RequestBody>) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Response<B>> + 'static,
+        B: Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        App::with(|_| (), answer)
+    }
+
+    /// The same, the configuration changed.
+    pub(crate) fn with<F, Fut, B>(change: impl FnOnce(&mut Config), answer: F) -> App
+    where
+        F: Fn(Request<RequestBody>) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Response<B>> + 'static,
+        B: Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = tower::service_fn(move |request| {
+            let answering = answer(request);
+            async { Ok::<_, Infallible>(answering.await) }
+        });
+        App::mounted(change, |server| server.mount("*", "/", service).unwrap())
+    }
+
+    /// What `mount` mounts, on one worker.
+    pub(crate) fn mounted(
+        change: impl FnOnce(&mut Config),
+        mount: impl FnOnce(Server) -> Server,
+    ) -> App {
+        let mut config = Config::new(vec![]);
+        config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+        config.workers = NonZeroUsize::MIN;
+        change(&mut config);
+        let server = mount(Server::bind(config).unwrap());
+        let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };
+        App { running: Some(server.start().unwrap()), address }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Sends a request on a connection of its own, and reads the answer.
+    #[track_caller]
+    pub(crate) fn ask(&self, request: &str) -> (String, String) {
+        let mut client = self.connect();
+        client.send(request);
+        client.answer()
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.stop().end();
+        let ended = running.join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+/// A GET without more fields than it needs.
+pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A body of the frames that come through a channel; its end is the channel's.
+pub(crate) struct Frames {
+    frames: UnboundedReceiver<Result<Frame<Bytes>, BoxError>>,
+    exact: Option<u64>,
+}
+
+/// Sends the frames of a `Frames`.
+pub(crate) struct Hand(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
+
+impl Hand {
+    pub(crate) fn data(&self, data: impl Into<Bytes>) {
+        // Nobody reads any more: the client will notice.
+        let _ = self.0.send(Ok(Frame::data(data.into())));
+    }
+
+    pub(crate) fn trailers(&self, fields: &[(&'static str, &'static str)]) {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap())
+        };
+        let _ = self.0.send(Ok(Frame::trailers(fields.iter().map(pair).collect())));
+    }
+
+    /// Waits until the body is dropped.
+    pub(crate) fn wait_for_drop(&self) {
+        let waiting = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let dropped = async { tokio::time::timeout(PATIENCE, self.0.closed()).await };
+        waiting.block_on(dropped).expect("the body is still there");
+    }
+
+    pub(crate) fn fail(&self) {
+        let _ = self.0.send(Err("the test says so".into()));
+    }
+}
+
+/// A body and who hands out its frames.
+pub(crate) fn frames() -> (Hand, Frames) {
+    let (sender, frames) = unbounded_channel();
+    (Hand(sender), Frames { frames, exact: None })
+}
+
+impl Frames {
+    /// Claims this length.
+    pub(crate) fn claiming(self, exact: u64) -> Frames {
+        Frames { exact: Some(exact), ..self }
+    }
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.frames.poll_recv(cx)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.exact.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// Tells a test that what held it is gone.
+pub(crate) struct Guard(pub(crate) mpsc::Sender<&'static str>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send("dropped");
+    }
+}
