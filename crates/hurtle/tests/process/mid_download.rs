@@ -136,7 +136,7 @@ fn replace(path: &Path) {
 }
 
 fn forbid(path: &Path) {
-    fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
 }
 
 fn truncate(path: &Path, len: u64) {

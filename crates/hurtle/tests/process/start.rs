@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Signal, geteuid};
 
-use crate::child::{Child, PATIENCE, eventually, hurtle, write_config};
-use crate::support::{Client, Dir};
+use crate::child::{Child, PATIENCE, hurtle, write_config};
+use crate::support::Dir;
 
 /// The address of `hurtle DIR` when nothing else is asked for.
 const DEFAULT_PORT: u16 = 8080;
@@ -167,21 +167,4 @@ fn get_over(path: &Path, target: &str) -> String {
 /// Whether a command is there to be run.
 fn has(command: &str) -> bool {
     Command::new(command).arg("--version").output().is_ok()
-}
-
-/// A client whose next request is on its way when the server ends the connection by its own
-/// decision was once reset, and could lose the answer it had.
-#[test]
-fn a_connection_ended_by_a_limit_lets_its_client_read_the_answer() {
-    let dir = Dir::new(&[("a.txt", "a\n")]);
-    let config = "root = '{root}'\n[limits]\nrequests_per_connection = 1\n";
-    let child = Child::configured(&dir, config);
-    let mut client: Client = child.connect();
-    let answer = client.request("GET", "/a.txt");
-    assert_eq!(answer.field("Connection"), Some("close"));
-    let mut closed = false;
-    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.expect_end();
-    eventually("a while has gone by", || std::mem::replace(&mut closed, true));
-    assert!(client.stream.take_error().unwrap().is_none(), "reset");
 }
