@@ -11,7 +11,7 @@ use crate::support::{Client, Dir};
 
 /// Files in the large directory: the whole million with `HURTLE_TEST_FULL=1` (it takes minutes to
 /// make one), else as many as show the same.
-const MANY: usize = 200_000;
+const MANY: usize = 100_000;
 const MANY_FULL: usize = 1_000_000;
 
 /// How much a server may grow by listing it, in KiB.
