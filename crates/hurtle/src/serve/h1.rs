@@ -141,7 +141,12 @@ impl Connection {
         if !found.admits(&entry, self.peer) {
             return None;
         }
-        Some(files::answer(&entry, StatusCode::OK, &file_query(request)))
+        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
+        match &answer.body {
+            // Edited in place: its head is another file's, and it has to be found anew.
+            Body::File(slice) if !slice.file.is_unchanged_lately(now_ms) => None,
+            _ => Some(answer),
+        }
     }
 
     /// Everything else.

@@ -30,7 +30,7 @@ const CACHED_FILES_SHARE: usize = 4;
 /// How late a line of the access log may be.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Descriptors kept for listeners, logs, disk jobs and the event loops.
+/// Descriptors kept for listeners, logs, disk jobs and the event loops; fewer where there are few.
 const DESCRIPTORS_RESERVED: usize = 64;
 
 /// What all workers are made from.
@@ -133,10 +133,9 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let Shared { config, disk, listings, log, apps, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
-    let connections = config
-        .limits
-        .connections
-        .unwrap_or(descriptors.saturating_sub(cached).saturating_sub(DESCRIPTORS_RESERVED).max(1));
+    let connections = config.limits.connections.unwrap_or(
+        descriptors.saturating_sub(cached).saturating_sub(DESCRIPTORS_RESERVED.min(cached)).max(1),
+    );
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
