@@ -126,7 +126,7 @@ fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
 /// longer than a stall for that, but takes all the time, was once cut.
 #[test]
 fn a_client_slower_than_the_kernels_buffer_is_not_cut() {
-    const SLOWLY: u64 = 2 << 20;
+    const SLOWLY: u64 = 192 << 10;
     for sendfile in ["auto", "off"] {
         let dir = Dir::new(&[]);
         dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
