@@ -93,6 +93,10 @@ const WINDOWS_REMEMBERED: usize = 256;
 /// How long a window that was in memory is believed to be: it is in use, so the kernel keeps it.
 const WARM_MS: u64 = 1_000;
 
+/// How long a file that was unchanged is believed to be: an edit in place is noticed this soon,
+/// without a system call for every answer of a file in demand.
+const UNCHANGED_MS: u64 = 10;
+
 /// An open regular file.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -103,6 +107,8 @@ pub struct OpenFile {
     pub lane: Lane,
     /// When each of the first windows was last seen in memory; 0: never.
     warm: Box<[AtomicU64]>,
+    /// When it was last seen unchanged.
+    seen_ms: AtomicU64,
 }
 
 impl OpenFile {
@@ -110,7 +116,7 @@ impl OpenFile {
     pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
         let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
         let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
-        OpenFile { fd, stamp, lane, warm }
+        OpenFile { fd, stamp, lane, warm, seen_ms: AtomicU64::new(0) }
     }
 
     /// Whether the window that holds `offset` was seen in memory a moment ago.
@@ -128,6 +134,19 @@ impl OpenFile {
 
     fn window(&self, offset: u64) -> Option<&AtomicU64> {
         self.warm.get(usize::try_from(offset / WINDOW_BYTES).ok()?)
+    }
+
+    /// The same, believed for `UNCHANGED_MS`: asked before each answer, so that one made in advance
+    /// is not put before other bytes.
+    pub fn is_unchanged_lately(&self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.seen_ms.load(Relaxed)) < UNCHANGED_MS {
+            return true;
+        }
+        let unchanged = self.is_unchanged();
+        if unchanged {
+            self.seen_ms.store(now_ms, Relaxed);
+        }
+        unchanged
     }
 
     /// Whether the file is still what it was when it was opened.

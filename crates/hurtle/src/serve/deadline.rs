@@ -12,6 +12,7 @@ use slab::Slab;
 
 use crate::clock;
 use crate::rt::Bell;
+use crate::transport::Progress;
 
 /// Deadlines are kept this coarsely, in milliseconds: a sweep gathers those that fall together.
 const GRAIN_MS: u64 = 50;
@@ -155,23 +156,31 @@ impl Watch {
     }
 
     /// Awaits `task` for as long as `progress` goes on: the deadline moves with it by `stall_ms`.
+    /// When it passes, one write more is tried before the peer is given up.
     /// Pinned by the caller, who stores it anyway: a large task moved is stored twice.
     pub async fn wait_while_moving<F: Future>(
         &self,
         mut task: Pin<&mut F>,
-        progress: &Cell<u64>,
+        progress: &Progress,
         stall_ms: u64,
     ) -> Result<F::Output, Late> {
-        let mut seen = u64::MAX;
+        let (mut seen, mut insisted) = (u64::MAX, false);
         poll_fn(|cx| {
-            if let Poll::Ready(value) = task.as_mut().poll(cx) {
-                return Poll::Ready(Ok(value));
+            loop {
+                if let Poll::Ready(value) = task.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(value));
+                }
+                if seen != progress.moved.get() {
+                    seen = progress.moved.get();
+                    self.set(clock::now_ms() + stall_ms);
+                    insisted = false;
+                }
+                match self.check(cx.waker()) {
+                    Poll::Ready(Err(Late)) if !insisted => insisted = true,
+                    outcome => return outcome,
+                }
+                progress.insist.set(true);
             }
-            if seen != progress.get() {
-                seen = progress.get();
-                self.set(clock::now_ms() + stall_ms);
-            }
-            self.check(cx.waker())
         })
         .await
     }

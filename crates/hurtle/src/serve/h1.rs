@@ -11,7 +11,6 @@ mod reading;
 mod stream;
 mod upload;
 
-use std::cell::Cell;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -34,7 +33,7 @@ use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
 use crate::semantics::target::Target;
-use crate::transport::{Input, Output, Plain};
+use crate::transport::{Input, Output, Plain, Progress};
 use crate::{clock, rt};
 
 /// A connection.
@@ -45,7 +44,7 @@ pub struct Connection {
     watch: Watch,
     peer: Option<IpAddr>,
     /// Bytes of the current answer that the kernel has taken.
-    sent: Cell<u64>,
+    sent: Progress,
     /// Requests answered.
     served: u64,
     /// When the current request was read, if there is a log to tell.
@@ -76,7 +75,7 @@ impl Connection {
     /// A connection just accepted.
     pub fn new(io: Plain, peer: Option<IpAddr>, worker: Rc<Worker>) -> Connection {
         let watch = worker.deadlines.watch();
-        let sent = Cell::new(0);
+        let sent = Progress::default();
         Connection {
             io,
             input: Input::default(),
@@ -141,7 +140,12 @@ impl Connection {
         if !found.admits(&entry, self.peer) {
             return None;
         }
-        Some(files::answer(&entry, StatusCode::OK, &file_query(request)))
+        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
+        match &answer.body {
+            // Edited in place: its head is another file's, and it has to be found anew.
+            Body::File(slice) if !slice.file.is_unchanged_lately(now_ms) => None,
+            _ => Some(answer),
+        }
     }
 
     /// Everything else.
@@ -249,7 +253,8 @@ impl Connection {
         let sent = self.send(head, body).await;
         self.log(Some(request), answer.status, head_bytes);
         match sent {
-            Ok(()) => self.after(goes_on, unread),
+            // Who did not ask for the end may have sent the next request already.
+            Ok(()) => self.after(goes_on, unread || request.keep_alive),
             Err(next) => next,
         }
     }
@@ -297,7 +302,7 @@ impl Connection {
     /// Sends all of it, or says how the connection ends.
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
-        self.sent.set(0);
+        self.sent.moved.set(0);
         let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::os::unix::net as unix;
 use std::path::Path;
 use std::rc::Rc;
@@ -124,6 +125,15 @@ impl Accepting {
             }
             Listener::Unix(socket) => Accepting::Unix(UnixListener::from_std(socket)?),
         })
+    }
+
+    /// Before it is closed; see the contract in `sys`.
+    pub(super) fn end_handshakes(&self) -> bool {
+        match self {
+            Accepting::Tcp(listener) => sys::end_handshakes(listener.as_fd()),
+            // A connection to a unix socket has no handshake.
+            Accepting::Unix(_) => false,
+        }
     }
 
     async fn accept(&self) -> io::Result<Accepted> {

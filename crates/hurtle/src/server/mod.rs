@@ -30,6 +30,8 @@ pub struct Server {
     /// For each worker, what it accepts from.
     listeners: Vec<Vec<Listener>>,
     bound: Vec<Listen>,
+    /// Somebody else holds the listeners too, and will go on using them.
+    inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::Mounted>,
 }
@@ -83,7 +85,9 @@ impl Server {
                 worker.push(socket);
             }
         }
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None, apps: vec![] })
+        let config = Arc::new(config);
+        let (access_log, apps, inherited) = (None, vec![], false);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps })
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
@@ -97,7 +101,9 @@ impl Server {
             listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Ok(Server { config: Arc::new(config), listeners, bound, access_log: None, apps: vec![] })
+        let config = Arc::new(config);
+        let (access_log, apps, inherited) = (None, vec![], true);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps })
     }
 
     /// The directories it serves.
@@ -142,6 +148,7 @@ impl Server {
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
+                inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(mount::Mounted::another).collect(),
             };
@@ -199,7 +206,10 @@ impl Running {
         if let Some(log) = &self.access_log
             && !log.close(LOG_CLOSE_MAX)
         {
-            tracing::warn!("the access log is stuck; its last lines are lost");
+            let lines = log.dropped();
+            tracing::warn!(
+                "the access log is stuck: {lines} lines were dropped, the last are lost"
+            );
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ const CACHED_FILES_SHARE: usize = 4;
 /// How late a line of the access log may be.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Descriptors kept for listeners, logs, disk jobs and the event loops.
+/// Descriptors kept for listeners, logs, disk jobs and the event loops; fewer where there are few.
 const DESCRIPTORS_RESERVED: usize = 64;
 
 /// What all workers are made from.
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
+    /// The listeners are not only this process's.
+    pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<Mounted>,
 }
@@ -60,7 +62,7 @@ async fn serve(
     listeners: Vec<Listener>,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    let drain = shared.config.drain;
+    let (drain, inherited) = (shared.config.drain, shared.inherited);
     let (worker, room) = make(shared);
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
@@ -77,14 +79,11 @@ async fn serve(
     }
     // The sender lives as long as the server; if it is gone, so is everybody who could wait.
     let _ = orders.wait_for(|order| *order != Order::Serve).await;
-    for (listener, task) in accepting {
-        task.abort();
-        accept_rest(&listener, &worker, &room).await;
-    }
     worker.deadlines.drain(DRAIN_GRACE);
     let ended = orders.wait_for(|order| *order == Order::End);
     let drained = async {
         let finished = async {
+            close(accepting, inherited, &worker, &room).await;
             while worker.open.get() > 0 {
                 worker.closed.wait(None).await;
             }
@@ -100,6 +99,27 @@ async fn serve(
     Ok(())
 }
 
+/// Closes the listeners without resetting a connection that is on its way through them.
+async fn close(
+    accepting: Vec<(Rc<Accepting>, tokio::task::JoinHandle<()>)>,
+    inherited: bool,
+    worker: &Rc<Worker>,
+    room: &Rc<Room>,
+) {
+    // Of those begun the last ones may take a round trip to complete.
+    let waits = accepting.iter().filter(|(l, _)| !inherited && l.end_handshakes()).count() > 0;
+    if waits {
+        rt::sleep(DRAIN_GRACE).await;
+    }
+    for (listener, task) in accepting {
+        task.abort();
+        // Gone for good only then, and with it its hold on the listener, which is closed the
+        // moment its queue is found empty.
+        let _ = task.await;
+        accept_rest(&listener, worker, room).await;
+    }
+}
+
 async fn flush_log(worker: &Worker) {
     loop {
         rt::sleep(LOG_AGE_MAX).await;
@@ -110,13 +130,12 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, log, apps } = shared;
+    let Shared { config, disk, listings, log, apps, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
-    let connections = config
-        .limits
-        .connections
-        .unwrap_or(descriptors.saturating_sub(cached).saturating_sub(DESCRIPTORS_RESERVED).max(1));
+    let connections = config.limits.connections.unwrap_or(
+        descriptors.saturating_sub(cached).saturating_sub(DESCRIPTORS_RESERVED.min(cached)).max(1),
+    );
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();

@@ -97,6 +97,11 @@ pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Ve
     bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port_lb(true))
 }
 
+/// See the contract in `sys`. There is nothing of the kind here.
+pub fn end_handshakes(_listener: BorrowedFd<'_>) -> bool {
+    false
+}
+
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
     None

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::time::ClockId;
-use socket2::Socket;
+use socket2::{SockFilter, SockRef, Socket};
 
 use super::{beneath, bind, count};
 
@@ -102,6 +102,25 @@ static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
 /// connections over them (`SO_REUSEPORT`).
 pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
     bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port(true))
+}
+
+/// See the contract in `sys`. A packet filter: closing a listener resets every connection on it
+/// that was not accepted, and under load one more comes between the last accept and the close.
+pub fn end_handshakes(listener: BorrowedFd<'_>) -> bool {
+    const LOAD_BYTE: u16 = 0x30;
+    const JUMP_IF_SET: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    /// Where TCP's flags lie in its header, and SYN among them (RFC 9293 3.1).
+    const FLAGS_AT: u32 = 13;
+    const SYN: u32 = 0x02;
+    let drop_syn = [
+        SockFilter::new(LOAD_BYTE, 0, 0, FLAGS_AT),
+        SockFilter::new(JUMP_IF_SET, 0, 1, SYN),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ];
+    // A sandbox may forbid it.
+    SockRef::from(&listener).attach_filter(&drop_syn).is_ok()
 }
 
 /// See the contract in `sys`.

@@ -79,6 +79,11 @@ pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Ve
     Ok(listeners)
 }
 
+/// See the contract in `sys`. There is nothing of the kind here.
+pub fn end_handshakes(_listener: BorrowedFd<'_>) -> bool {
+    false
+}
+
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
     None

@@ -24,6 +24,9 @@
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   anybody, the same user too, already listens there.
+//! - `end_handshakes(listener)`: from now on no connection is begun on a TCP listener that is about
+//!   to be closed; those begun still complete. For good, so never on a socket that another process
+//!   holds too. False where the system cannot: then a close may reset who came last.
 
 pub mod beneath;
 // What two systems share, a third may do without.
@@ -48,8 +51,8 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, init_groups, listen_tcp, open_beneath, read_resident, send_file,
-    send_head_and_file,
+    PROBE, backlog_max, end_handshakes, init_groups, listen_tcp, open_beneath, read_resident,
+    send_file, send_head_and_file,
 };
 
 /// See the contract above.

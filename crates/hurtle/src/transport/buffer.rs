@@ -8,8 +8,15 @@ use std::{io, mem};
 
 use super::Plain;
 
-/// A read's size, and the size of every pooled buffer.
-pub const BUFFER_BYTES: usize = 16 << 10;
+/// The size of every pooled input buffer, and a head's read: nearly all fit, and a connection that
+/// is answered slowly keeps its request's.
+pub const BUFFER_BYTES: usize = 4 << 10;
+
+/// A body's read.
+const BODY_BYTES: usize = 64 << 10;
+
+/// Output buffers up to this size are kept for reuse.
+const OUTPUT_BYTES_MAX: usize = 16 << 10;
 
 /// Buffers a worker keeps for reuse; more are given back to the allocator.
 const POOLED_MAX: usize = 64;
@@ -73,23 +80,33 @@ impl Input {
 
     /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.
     pub fn poll_fill(&mut self, io: &mut Plain, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(|into| io.poll_read(cx, into))
+        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
 
-    /// As `poll_fill`, while something else may be writing.
+    /// As `poll_fill`, but of a body: in larger pieces.
+    pub fn poll_fill_body(
+        &mut self,
+        io: &mut Plain,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
+    }
+
+    /// As `poll_fill_body`, while something else may be writing.
     pub fn poll_fill_shared(
         &mut self,
         io: &Plain,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(|into| io.poll_read_shared(cx, into))
+        self.poll_fill_by(BODY_BYTES, |into| io.poll_read_shared(cx, into))
     }
 
     fn poll_fill_by(
         &mut self,
+        room: usize,
         read: impl FnOnce(&mut [u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        self.make_room();
+        self.make_room(room);
         let read = read(&mut self.bytes[self.end..]);
         match read {
             Poll::Ready(Ok(n)) => self.end += n,
@@ -102,17 +119,17 @@ impl Input {
         read
     }
 
-    /// Makes at least half a buffer's room after what is there.
-    fn make_room(&mut self) {
-        if self.bytes.len() - self.end >= BUFFER_BYTES / 2 {
+    /// Makes at least half of `room` after what is there.
+    fn make_room(&mut self, room: usize) {
+        if self.bytes.len() - self.end >= room / 2 {
             return;
         }
         let held = self.end - self.start;
-        let mut roomy = if held <= BUFFER_BYTES / 2 {
+        let mut roomy = if room == BUFFER_BYTES && held <= BUFFER_BYTES / 2 {
             lend_input()
         } else {
-            // A large head; how large is the caller's limit to keep.
-            vec![0; (held * 2).next_multiple_of(BUFFER_BYTES)].into_boxed_slice()
+            // How much is held is the caller's limit to keep; doubling keeps its copying linear.
+            vec![0; (held + room.max(held)).next_multiple_of(BUFFER_BYTES)].into_boxed_slice()
         };
         roomy[..held].copy_from_slice(self.bytes());
         return_input(mem::replace(&mut self.bytes, roomy));
@@ -190,7 +207,7 @@ impl Deref for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         let mut buffer = mem::take(&mut self.0);
-        if buffer.capacity() == 0 || buffer.capacity() > BUFFER_BYTES {
+        if buffer.capacity() == 0 || buffer.capacity() > OUTPUT_BYTES_MAX {
             return;
         }
         buffer.clear();

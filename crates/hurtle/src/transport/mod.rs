@@ -8,5 +8,5 @@ pub mod outgoing;
 pub mod plain;
 
 pub use buffer::{Input, Output};
-pub use outgoing::Sender;
+pub use outgoing::{Progress, Sender};
 pub use plain::Plain;

@@ -38,6 +38,16 @@ struct Turn<'a> {
     first: bool,
 }
 
+/// How far an answer has got, for whoever watches it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes the kernel has taken.
+    pub moved: Cell<u64>,
+    /// The next write is to be tried though the socket is not said to be writable: the kernel says
+    /// so only once a third of its buffer is free, which a slow reader takes long for.
+    pub insist: Cell<bool>,
+}
+
 /// What a worker's connections send by.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -59,7 +69,7 @@ impl Sender {
         io: &mut Plain,
         mut head: Output,
         body: &Body,
-        sent: &Cell<u64>,
+        sent: &Progress,
     ) -> io::Result<()> {
         match body {
             Body::Empty => write(io, &head, &[], sent).await,
@@ -98,7 +108,7 @@ impl Sender {
         io: &mut Plain,
         head: &[u8],
         parts: &[Part],
-        sent: &Cell<u64>,
+        sent: &Progress,
     ) -> io::Result<()> {
         write(io, head, &[], sent).await?;
         for part in parts {
@@ -115,7 +125,7 @@ impl Sender {
         io: &mut Plain,
         head: &[u8],
         slice: &FileSlice,
-        sent: &Cell<u64>,
+        sent: &Progress,
     ) -> io::Result<()> {
         let (mut head, mut offset) = (head, slice.offset);
         let end = slice.offset + slice.len;
@@ -167,7 +177,7 @@ impl Sender {
         io: &mut Plain,
         head: &[u8],
         turn: Turn<'_>,
-        sent: &Cell<u64>,
+        sent: &Progress,
     ) -> io::Result<()> {
         let Turn { file, mut offset, end, first } = turn;
         let (mut head, mut others) = (head, !first);
@@ -193,21 +203,19 @@ impl Sender {
 }
 
 /// Writes two runs of bytes as one.
-async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Cell<u64>) -> io::Result<()> {
+async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Progress) -> io::Result<()> {
     let (mut first, mut second) = (first, second);
     while !first.is_empty() || !second.is_empty() {
         let n = poll_fn(|cx| {
-            if second.is_empty() {
-                io.poll_write(cx, &[IoSlice::new(first)])
-            } else {
-                io.poll_write(cx, &[IoSlice::new(first), IoSlice::new(second)])
-            }
+            let both = [IoSlice::new(first), IoSlice::new(second)];
+            let bufs = if second.is_empty() { &both[..1] } else { &both[..] };
+            if sent.insist.take() { io.write_anyway(cx, bufs) } else { io.poll_write(cx, bufs) }
         })
         .await?;
         if n == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        sent.set(sent.get() + n as u64);
+        sent.moved.set(sent.moved.get() + n as u64);
         let of_first = n.min(first.len());
         first = &first[of_first..];
         second = &second[n - of_first..];
@@ -215,12 +223,7 @@ async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Cell<u64>) ->
     Ok(())
 }
 
-async fn send_turn(
-    io: &mut Plain,
-    head: &[u8],
-    turn: Turn<'_>,
-    sent: &Cell<u64>,
-) -> io::Result<()> {
+async fn send_turn(io: &mut Plain, head: &[u8], turn: Turn<'_>, sent: &Progress) -> io::Result<()> {
     use std::os::fd::AsFd;
     let Turn { file, mut offset, end, first } = turn;
     let (mut head, mut others) = (head, !first);
@@ -233,13 +236,16 @@ async fn send_turn(
                 check_unchanged(file)?;
             }
             others = true;
+            if sent.insist.take() && head.is_empty() {
+                return io.send_file_anyway(cx, file.as_fd(), offset, len);
+            }
             io.poll_send_file(cx, head, file.as_fd(), offset, len)
         })
         .await?;
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        sent.set(sent.get() + n as u64);
+        sent.moved.set(sent.moved.get() + n as u64);
         let of_head = n.min(head.len());
         head = &head[of_head..];
         offset += (n - of_head) as u64;

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -46,6 +47,34 @@ impl Plain {
             (Plain::Tcp(s), [one]) => Pin::new(s).poll_write(cx, one),
             (Plain::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
             (Plain::Unix(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    /// Writes once, whether the socket is said to be writable or not.
+    pub fn write_anyway(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match rustix::io::writev(self.as_fd(), bufs) {
+            Err(Errno::AGAIN | Errno::INTR) => self.poll_write(cx, bufs),
+            written => Poll::Ready(written.map_err(io::Error::from)),
+        }
+    }
+
+    /// Sends a run of `file` once, whether the socket is said to be writable or not.
+    pub fn send_file_anyway(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        match sys::send_file(self.as_fd(), file, offset, len) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.poll_send_file(cx, &[], file, offset, len)
+            }
+            sent => Poll::Ready(sent),
         }
     }
 

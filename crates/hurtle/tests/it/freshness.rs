@@ -133,3 +133,29 @@ fn a_file_replaced_by_rename_is_old_or_new_but_whole() {
         reader.join().unwrap();
     });
 }
+
+/// A head made in advance was once put before whatever the file held by then, up to `revalidate`
+/// later: old tag, new bytes, and If-Range made one file out of two.
+#[test]
+fn a_large_file_edited_in_place_does_not_go_under_its_old_tag() {
+    const NOTICED: Duration = Duration::from_millis(10);
+    let (old, new) = ("o".repeat(64 << 10), "n".repeat(64 << 10));
+    let server = Server::with(&[("a.bin", &old)], |config| {
+        config.revalidate = Duration::from_secs(3_600);
+    });
+    let mut client = server.connect();
+    let tag = client.request("GET", "/a.bin").field("etag").map(str::to_owned);
+    assert!(tag.is_some());
+    server.dir.write("a.bin", &new);
+    server.dir.set_modified("a.bin", MODIFIED.0 + 5);
+    let changed = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let response = client.request("GET", "/a.bin");
+        if response.field("etag") != tag.as_deref() {
+            assert_eq!(response.text(), new);
+            return;
+        }
+        assert!(asked - changed < NOTICED + CLOCK_GRAIN, "{:?} later", asked - changed);
+    }
+}

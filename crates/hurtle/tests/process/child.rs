@@ -148,6 +148,15 @@ impl Child {
         ticks() + ticks()
     }
 
+    /// Whether every thread waits for something to come.
+    pub(crate) fn sleeps(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        // One may end between the two calls.
+        let mut stats =
+            tasks.filter_map(|t| fs::read_to_string(t.unwrap().path().join("stat")).ok());
+        stats.all(|stat| stat[stat.rfind(')').unwrap()..].starts_with(") S"))
+    }
+
     /// Open descriptors: what each one leads to.
     pub(crate) fn descriptors(&self) -> Vec<PathBuf> {
         let folder = fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();

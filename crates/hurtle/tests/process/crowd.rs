@@ -130,6 +130,21 @@ fn who_finds_no_room_is_told_when_to_come_back() {
     }
 }
 
+/// A client whose next request is on its way when the server ends the connection by its own
+/// decision was once reset, and could lose the answer it had.
+#[test]
+fn a_connection_ended_by_a_limit_lets_its_client_read_the_answer() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let config = "root = '{root}'\n[limits]\nrequests_per_connection = 1\n";
+    let child = Child::configured(&dir, config);
+    let mut client = child.connect();
+    let answer = client.request("GET", "/a.txt");
+    assert_eq!(answer.field("Connection"), Some("close"));
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.expect_end();
+    assert!(client.stream.take_error().unwrap().is_none(), "reset");
+}
+
 /// A keep-alive connection, its one request answered.
 fn idle_after_one(child: &Child) -> TcpStream {
     let mut client = child.connect();

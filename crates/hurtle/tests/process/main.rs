@@ -1,11 +1,21 @@
 //! Bad days: the server as a process, and what its clients see when something goes wrong around
 //! it. Each test says the outcome and fails if its fault did not happen. What needs no fault is in
-//! `tests/it`.
+//! `tests/it`. Figures worth knowing are printed: `cargo test --test process -- --nocapture`.
 
+// A helper that fails fails its test.
+#![allow(clippy::unwrap_used)]
+
+mod browser;
 mod child;
 mod crowd;
+mod fuse;
+mod hung;
+mod logs;
 mod mid_download;
+mod names;
 mod pipeline;
 mod slow;
+mod start;
+mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;

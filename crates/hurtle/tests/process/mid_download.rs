@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use crate::child::{Child, PATIENCE, hurtle};
+use crate::child::{Child, PATIENCE, eventually, hurtle};
 use crate::support::Dir;
 
 /// More than a socket holds, so that the server is still at it when the fault comes.
@@ -73,13 +73,15 @@ fn a_small_file_edited_while_a_slow_client_reads_it_is_cut_short() {
         let listen = format!("unix:{}", socket.display());
         let mut command = hurtle();
         command.arg(dir.root()).args(["--listen", &listen, "--sendfile", sendfile]);
-        let _child = Child::start(&mut command);
+        let child = Child::start(&mut command);
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
             .write_all(b"GET /small.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             .unwrap();
         let mut got = first_piece(&mut stream, LEN);
+        // Not in the middle of a call that a reader keeps going: what that sends is not looked at.
+        eventually("the server waits for its client", || child.sleeps());
         edit_end(&dir.path("small.bin"));
         stream.read_to_end(&mut got).unwrap();
         check(&format!("sendfile {sendfile}"), &got, &old, &Came::Short);
@@ -136,7 +138,7 @@ fn replace(path: &Path) {
 }
 
 fn forbid(path: &Path) {
-    fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
 }
 
 fn truncate(path: &Path, len: u64) {

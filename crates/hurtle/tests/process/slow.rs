@@ -122,6 +122,28 @@ fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
     assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
 }
 
+/// The kernel calls a socket writable only once a third of its buffer is free. A reader that takes
+/// longer than a stall for that, but takes all the time, was once cut.
+#[test]
+fn a_client_slower_than_the_kernels_buffer_is_not_cut() {
+    const SLOWLY: u64 = 192 << 10;
+    for sendfile in ["auto", "off"] {
+        let dir = Dir::new(&[]);
+        dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
+        let config = format!("sendfile = '{sendfile}'\n{CONFIG}");
+        let child = Child::configured(&dir, &config);
+        let mut client = ask_for_large(&child);
+        let (mut got, mut piece) = (0, vec![0; 48 << 10]);
+        let begun = Instant::now();
+        while got < SLOWLY {
+            thread::sleep(DRIP);
+            got += client.read(&mut piece).unwrap() as u64;
+        }
+        assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
+        assert!(client.read(&mut piece).unwrap() > 0, "sendfile {sendfile}");
+    }
+}
+
 fn ask_for_large(child: &Child) -> TcpStream {
     let mut stream = child.connect_narrow();
     let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

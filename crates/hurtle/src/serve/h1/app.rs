@@ -116,7 +116,7 @@ impl Connection {
         let head_bytes = out.len() as u64;
         let sent = match mem::take(&mut answer.body) {
             Body::Stream(stream) if !silent => {
-                self.sent.set(0);
+                self.sent.moved.set(0);
                 let trailers = request.te_trailers;
                 let streamed = self
                     .beside(&mut upload, async |duplex| {

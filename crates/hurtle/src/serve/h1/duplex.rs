@@ -46,6 +46,7 @@ impl Connection {
     ) -> Result<T, Broken> {
         let Connection { io, input, ended, worker, watch, sent, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
+        let sent = &sent.moved;
         let duplex = Duplex { io, sent, queued: Cell::new(false), more_by_ms: Cell::new(NEVER) };
         let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
         let mut seen = None;

@@ -1,7 +1,9 @@
 //! What a connection reads: heads, bodies nobody wants, and, at its end, what a peer still sends.
 
 use std::future::poll_fn;
+use std::io;
 
+use super::super::deadline::Late;
 use super::Connection;
 use super::reading::{Piece, Reading};
 use crate::clock;
@@ -82,14 +84,25 @@ impl Connection {
     /// Waits for more bytes, or the peer's end, which it notes.
     async fn fill(&mut self) -> Result<(), Ended> {
         let (input, io) = (&mut self.input, &mut self.io);
-        match self.watch.wait(poll_fn(|cx| input.poll_fill(io, cx))).await {
-            Ok(Ok(0)) => {
-                self.ended = true;
+        let filled = self.watch.wait(poll_fn(|cx| input.poll_fill(io, cx))).await;
+        self.note(&filled)
+    }
+
+    /// The same of a body.
+    async fn fill_body(&mut self) -> Result<(), Ended> {
+        let (input, io) = (&mut self.input, &mut self.io);
+        let filled = self.watch.wait(poll_fn(|cx| input.poll_fill_body(io, cx))).await;
+        self.note(&filled)
+    }
+
+    fn note(&mut self, filled: &Result<io::Result<usize>, Late>) -> Result<(), Ended> {
+        match filled {
+            Ok(Ok(n)) => {
+                self.ended |= *n == 0;
                 Ok(())
             }
-            Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(Ended::Failed),
-            Err(_) => Err(Ended::Late),
+            Err(Late) => Err(Ended::Late),
         }
     }
 
@@ -136,7 +149,7 @@ impl Connection {
             let unread = self.input.bytes().len();
             self.input.consume(unread);
             self.watch.set(end_ms.min(clock::now_ms() + LINGER_SILENCE_MS_MAX));
-            if clock::now_ms() >= end_ms || self.fill().await.is_err() {
+            if clock::now_ms() >= end_ms || self.fill_body().await.is_err() {
                 return;
             }
         }
@@ -155,7 +168,7 @@ impl Pace {
     async fn more(&mut self, connection: &mut Connection) -> Result<(), Option<Sin>> {
         let earned_ms = earned_ms(&connection.worker.limits, self.received);
         connection.watch.set(self.started_ms.saturating_add(earned_ms));
-        match connection.fill().await {
+        match connection.fill_body().await {
             // RFC 9112 8: it may be half-closed, and is told.
             Ok(()) if connection.ended => Err(Some(Sin::BodyIncomplete)),
             Ok(()) => Ok(()),

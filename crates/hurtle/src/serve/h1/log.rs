@@ -21,7 +21,7 @@ impl Connection {
             target: request.map_or(b"", |r| r.raw_target),
             version_minor: u8::from(request.is_some_and(|r| !r.http10)),
             status: status.as_u16(),
-            body_bytes: self.sent.get().saturating_sub(head_bytes),
+            body_bytes: self.sent.moved.get().saturating_sub(head_bytes),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
             referer: request.and_then(|r| value(&r.referer)),

@@ -1,0 +1,64 @@
+//! The example site as a browser sees it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::child::{Child, PATIENCE, hurtle};
+use crate::support::Dir;
+
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+const QUIET: &[&str] = &[
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--v=0",
+];
+
+#[test]
+fn the_example_site_shows_in_a_browser_without_a_word_on_its_console() {
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let Some(browser) = BROWSERS.iter().find(is_there) else {
+        println!("skipped: none of {BROWSERS:?} is installed");
+        return;
+    };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hurtle.toml");
+    let mut command = hurtle();
+    command.arg("--config").arg(example).args(["--listen", "127.0.0.1:0", "--access-log", "off"]);
+    let child = Child::start(&mut command);
+    let faulty = Dir::new(&[("index.html", "<h1>Faulty</h1><script>nonsense()</script>")]);
+    let other = Child::serve(&faulty, &[]);
+    let rows = [
+        (&child, "/", "<title>Tern Point Lighthouse</title>", false),
+        (&child, "/about.html", "<title>About", false),
+        // A directory without an index: the server's own page.
+        (&child, "/files/", "<table", false),
+        (&child, "/no-such-page", "<h1", false),
+        // Proof that the console is heard.
+        (&other, "/", "<h1>Faulty</h1>", true),
+    ];
+    for (server, path, expected, complains) in rows {
+        let (page, said) = visit(browser, &format!("http://{}{path}", server.address()));
+        assert!(page.contains(expected), "{path}: {page}\n{said}");
+        let console: Vec<_> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert_eq!(!console.is_empty(), complains, "{path}: {console:#?}");
+    }
+}
+
+/// The page as it stands once scripts and styles have run, and what the browser said.
+fn visit(browser: &str, url: &str) -> (String, String) {
+    let profile = Dir::new(&[]);
+    let mut command = Command::new("timeout");
+    command.arg(PATIENCE.as_secs().to_string()).arg(browser).args(QUIET);
+    command.arg(format!("--user-data-dir={}", profile.root().display()));
+    let output = command.args(["--dump-dom", url]).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}

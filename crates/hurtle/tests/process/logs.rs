@@ -1,0 +1,133 @@
+//! Logs that nobody reads, that do not fit on the disk, that are moved away.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::child::{Child, eventually, hurtle};
+use crate::support::Dir;
+
+/// Requests whose lines are far more than may wait for a log's thread, and than a pipe holds.
+const REQUESTS: usize = 2_000;
+
+/// What makes a line long.
+const AGENT_BYTES: usize = 6 << 10;
+
+#[test]
+fn a_log_that_takes_nothing_delays_no_request_and_says_what_it_lost() {
+    let rows: [(&str, fn(&Path), &str); 2] = [
+        ("a pipe nobody reads", |path| make_fifo(path), ""),
+        ("a full disk", |path| std::os::unix::fs::symlink("/dev/full", path).unwrap(), "No space"),
+    ];
+    for (fault, make, complaint) in rows {
+        let dir = Dir::new(&[("a.txt", "a\n")]);
+        let log = dir.path("../access.log");
+        make(&log);
+        let mut child = Child::serve(&dir, &["--access-log", &format!("json:{}", log.display())]);
+        let mut client = child.connect();
+        let agent = "x".repeat(AGENT_BYTES);
+        let mut slowest = Duration::ZERO;
+        for _ in 0..REQUESTS {
+            let begun = Instant::now();
+            assert_eq!(
+                client.request("GET", &format!("/a.txt\nUser-Agent: {agent}")).text(),
+                "a\n"
+            );
+            slowest = slowest.max(begun.elapsed());
+        }
+        println!("{fault}: slowest answer {slowest:?}");
+        assert!(slowest < Duration::from_secs(1), "{fault}: {slowest:?}");
+        let begun = Instant::now();
+        child.signal(Signal::TERM);
+        assert_eq!(child.wait().code(), Some(0), "{fault}");
+        assert!(begun.elapsed() < Duration::from_secs(6), "{fault}: {:?}", begun.elapsed());
+        let said = child.stderr();
+        assert!(said.contains("access log"), "{fault}: not a word: {said}");
+        assert!(said.contains("lines were dropped"), "{fault}: not counted: {said}");
+        assert!(said.contains(complaint), "{fault}: {said}");
+    }
+}
+
+#[test]
+fn logs_moved_away_are_opened_anew() {
+    let dir = Dir::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    let (access, errors) = (dir.path("../access.log"), dir.path("../error.log"));
+    // A server that has given up root opens them as who it has become.
+    fs::set_permissions(dir.path(".."), fs::Permissions::from_mode(0o777)).unwrap();
+    let config = format!(
+        "root = '{{root}}'\n[access_log]\nformat = 'combined'\npath = '{}'\n\
+         [error_log]\nlevel = 'debug'\npath = '{}'\n",
+        access.display(),
+        errors.display()
+    );
+    let child = Child::configured(&dir, &config);
+    let lines = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    child.get("/a.txt");
+    eventually("the first line is written", || lines(&access).contains("GET /a.txt "));
+    let (old, old_errors) = (access.with_extension("1"), errors.with_extension("1"));
+    fs::rename(&access, &old).unwrap();
+    fs::rename(&errors, &old_errors).unwrap();
+    child.signal(Signal::USR1);
+    eventually("a line is written to a new file", || {
+        child.get("/b.txt");
+        lines(&access).contains("GET /b.txt ")
+    });
+    eventually("an event is written to a new file", || {
+        child.signal(Signal::HUP);
+        lines(&errors).contains("SIGHUP")
+    });
+    assert!(!lines(&access).contains("/a.txt"), "the old lines stay where they were");
+    assert!(lines(&old).contains("GET /a.txt "));
+}
+
+#[test]
+fn a_line_holds_the_fields_asked_for_and_no_others() {
+    let dir = Dir::new(&[("a.txt", "hello\n")]);
+    let log = dir.path("../access.log");
+    let config = format!(
+        "root = '{{root}}'\n[access_log]\nformat = 'json'\nfields = ['status', 'method', 'target', \
+         'client', 'body_bytes', 'host', 'referer', 'user_agent', 'protocol']\npath = '{}'\n",
+        log.display()
+    );
+    let child = Child::configured(&dir, &config);
+    let mut client = child.connect();
+    client.request("GET", "/a.txt?q=1\nHost: example.org\nReferer: http://r/\nUser-Agent: \"me\"");
+    client.request("HEAD", "/none");
+    client.send("GET / HTTP/1.1\r\nbad header\r\n\r\n");
+    client.response();
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("three lines are written", || text().lines().count() == 3);
+    let lines: Vec<serde_json::Value> =
+        text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = serde_json::json!({
+        "status": 200, "method": "GET", "target": "/a.txt?q=1", "client": "127.0.0.1",
+        "body_bytes": 6, "host": "example.org", "referer": "http://r/", "user_agent": "\"me\"",
+        "protocol": "HTTP/1.1",
+    });
+    assert_eq!(lines[0], expected);
+    assert_eq!((&lines[1]["status"], &lines[1]["body_bytes"]), (&404.into(), &0.into()));
+    assert_eq!(lines[2]["status"], 400, "what cannot be read is logged too");
+}
+
+#[test]
+fn a_line_a_request_is_shown_with_v() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let child = Child::start(hurtle().arg(dir.root()).args(["-v", "--listen", "127.0.0.1:0"]));
+    child.get("/a.txt");
+    child.get("/none");
+    let line = |parts: [&str; 3]| {
+        child.stdout().lines().any(|line| parts.iter().all(|part| line.contains(part)))
+    };
+    eventually("a line for each", || {
+        line(["GET", "/a.txt", " 200 "]) && line(["GET", "/none", " 404 "])
+    });
+}
+
+fn make_fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    assert!(fs::metadata(path).unwrap().file_type().is_fifo());
+}

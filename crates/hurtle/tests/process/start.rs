@@ -1,0 +1,170 @@
+//! Starting: as whom, on which sockets, told by whom, and what is said when it cannot be.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Signal, geteuid};
+
+use crate::child::{Child, PATIENCE, hurtle, write_config};
+use crate::support::Dir;
+
+/// The address of `hurtle DIR` when nothing else is asked for.
+const DEFAULT_PORT: u16 = 8080;
+
+/// Hands descriptor 3 over as systemd does (sd_listen_fds(3)): a listener, and whose it is.
+const ACTIVATE: &str = "import os, socket, sys
+s = socket.create_server(('127.0.0.1', 0))
+print('activated', s.getsockname()[1], flush=True)
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[1], sys.argv[1:])";
+
+#[test]
+fn a_socket_handed_over_is_used_and_survives_a_stop() {
+    if !has("python3") {
+        println!("skipped: it takes python3 to hand a descriptor over");
+        return;
+    }
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let mut command = Command::new("python3");
+    command.args(["-c", ACTIVATE, env!("CARGO_BIN_EXE_hurtle")]).arg(dir.root());
+    // Asked to listen elsewhere, it does not.
+    let mut child = Child::start(command.args(["--workers", "2", "--listen", "127.0.0.1:1"]));
+    let said = child.stdout();
+    let port: u16 = said.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert_eq!(child.address().port(), port, "{said}");
+    for _ in 0..20 {
+        assert_eq!(child.get("/a.txt").text(), "a\n");
+    }
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
+    let dir = Dir::new(&[]);
+    let path = dir.path("../notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = hurtle();
+    command.arg(dir.root()).args(["--listen", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
+    let mut child = Child::start(&mut command);
+    let told = || {
+        let mut bytes = [0; 256];
+        let len = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    };
+    assert_eq!(told(), "READY=1");
+    child.signal(Signal::TERM);
+    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn started_as_root_it_gives_root_up() {
+    if !geteuid().is_root() {
+        println!("skipped: it takes root to give it up");
+        return;
+    }
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let child = Child::configured(&dir, "root = '{root}'\n");
+    assert_eq!(child.get("/a.txt").status, 200);
+    let status = child.proc("status");
+    let ids = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    // Real, effective, saved and file system's; then the other groups.
+    for name in ["Uid:", "Gid:", "Groups:"] {
+        assert!(!ids(name).contains(&0), "{name} {:?}", ids(name));
+    }
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    assert_eq!(line.trim().trim_matches('0'), "", "capabilities are left");
+}
+
+#[test]
+fn a_taken_port_is_replaced_only_if_nobody_asked_for_it() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut child = Child::spawn(hurtle().arg(dir.root()).args(["--listen", &address]));
+    assert_eq!(child.wait().code(), Some(1));
+    let said = child.stderr();
+    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(said.contains("in use"), "{said}");
+
+    // Another test, or person, may have the port: then it is taken as well.
+    let _default = TcpListener::bind(("127.0.0.1", DEFAULT_PORT));
+    let child = Child::start(hurtle().arg(dir.root()));
+    assert!(child.address().port() > DEFAULT_PORT, "{}", child.address());
+    assert_eq!(child.get("/a.txt").text(), "a\n");
+}
+
+#[test]
+fn a_configuration_with_faults_is_refused_with_all_of_them() {
+    let dir = Dir::new(&[]);
+    let faults = "root = '{root}'\nbacklog = 0\n[limits]\nhead_timeout = 'soon'\nhed_bytes = 1\n";
+    let path = write_config(&dir, faults);
+    for arguments in [&["--config"][..], &["check", "--config"], &["print-config", "--config"]] {
+        let mut child = Child::spawn(hurtle().args(arguments).arg(&path));
+        assert_eq!(child.wait().code(), Some(2), "{arguments:?}");
+        let said = child.stderr();
+        for fault in ["backlog", "head_timeout", "hed_bytes", "head_bytes"] {
+            assert!(said.contains(fault), "{arguments:?} does not tell {fault}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_socket_left_behind_is_replaced_and_a_busy_one_is_not() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let path = dir.path("../socket");
+    let serve = || {
+        let mut command = hurtle();
+        command.arg(dir.root()).arg("--listen").arg(format!("unix:{}", path.display()));
+        command
+    };
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists() && UnixStream::connect(&path).is_err(), "nobody listens on it");
+    let mut first = Child::start(&mut serve());
+    assert_eq!(get_over(&path, "/a.txt"), "a\n");
+
+    let mut second = Child::spawn(&mut serve());
+    assert_eq!(second.wait().code(), Some(1));
+    assert!(second.stderr().contains("in use"), "{}", second.stderr());
+    assert_eq!(get_over(&path, "/a.txt"), "a\n", "the first goes on");
+
+    first.signal(Signal::KILL);
+    first.wait();
+    let third = Child::start(&mut serve());
+    assert_eq!(get_over(&path, "/a.txt"), "a\n", "after a crash");
+    drop(third);
+
+    // What is no socket is somebody's file.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "precious").unwrap();
+    let mut fourth = Child::spawn(&mut serve());
+    assert_eq!(fourth.wait().code(), Some(1));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+fn get_over(path: &Path, target: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// Whether a command is there to be run.
+fn has(command: &str) -> bool {
+    Command::new(command).arg("--version").output().is_ok()
+}

@@ -1,0 +1,174 @@
+//! Being told to stop: under load, in the middle of a download, twice.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::child::{Child, PATIENCE, eventually, hurtle};
+use crate::support::Dir;
+
+/// More than sockets hold.
+const LARGE: usize = 32 << 20;
+
+/// Clients that hammer: half keep their connections, half make a new one for each request.
+const CLIENTS: usize = 8;
+
+/// What became of the requests of a crowd, each fully sent on an accepted connection.
+#[derive(Debug, Default)]
+struct Tally {
+    answered: AtomicUsize,
+    /// The connection ended in order before any byte of an answer: may be asked again elsewhere.
+    closed: AtomicUsize,
+    /// Anything else.
+    broken: AtomicUsize,
+}
+
+#[test]
+fn a_stop_under_load_breaks_no_request() {
+    for workers in ["1", "2"] {
+        let dir = Dir::new(&[("a.txt", "a\n")]);
+        dir.write("mid.bin", vec![b'x'; 300 << 10]);
+        let mut command = hurtle();
+        command.arg(dir.root()).args(["--listen", "127.0.0.1:0", "--workers", workers]);
+        let mut child = Child::start(&mut command);
+        let (address, tally) = (child.address(), Tally::default());
+        let begun = thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                let tally = &tally;
+                scope.spawn(move || hammer(address, number % 2 == 0, tally));
+            }
+            eventually("the load is on", || tally.answered.load(Relaxed) > 2_000);
+            child.signal(Signal::TERM);
+            Instant::now()
+        });
+        let status = child.wait();
+        println!("{workers} workers, stopped after {:?}: {tally:?}", begun.elapsed());
+        assert_eq!(status.code(), Some(0), "{}", child.stderr());
+        assert_eq!(tally.broken.load(Relaxed), 0, "{workers} workers: {tally:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_download_that_ends_within_the_drain_time_is_whole() {
+    let dir = Dir::new(&[]);
+    dir.write("large.bin", vec![b'x'; LARGE]);
+    let mut child = Child::serve(&dir, &["--drain", "15s"]);
+    let mut idle = child.connect();
+    idle.expect_open();
+    let mut download = ask_for_large(&child);
+    child.signal(Signal::TERM);
+    idle.expect_end();
+    eventually("nobody is let in", || TcpStream::connect(child.address()).is_err());
+    let mut rest = Vec::new();
+    download.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() >= LARGE, "{} bytes", rest.len());
+    assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_after_the_drain_time() {
+    let dir = Dir::new(&[]);
+    dir.write("large.bin", vec![b'x'; LARGE]);
+    let mut child = Child::serve(&dir, &["--drain", "500ms"]);
+    let mut download = ask_for_large(&child);
+    let begun = Instant::now();
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0));
+    assert!(begun.elapsed() >= Duration::from_millis(490), "after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
+    assert!(child.stderr().contains("1 connections cut"), "{}", child.stderr());
+    let mut rest = Vec::new();
+    // Cut in the middle, by a reset or not.
+    let _ = download.read_to_end(&mut rest);
+    assert!(rest.len() < LARGE, "it came whole");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for second in [Signal::TERM, Signal::INT] {
+        let dir = Dir::new(&[]);
+        dir.write("large.bin", vec![b'x'; LARGE]);
+        let mut child = Child::serve(&dir, &["--drain", "60s"]);
+        let _download = ask_for_large(&child);
+        child.signal(Signal::INT);
+        eventually("it has begun to stop", || TcpStream::connect(child.address()).is_err());
+        let begun = Instant::now();
+        child.signal(second);
+        assert_eq!(child.wait().code(), Some(0));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
+}
+
+/// Asks as fast as it can until nobody listens any more.
+fn hammer(address: SocketAddr, keeps: bool, tally: &Tally) {
+    let targets = ["/a.txt", "/mid.bin"];
+    loop {
+        let Ok(mut stream) = TcpStream::connect(address) else { return };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        for target in targets.iter().cycle().take(if keeps { usize::MAX } else { 1 }) {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            // Whether it left shows in what comes back.
+            let _ = stream.write_all(request.as_bytes());
+            match answer(&mut stream) {
+                Ok(goes_on) => {
+                    tally.answered.fetch_add(1, Relaxed);
+                    if !goes_on {
+                        break;
+                    }
+                }
+                Err(0) => {
+                    tally.closed.fetch_add(1, Relaxed);
+                    break;
+                }
+                Err(_) => {
+                    tally.broken.fetch_add(1, Relaxed);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Whether another request may follow. An error is the number of bytes that came before an end in
+/// order, or `usize::MAX` for any other end.
+fn answer(stream: &mut TcpStream) -> Result<bool, usize> {
+    let mut got = Vec::new();
+    let mut piece = [0; 64 << 10];
+    let mut wanted = None;
+    while wanted.is_none_or(|wanted| got.len() < wanted) {
+        match stream.read(&mut piece) {
+            Ok(0) => return Err(got.len()),
+            Ok(n) => got.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(usize::MAX),
+        }
+        if wanted.is_none() {
+            wanted = whole_length(&got);
+        }
+    }
+    Ok(memchr::memmem::find(&got, b"Connection: close\r\n").is_none())
+}
+
+/// Of an answer whose head has come.
+fn whole_length(got: &[u8]) -> Option<usize> {
+    let head_end = memchr::memmem::find(got, b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&got[..head_end]).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let (_, length) = head.split_once("Content-Length: ").unwrap();
+    Some(head_end + length.split("\r\n").next()?.parse::<usize>().unwrap())
+}
+
+/// A download that is on its way, and cannot end before it is read.
+fn ask_for_large(child: &Child) -> TcpStream {
+    let mut stream = child.connect_narrow();
+    let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    // Its first bytes stay where they are.
+    assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
+    stream
+}
