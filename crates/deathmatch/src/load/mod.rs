@@ -1,9 +1,65 @@
 //! The load generator: one thread that never sleeps, on a core of its own.
+//!
+//! What its figures mean:
+//!
+//! - *Intended*: when a request should have been sent. Open loop: fixed in advance by the rate,
+//!   whatever the answers do. Closed loop: the moment the answer before it was complete. Sessions:
+//!   when the connection should have been begun; later calls belong to that moment too, so that a
+//!   session is measured whole or not at all.
+//! - *Response*: from intended to the answer's last byte, so that a stall is seen by every request
+//!   it delays (no coordinated omission: Gil Tene, How not to measure latency; wrk2). A session's
+//!   first call counts from its intended connection time, its later calls from when the answer
+//!   before them was complete.
+//! - *Service*: from the send to the last byte; making a connection is not in it.
+//! - *Lateness*: what the generator itself delays: from the later of the intended time and the
+//!   moment it saw a connection become free, to when it sends (or begins to connect). A request that
+//!   waits because every connection is taken waits for the server. None in a closed loop.
+//! - A request counts if it was intended after the warm-up and before the end. Each ends as one
+//!   reply or one error; those still under way at the end are waited for, so
+//!   `intended = replies + errors`. `replies_per_second` alone goes by when an answer ended,
+//!   whichever request it belongs to: it is the throughput, also in overload.
+//! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
+//!   that after its intended time. A failed call takes the rest of its session with it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::sample::Offered;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::sample::{Load, Offered};
+
+mod engine;
+mod head;
+mod marks;
+mod pace;
+mod reader;
+pub mod saturation;
+mod tally;
+mod wire;
+
+pub use marks::marks;
+
+/// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
+/// its own first. What a server does wrong is counted; an error is the generator's own: no
+/// descriptors or local ports left, or a job that cannot be done.
+pub fn run(job: &Job) -> io::Result<Load> {
+    engine::Engine::new(job)?.run()
+}
+
+/// Keeps the calling thread on one core.
+pub fn pin(core: usize) -> io::Result<()> {
+    let mut cores = CpuSet::new();
+    if core < CpuSet::MAX_CPU {
+        cores.set(core);
+    }
+    sched_setaffinity(None, &cores).map_err(|errno| {
+        let error = io::Error::from(errno);
+        let text =
+            format!("cannot keep the generator on core {core}: {error}; name one it may use");
+        io::Error::new(error.kind(), text)
+    })
+}
 
 /// A piece of work for the generator.
 #[derive(Clone, Debug)]

@@ -1,0 +1,492 @@
+//! The generator's loop: which connection sends which request when. It decides and calls; sockets
+//! are in `wire`, answers in `reader`, arrivals in `pace`, counts in `tally`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::epoll::{Event, EventData, EventFlags};
+
+use super::Job;
+use super::pace::Pace;
+use super::reader::{Memo, Reader, Step, Wrong};
+use super::tally::{Failure, Reply, Tally, nanoseconds};
+use super::wire::{self, EVENTS_MAX, Moved, Opened, Poll, RECEIVE_BYTES};
+use crate::sample::{Load, Offered};
+
+/// How often overdue requests are looked for and, in a closed loop, lost connections opened again.
+const SWEEP_NS: u64 = 10_000_000;
+
+/// From bodies of this length on only the head is copied: below, one receive that copies is cheaper
+/// than two.
+const DISCARD_BYTES_MIN: u64 = 16 * 1024;
+
+/// Asked for while a head is awaited whose body will be discarded: a usual head and little more.
+const HEAD_RECEIVE_BYTES: usize = 1024;
+
+/// Rates that can be offered, in arrivals a second.
+const RATE_MIN: f64 = 0.001;
+const RATE_MAX: f64 = 1e9;
+
+const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// One thread's worth of load.
+pub(super) struct Engine<'a> {
+    job: &'a Job,
+    started: Instant,
+    poll: Poll,
+    slots: Vec<Slot>,
+    /// Connected and without a call; the one that has been so longest is next, as in wrk2.
+    idle: VecDeque<usize>,
+    /// Not connected and without a call.
+    shut: Vec<usize>,
+    /// Arrived, but no connection was free: first in, first out, none older than the timeout.
+    waiting: VecDeque<u64>,
+    pace: Option<Pace>,
+    /// Slots with a call.
+    calls: usize,
+    slots_max: usize,
+    tally: Tally,
+    memo: Memo,
+    buffer: Vec<u8>,
+    discards: bool,
+    bodyless: bool,
+    timeout: u64,
+    /// When this turn of the loop began.
+    turn: u64,
+}
+
+/// A place for a connection.
+#[derive(Default)]
+struct Slot {
+    socket: Option<OwnedFd>,
+    /// Tells events of the present connection from those of its predecessors.
+    generation: u32,
+    state: State,
+    call: Option<Call>,
+    /// When the generator saw that no call needed it any more.
+    free_since: u64,
+    /// The connection stood before its call began, so the server may have closed it meanwhile.
+    reused: bool,
+    reader: Reader,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Shut,
+    Connecting,
+    Idle,
+    Busy {
+        /// Bytes of the request sent.
+        pushed: usize,
+    },
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct Call {
+    /// When it, or the session it belongs to, should have begun.
+    intended: u64,
+    /// When its response time begins.
+    began: u64,
+    sent: u64,
+    /// Of this session, itself included.
+    left: u32,
+    bytes: u64,
+    retried: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(job: &'a Job) -> io::Result<Engine<'a>> {
+        let slots_max = wire::connections_max();
+        let (slots, pace) = plan(&job.offered, slots_max)?;
+        let expected = &job.expected;
+        Ok(Engine {
+            job,
+            started: Instant::now(),
+            poll: Poll::new()?,
+            slots: std::iter::repeat_with(Slot::default).take(slots).collect(),
+            idle: VecDeque::new(),
+            shut: Vec::new(),
+            waiting: VecDeque::new(),
+            pace,
+            calls: 0,
+            slots_max,
+            tally: Tally::new(job.warm_up, job.duration, job.timeout),
+            memo: Memo::default(),
+            buffer: vec![0; RECEIVE_BYTES],
+            discards: expected.body.is_none() && expected.body_bytes >= DISCARD_BYTES_MIN,
+            bodyless: job.request.starts_with(b"HEAD "),
+            timeout: nanoseconds(job.timeout),
+            turn: 0,
+        })
+    }
+
+    /// Spins until every request that was intended is answered or given up.
+    pub(super) fn run(mut self) -> io::Result<Load> {
+        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut events = vec![none; EVENTS_MAX];
+        // Nothing waits longer than the timeout to be sent nor, once sent, to be answered; only a
+        // session, whose calls follow each other, can pass this.
+        let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
+        let mut sweep = SWEEP_NS;
+        self.started = Instant::now();
+        self.begin()?;
+        loop {
+            self.turn = self.now();
+            let mut worked = self.arrive()?;
+            if self.turn >= sweep {
+                sweep = self.turn + SWEEP_NS;
+                self.sweep()?;
+            }
+            let count = self.poll.ready(&mut events)?;
+            for event in &events[..count] {
+                self.handle(event.data.u64(), event.flags)?;
+                worked |= self.arrive()?;
+            }
+            if count > 0 || worked {
+                self.tally.busy(self.turn, self.now());
+            }
+            if self.turn >= self.tally.to() {
+                if self.turn >= give_up {
+                    self.abandon();
+                }
+                if self.calls == 0 && self.waiting.is_empty() {
+                    return Ok(self.tally.finish());
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.started.elapsed())
+    }
+
+    /// Opens the pool, or starts every connection of a closed loop.
+    fn begin(&mut self) -> io::Result<()> {
+        for index in 0..self.slots.len() {
+            match self.job.offered {
+                Offered::Closed { .. } => self.start(index, 0)?,
+                _ => self.open(index)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived by now and gives it to whichever connection is free. True if there
+    /// was anything to do.
+    fn arrive(&mut self) -> io::Result<bool> {
+        let Some(mut pace) = self.pace.take() else { return Ok(false) };
+        let now = self.now();
+        let per_arrival = self.calls_per_arrival();
+        while let Some(intended) = pace.due(now.min(self.tally.to().saturating_sub(1))) {
+            self.tally.intend(intended, u64::from(per_arrival));
+            self.waiting.push_back(intended);
+        }
+        self.pace = Some(pace);
+        let mut worked = false;
+        while let Some(&intended) = self.waiting.front() {
+            let Some(index) = self.free_slot() else { break };
+            self.waiting.pop_front();
+            // Only what the generator itself delays: while no connection was free the server was
+            // slow, and that belongs to the response time.
+            let free_since = self.slots[index].free_since.max(intended);
+            let now = self.now();
+            self.tally.late(intended, now.saturating_sub(free_since));
+            self.start(index, intended)?;
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    fn calls_per_arrival(&self) -> u32 {
+        if let Offered::Sessions { calls, .. } = self.job.offered { calls } else { 1 }
+    }
+
+    fn free_slot(&mut self) -> Option<usize> {
+        let free = self.idle.pop_front().or_else(|| self.shut.pop());
+        let grows = matches!(self.job.offered, Offered::Sessions { .. });
+        if free.is_some() || !grows || self.slots.len() >= self.slots_max {
+            return free;
+        }
+        self.slots.push(Slot::default());
+        Some(self.slots.len() - 1)
+    }
+
+    /// Begins a request, or a session, on a free slot.
+    fn start(&mut self, index: usize, intended: u64) -> io::Result<()> {
+        let left = self.calls_per_arrival();
+        let call = Call { intended, began: intended, sent: 0, left, bytes: 0, retried: false };
+        self.calls += 1;
+        self.proceed(index, call)
+    }
+
+    /// Sends a call, over a new connection if there is none.
+    fn proceed(&mut self, index: usize, call: Call) -> io::Result<()> {
+        self.slots[index].call = Some(Call { sent: self.now(), ..call });
+        if self.slots[index].socket.is_some() { self.send(index) } else { self.open(index) }
+    }
+
+    fn open(&mut self, index: usize) -> io::Result<()> {
+        let opened = wire::open(self.job.target)?;
+        let slot = &mut self.slots[index];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.reused = false;
+        let Opened::Begun(socket) = opened else { return self.refused(index) };
+        slot.state = State::Connecting;
+        self.poll.add(&socket, token(index, slot.generation))?;
+        slot.socket = Some(socket);
+        Ok(())
+    }
+
+    fn send(&mut self, index: usize) -> io::Result<()> {
+        let now = self.now();
+        let slot = &mut self.slots[index];
+        slot.reader.reset();
+        slot.state = State::Busy { pushed: 0 };
+        if let Some(call) = &mut slot.call {
+            call.sent = now;
+            call.bytes = 0;
+        }
+        self.push(index)
+    }
+
+    fn push(&mut self, index: usize) -> io::Result<()> {
+        let slot = &mut self.slots[index];
+        let (State::Busy { pushed }, Some(socket)) = (&mut slot.state, &slot.socket) else {
+            return Ok(());
+        };
+        match wire::push(socket, &self.job.request[*pushed..]) {
+            Moved::Bytes(count) => *pushed += count,
+            Moved::Blocked => {}
+            Moved::Broken => return self.broken(index),
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: u64, flags: EventFlags) -> io::Result<()> {
+        let index = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let Some(slot) = self.slots.get(index) else { return Ok(()) };
+        if event != token(index, slot.generation) {
+            return Ok(());
+        }
+        let readable = flags.intersects(EventFlags::IN | GONE);
+        match slot.state {
+            State::Shut => Ok(()),
+            State::Connecting => self.connected(index),
+            State::Idle if readable => {
+                self.idle.retain(|&other| other != index);
+                self.release(index, true);
+                Ok(())
+            }
+            State::Idle => Ok(()),
+            State::Busy { pushed } => {
+                if pushed < self.job.request.len() && flags.contains(EventFlags::OUT) {
+                    self.push(index)?;
+                }
+                if readable { self.take(index, flags.intersects(GONE)) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn connected(&mut self, index: usize) -> io::Result<()> {
+        let slot = &mut self.slots[index];
+        if !slot.socket.as_ref().is_some_and(wire::connected) {
+            return self.refused(index);
+        }
+        if slot.call.is_some() {
+            return self.send(index);
+        }
+        slot.reused = true;
+        self.release(index, false);
+        Ok(())
+    }
+
+    /// Receives until the answer is over or the socket drained.
+    fn take(&mut self, index: usize, gone: bool) -> io::Result<()> {
+        let expected = &self.job.expected;
+        loop {
+            let slot = &mut self.slots[index];
+            let (Some(socket), Some(call)) = (&slot.socket, &mut slot.call) else { return Ok(()) };
+            let discard = slot.reader.may_discard(expected);
+            let head_only = self.discards && slot.reader.in_head();
+            let asked = if head_only { HEAD_RECEIVE_BYTES } else { RECEIVE_BYTES };
+            let buffer = &mut self.buffer[..asked];
+            let how = if discard { wire::discard } else { wire::receive };
+            let count = match how(socket, buffer) {
+                Moved::Bytes(0) => match slot.reader.ended(expected) {
+                    Some(Step::Done { wrong, .. }) => return self.complete(index, wrong, true),
+                    _ => return self.broken(index),
+                },
+                Moved::Bytes(count) => count,
+                Moved::Blocked => return Ok(()),
+                Moved::Broken => return self.broken(index),
+            };
+            self.tally.read(self.turn);
+            call.bytes += count as u64;
+            let step = if discard {
+                slot.reader.skip(count as u64, expected)
+            } else {
+                slot.reader.feed(&self.buffer[..count], expected, &mut self.memo, self.bodyless)
+            };
+            match step {
+                Step::Done { wrong, close } => return self.complete(index, wrong, close || gone),
+                Step::More if count < asked && !gone => return Ok(()),
+                Step::More => {}
+            }
+        }
+    }
+
+    /// An answer is over: the next call, or the slot is free.
+    fn complete(&mut self, index: usize, wrong: Option<Wrong>, close: bool) -> io::Result<()> {
+        let now = self.now();
+        let slot = &mut self.slots[index];
+        slot.reused = true;
+        let Some(call) = slot.call.take() else { return Ok(()) };
+        let Call { intended, began, sent, bytes, .. } = call;
+        match wrong {
+            Some(wrong) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
+            None => self.tally.reply(&Reply { intended, began, sent, ended: now, bytes }),
+        }
+        let next = Call { began: now, left: call.left - 1, retried: false, ..call };
+        let next = match self.job.offered {
+            Offered::Closed { .. } if now < self.tally.to() => {
+                self.tally.intend(now, 1);
+                Some(Call { intended: now, left: 1, ..next })
+            }
+            Offered::Sessions { .. } if next.left > 0 => Some(next),
+            _ => None,
+        };
+        let Some(next) = next else {
+            self.calls -= 1;
+            self.release(index, close || matches!(self.job.offered, Offered::Sessions { .. }));
+            return Ok(());
+        };
+        if close {
+            self.slots[index].socket = None;
+        }
+        self.proceed(index, next)
+    }
+
+    /// The connection ended before the answer did. Where it had stood before and nothing of the
+    /// answer came, the server may have closed it just before the request reached it: that is sent
+    /// once more over a new one (RFC 9112, 9.3.1), and its time goes on.
+    fn broken(&mut self, index: usize) -> io::Result<()> {
+        let slot = &mut self.slots[index];
+        let raced = slot.reused && slot.reader.is_untouched();
+        if let Some(call) = slot.call.as_mut().filter(|call| raced && !call.retried) {
+            call.retried = true;
+            slot.socket = None;
+            return self.open(index);
+        }
+        self.fail(index, Failure::Reset);
+        Ok(())
+    }
+
+    fn refused(&mut self, index: usize) -> io::Result<()> {
+        if self.slots[index].call.is_some() {
+            self.fail(index, Failure::Refused);
+        } else {
+            self.release(index, true);
+        }
+        Ok(())
+    }
+
+    /// Gives a call up, and those of its session that would have followed.
+    fn fail(&mut self, index: usize, why: Failure) {
+        if let Some(call) = self.slots[index].call.take() {
+            self.calls -= 1;
+            self.tally.fail(call.intended, why, u64::from(call.left));
+        }
+        self.release(index, true);
+    }
+
+    /// The slot is free; closed on request. Data that nobody asked for also ends a connection
+    /// (RFC 9112, 9.2).
+    fn release(&mut self, index: usize, close: bool) {
+        let now = self.now();
+        let slot = &mut self.slots[index];
+        slot.free_since = now;
+        if close {
+            slot.socket = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            slot.state = State::Shut;
+            self.shut.push(index);
+        } else {
+            slot.state = State::Idle;
+            self.idle.push_back(index);
+        }
+    }
+
+    /// Gives up what is overdue, and opens a closed loop's lost connections again: not at once, or
+    /// a server that refuses would be asked as fast as the processor can.
+    fn sweep(&mut self) -> io::Result<()> {
+        let now = self.turn;
+        let oldest = now.saturating_sub(self.timeout);
+        for index in 0..self.slots.len() {
+            if self.slots[index].call.is_some_and(|call| call.sent < oldest) {
+                self.fail(index, Failure::Timeout);
+            }
+        }
+        while let Some(&intended) = self.waiting.front().filter(|&&intended| intended < oldest) {
+            self.waiting.pop_front();
+            let calls = u64::from(self.calls_per_arrival());
+            self.tally.fail(intended, Failure::Timeout, calls);
+        }
+        if matches!(self.job.offered, Offered::Closed { .. }) && now < self.tally.to() {
+            for index in std::mem::take(&mut self.shut) {
+                self.tally.intend(now, 1);
+                self.start(index, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Time is up for everything.
+    fn abandon(&mut self) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].call.is_some() {
+                self.fail(index, Failure::Timeout);
+            }
+        }
+        let calls = u64::from(self.calls_per_arrival());
+        for intended in self.waiting.drain(..) {
+            self.tally.fail(intended, Failure::Timeout, calls);
+        }
+    }
+}
+
+/// Slots at the start, and the arrivals. An error says which figure of the job is unusable.
+fn plan(offered: &Offered, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
+    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let (connections, rate, poisson) = match *offered {
+        Offered::Open { rate, poisson, connections } => (connections, Some(rate), poisson),
+        Offered::Sessions { rate, .. } => (0, Some(rate), false),
+        Offered::Closed { connections } => (connections, None, false),
+    };
+    if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
+        return invalid(format!(
+            "a rate of {rate}/s cannot be offered: ask for {RATE_MIN} to {RATE_MAX}"
+        ));
+    }
+    if matches!(offered, Offered::Sessions { calls: 0, .. }) {
+        return invalid("a session without calls offers nothing: ask for at least one".into());
+    }
+    if connections == 0 && !matches!(offered, Offered::Sessions { .. }) {
+        return invalid("there is no connection to send over: ask for at least one".into());
+    }
+    let slots = usize::try_from(connections).unwrap_or(usize::MAX);
+    if slots > slots_max {
+        return invalid(format!(
+            "{connections} connections are more than the {slots_max} that the descriptor limit \
+             leaves: raise it (ulimit -n) or ask for fewer"
+        ));
+    }
+    Ok((slots, rate.map(|rate| Pace::new(rate, poisson))))
+}
+
+fn token(index: usize, generation: u32) -> u64 {
+    (u64::from(generation) << 32) | index as u64
+}

@@ -1,0 +1,39 @@
+//! Why a sample must not be ranked, as far as the generator can tell from its own figures.
+
+use super::Job;
+use crate::sample::{Load, Mark, Offered};
+
+/// The generator's lateness may be this share of the response time, both as 99th percentiles.
+const LATENESS_SHARE_MAX: f64 = 0.10;
+
+/// The generator may work this share of the time.
+const BUSY_SHARE_MAX: f64 = 0.95;
+
+/// Connections may differ from throughput times response time by this share.
+const LITTLE_SHARE_MAX: f64 = 0.05;
+
+/// The marks that a load earns by itself.
+pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
+    let rows = [
+        (Mark::GeneratorLate, is_late(load)),
+        (Mark::GeneratorBusy, load.busy_s > BUSY_SHARE_MAX * load.seconds),
+        (Mark::LittlesLaw, breaks_littles_law(job, load)),
+    ];
+    rows.into_iter().filter(|(_, earned)| *earned).map(|(mark, _)| mark).collect()
+}
+
+fn is_late(load: &Load) -> bool {
+    let (late, response) = (load.lateness.quantile(0.99), load.response.quantile(0.99));
+    load.lateness.count() > 0 && late as f64 > LATENESS_SHARE_MAX * response as f64
+}
+
+/// N = X R: in a closed loop every connection always has a request (Little, A proof for the queuing
+/// formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their time is in no
+/// response.
+fn breaks_littles_law(job: &Job, load: &Load) -> bool {
+    let Offered::Closed { connections } = job.offered else { return false };
+    let throughput = load.replies as f64 / load.seconds;
+    let busy = throughput * load.response.mean() / 1e9;
+    let off = (f64::from(connections) - busy).abs() > LITTLE_SHARE_MAX * f64::from(connections);
+    off || !busy.is_finite()
+}

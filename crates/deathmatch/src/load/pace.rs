@@ -1,0 +1,87 @@
+//! When requests should be sent: equal or exponential gaps, fixed before anything is answered.
+
+/// Every run draws the same gaps, so that contenders meet the same arrivals.
+const SEED: u64 = 0x6875_7274_6c65;
+
+/// Intended times in nanoseconds since the start, one after the other.
+#[derive(Debug)]
+pub(super) struct Pace {
+    gap_ns: f64,
+    random: Option<SplitMix>,
+    /// Of the next one. Equal gaps are multiplied, not added, so that no error adds up.
+    next_ns: f64,
+    index: u64,
+}
+
+impl Pace {
+    pub(super) fn new(rate: f64, poisson: bool) -> Pace {
+        let gap_ns = 1e9 / rate;
+        Pace { gap_ns, random: poisson.then_some(SplitMix(SEED)), next_ns: 0.0, index: 0 }
+    }
+
+    /// The next intended time, if it has come.
+    pub(super) fn due(&mut self, now: u64) -> Option<u64> {
+        let next = self.next_ns as u64;
+        if next > now {
+            return None;
+        }
+        self.index += 1;
+        self.next_ns = match &mut self.random {
+            // The inverse of the exponential distribution, at 1 - u in (0, 1].
+            Some(random) => self.next_ns - self.gap_ns * (1.0 - random.unit()).ln(),
+            None => self.gap_ns * self.index as f64,
+        };
+        Some(next)
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014;
+/// constants of Vigna's splitmix64.c).
+#[derive(Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In [0, 1), of 53 bits.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        let mut random = SplitMix(1_234_567);
+        let got: Vec<u64> = (0..3).map(|_| random.next()).collect();
+        assert_eq!(got, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn equal_gaps_do_not_drift() {
+        let mut pace = Pace::new(3000.0, false);
+        let last = (0..=3_000_000).map(|_| pace.due(u64::MAX).unwrap()).last();
+        assert_eq!(last, Some(1_000_000_000_000));
+        assert_eq!(pace.due(1), None, "not before its time");
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_variance_of_the_exponential() {
+        let mut pace = Pace::new(1000.0, true);
+        let times: Vec<u64> = (0..100_001).map(|_| pace.due(u64::MAX).unwrap()).collect();
+        let gaps: Vec<f64> = times.windows(2).map(|t| (t[1] - t[0]) as f64 / 1e6).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+        assert!((variance - 1.0).abs() < 0.03, "{variance}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Counts what happened into a `Load`: knows which requests and which moments are measured.
+
+use std::time::Duration;
+
+use super::reader::Wrong;
+use crate::sample::Load;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    Refused,
+    Reset,
+    Timeout,
+    Wrong(Wrong),
+}
+
+/// The counts of one run. Times are nanoseconds since its start.
+pub(super) struct Tally {
+    load: Load,
+    from: u64,
+    to: u64,
+    timeout: u64,
+}
+
+impl Tally {
+    pub(super) fn new(warm_up: Duration, duration: Duration, timeout: Duration) -> Tally {
+        let from = nanoseconds(warm_up);
+        let to = from.saturating_add(nanoseconds(duration));
+        let whole_seconds = usize::try_from(duration.as_secs()).unwrap_or(0);
+        let replies_per_second = vec![0; whole_seconds];
+        let load = Load { seconds: duration.as_secs_f64(), replies_per_second, ..Load::default() };
+        Tally { load, from, to, timeout: nanoseconds(timeout) }
+    }
+
+    /// The end of the time in which requests are intended.
+    pub(super) fn to(&self) -> u64 {
+        self.to
+    }
+
+    /// Whether requests intended at this moment, and work done at it, count.
+    pub(super) fn measures(&self, at: u64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+
+    pub(super) fn intend(&mut self, intended: u64, requests: u64) {
+        if self.measures(intended) {
+            self.load.intended += requests;
+        }
+    }
+
+    pub(super) fn late(&mut self, intended: u64, ns: u64) {
+        if self.measures(intended) {
+            self.load.lateness.record(ns);
+        }
+    }
+
+    pub(super) fn fail(&mut self, intended: u64, why: Failure, requests: u64) {
+        if !self.measures(intended) {
+            return;
+        }
+        let errors = &mut self.load.errors;
+        *match why {
+            Failure::Refused => &mut errors.refused,
+            Failure::Reset => &mut errors.reset,
+            Failure::Timeout => &mut errors.timeout,
+            Failure::Wrong(Wrong::Status) => &mut errors.status,
+            Failure::Wrong(Wrong::Bytes) => &mut errors.bytes,
+        } += requests;
+    }
+
+    /// A right answer. Counted by when it was intended; in the seconds' bins by when it ended,
+    /// which is the throughput also where a queue is left at the end. `began`: when its response
+    /// time counts from.
+    pub(super) fn reply(&mut self, at: &Reply) {
+        let response = at.ended - at.began.min(at.ended);
+        if response > self.timeout {
+            return self.fail(at.intended, Failure::Timeout, 1);
+        }
+        if self.measures(at.ended) {
+            let second = usize::try_from((at.ended - self.from) / SECOND_NS).unwrap_or(usize::MAX);
+            if let Some(bin) = self.load.replies_per_second.get_mut(second) {
+                *bin += 1;
+            }
+        }
+        if self.measures(at.intended) {
+            self.load.replies += 1;
+            self.load.bytes += at.bytes;
+            self.load.response.record(response);
+            self.load.service.record(at.ended - at.sent.min(at.ended));
+        }
+    }
+
+    pub(super) fn read(&mut self, now: u64) {
+        self.load.reads += u64::from(self.measures(now));
+    }
+
+    /// The generator worked from one moment to the other.
+    pub(super) fn busy(&mut self, from: u64, to: u64) {
+        if self.measures(from) {
+            self.load.busy_s += (to - from.min(to)) as f64 / 1e9;
+        }
+    }
+
+    pub(super) fn finish(self) -> Load {
+        self.load
+    }
+}
+
+/// The moments of one answered request.
+pub(super) struct Reply {
+    /// Decides whether it is measured: for a session's later calls that of the session.
+    pub(super) intended: u64,
+    /// Where its response time begins.
+    pub(super) began: u64,
+    pub(super) sent: u64,
+    pub(super) ended: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
