@@ -11,3 +11,12 @@ pub mod sample;
 
 #[doc(hidden)]
 pub mod load;
+
+#[doc(hidden)]
+pub mod process;
+
+#[doc(hidden)]
+pub mod contender;
+
+#[doc(hidden)]
+pub mod verify;
