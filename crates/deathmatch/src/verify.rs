@@ -199,7 +199,10 @@ fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault>
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "content-length" if length.is_some_and(|old| old != value) => {
-                return Err(Fault::Length(format!("both {} and {value}", length.unwrap_or("")), expected));
+                return Err(Fault::Length(
+                    format!("both {} and {value}", length.unwrap_or("")),
+                    expected,
+                ));
             }
             "content-length" => length = Some(value),
             "content-type" => kind = Some(value),
@@ -224,12 +227,8 @@ fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault>
 }
 
 /// Types a name has, whichever server was asked; others only need to be one.
-const TYPES: &[(&str, &str)] = &[
-    (".html", "text/html"),
-    (".txt", "text/plain"),
-    (".css", "text/css"),
-    (".png", "image/png"),
-];
+const TYPES: &[(&str, &str)] =
+    &[(".html", "text/html"), (".txt", "text/plain"), (".css", "text/css"), (".png", "image/png")];
 
 fn check_type(kind: Option<&str>, path: &str) -> Result<String, Fault> {
     let kind = kind.ok_or_else(|| Fault::Type("it has no Content-Type".to_owned()))?;

@@ -3,8 +3,22 @@
 /// The contenders: the deck's in its order, those the other seeds name, today's, and the two that
 /// are ours.
 pub(super) const CONTENDERS: &[&str] = &[
-    "apache-prefork", "apache-worker", "inets", "lighttpd", "mochiweb", "nginx", "nginx-copy",
-    "yaws", "warp", "swazoo", "apache-event", "h2o", "caddy", "go", "hurtle", "floor",
+    "apache-prefork",
+    "apache-worker",
+    "inets",
+    "lighttpd",
+    "mochiweb",
+    "nginx",
+    "nginx-copy",
+    "yaws",
+    "warp",
+    "swazoo",
+    "apache-event",
+    "h2o",
+    "caddy",
+    "go",
+    "hurtle",
+    "floor",
 ];
 
 /// The text of a file under arena/contenders.

@@ -95,7 +95,11 @@ mod tests {
         let commands: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
         assert_eq!(commands.len(), 3, "{commands:?}");
         assert!(commands[0].ends_with("apt-get update"));
-        assert!(commands[1].ends_with("debian-archive-keyring debootstrap nginx"), "{}", commands[1]);
+        assert!(
+            commands[1].ends_with("debian-archive-keyring debootstrap nginx"),
+            "{}",
+            commands[1]
+        );
         assert!(commands[2].contains("bullseye /var/lib/deathmatch/bullseye"), "{}", commands[2]);
         assert!(install(&[absent("floor")]).is_empty(), "no package holds it");
     }

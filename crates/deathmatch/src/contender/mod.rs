@@ -99,8 +99,11 @@ pub struct File {
 pub struct Version {
     /// Prints it, on standard output or error.
     pub command: Vec<String>,
-    /// What stands before it; it goes on to the end of that line.
+    /// What stands before it.
     pub after: String,
+    /// What stands behind it; the end of the line, if nothing is said.
+    #[serde(default)]
+    pub until: Option<String>,
 }
 
 /// How a server is stopped.
@@ -164,9 +167,9 @@ impl Contender {
     /// its own name and, where one is given, its executable.
     pub fn overridden(words: &str) -> Result<Contender, BadOverride> {
         let bad = |why: &str| BadOverride(format!("--contender {words}: {why}"));
-        let (new, rest) = words
-            .split_once('=')
-            .ok_or_else(|| bad("write NEW=NAME:/path/to/executable, such as old=nginx:/opt/nginx"))?;
+        let (new, rest) = words.split_once('=').ok_or_else(|| {
+            bad("write NEW=NAME:/path/to/executable, such as old=nginx:/opt/nginx")
+        })?;
         let (name, path) = match rest.split_once(':') {
             Some((name, path)) => (name, Some(path)),
             None => (rest, None),
@@ -175,7 +178,9 @@ impl Contender {
         if new.is_empty() || new.starts_with('.') || !new.chars().all(is_plain) {
             return Err(bad("a new name is letters, digits, `-`, `_` and `.`"));
         }
-        let unknown = || bad(&format!("no contender `{name}`; there are {}", embedded::CONTENDERS.join(", ")));
+        let unknown = || {
+            bad(&format!("no contender `{name}`; there are {}", embedded::CONTENDERS.join(", ")))
+        };
         let mut contender = Contender::named(name).ok_or_else(unknown)?;
         if new != name {
             contender.title = format!("{} ({new})", contender.title);
@@ -197,14 +202,19 @@ mod tests {
     fn every_text_is_built_in_and_can_be_read() {
         for name in embedded::CONTENDERS {
             let text = embedded::text(&format!("{name}/contender.toml")).unwrap();
-            let contender: Contender = toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let contender: Contender =
+                toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!(contender.name, *name);
             assert!(contender.url.contains("{FILE}"), "{name}: a path needs a file");
             assert!(!contender.tuned.is_empty(), "{name}: how it is set must be said");
             let no_way = contender.packages.is_empty() && contender.hint.is_none();
             assert!(!no_way, "{name}: how it is installed must be said");
             for file in &contender.files {
-                assert!(embedded::text(&file.from).is_some(), "{name}: {} is not built in", file.from);
+                assert!(
+                    embedded::text(&file.from).is_some(),
+                    "{name}: {} is not built in",
+                    file.from
+                );
             }
         }
         assert_eq!(Contender::all().len(), embedded::CONTENDERS.len());

@@ -18,6 +18,8 @@ use crate::process::{Launch, Running, StartError};
 
 /// Seconds a program may take to be built.
 const BUILD_WITHIN_S: &str = "600";
+/// Stands in the folder of a contender whose program was built from the files beside it.
+const BUILT_MARK: &str = ".built";
 /// Whom a server started by root becomes, where it can: Debian's own choice.
 const USER: &str = "www-data";
 /// A file every docroot gets, asked for to know whether a server is ready.
@@ -78,9 +80,12 @@ impl Contender {
         let names = self.names(site, &work, &docroot)?;
         let filler = Filler { contender: self, names };
         let (files, is_new) = filler.write_files(&work)?;
-        let bin = filler.names.get("BIN").map(PathBuf::from).unwrap_or_default();
-        if self.chosen.is_none() && (is_new || !bin.is_file()) {
+        let built = work.join(BUILT_MARK);
+        if self.chosen.is_none() && !self.build.is_empty() && (is_new || !built.exists()) {
+            // Gone first, so that what fails is tried again.
+            let _ = fs::remove_file(&built);
             filler.build(&work)?;
+            fs::write(&built, "")?;
         }
         let launch = filler.launch(site, work)?;
         let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
@@ -105,7 +110,9 @@ impl Contender {
         }
         let bin = match self.executable().map_err(io::Error::other)? {
             Some(path) => path.display().to_string(),
-            None => template::fill(&self.executable, &names, is_root()).map_err(io::Error::other)?,
+            None => {
+                template::fill(&self.executable, &names, is_root()).map_err(io::Error::other)?
+            }
         };
         names.insert("BIN".to_owned(), bin);
         Ok(names)

@@ -12,6 +12,8 @@ use super::template::{self, Names};
 
 /// Seconds a program may take to say its version.
 const VERSION_WITHIN_S: &str = "20";
+/// How the name of an executable begins that has yet to be built.
+const BUILT: &str = "{WORK}/";
 /// Where servers are, though not in every user's PATH.
 const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
@@ -61,7 +63,7 @@ impl Contender {
             let found = chosen.is_file().then(|| Some(chosen.clone()));
             return found.ok_or_else(|| self.missing(&reason, remedy));
         }
-        if !self.build.is_empty() {
+        if self.executable.starts_with(BUILT) {
             return Ok(None);
         }
         let beside = if self.sibling { find_sibling(&self.executable) } else { None };
@@ -97,15 +99,16 @@ impl Contender {
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             return Err(format!("`{shown}` failed ({}): {last}", output.status));
         }
-        read_version(&said, &self.version.after)
+        read_version(&said, &self.version.after, self.version.until.as_deref())
             .ok_or_else(|| format!("`{shown}` does not say `{}`", self.version.after))
     }
 }
 
-/// What stands behind these words, to the end of the line.
-fn read_version(said: &str, after: &str) -> Option<String> {
+/// What stands between these words, at most to the end of the line.
+fn read_version(said: &str, after: &str, until: Option<&str>) -> Option<String> {
     let (_, behind) = said.split_once(after)?;
-    let version = behind.lines().next()?.trim();
+    let line = behind.lines().next()?.trim();
+    let version = until.and_then(|until| line.split(until).next()).unwrap_or(line);
     (!version.is_empty()).then(|| version.to_owned())
 }
 
@@ -139,15 +142,22 @@ mod tests {
 
     #[test]
     fn a_version_is_what_follows() {
-        let rows: &[(&str, &str, &str, Option<&str>)] = &[
-            ("nginx", "nginx version: nginx/1.22.1\n", "nginx/", Some("1.22.1")),
-            ("only a version", "2.6.2\n", "", Some("2.6.2")),
-            ("more lines", "x\nh2o version 2.2.5\nOpenSSL: 3\n", "h2o version ", Some("2.2.5")),
-            ("something else", "usage: nginx\n", "nginx/", None),
-            ("nothing behind", "nginx/\n", "nginx/", None),
+        let rows: &[(&str, &str, &str, Option<&str>, Option<&str>)] = &[
+            ("nginx", "nginx version: nginx/1.22.1\n", "nginx/", None, Some("1.22.1")),
+            ("only a version", "2.6.2\n", "", None, Some("2.6.2")),
+            (
+                "more lines",
+                "x\nh2o version 2.2.5\nOpenSSL: 3\n",
+                "h2o version ",
+                None,
+                Some("2.2.5"),
+            ),
+            ("something else", "usage: nginx\n", "nginx/", None, None),
+            ("a word of a line", "lighttpd/1.4.69 (ssl)\n", "lighttpd/", Some(" "), Some("1.4.69")),
+            ("nothing behind", "nginx/\n", "nginx/", None, None),
         ];
-        for (sentence, said, after, expected) in rows {
-            assert_eq!(read_version(said, after).as_deref(), *expected, "{sentence}");
+        for (sentence, said, after, until, expected) in rows {
+            assert_eq!(read_version(said, after, *until).as_deref(), *expected, "{sentence}");
         }
     }
 

@@ -61,7 +61,12 @@ mod tests {
         let rows: &[(&str, &str, bool, Result<&str, &str>)] = &[
             ("a name", "listen {PORT};", false, Ok("listen 80;")),
             ("a block", "server { listen {PORT}; }", false, Ok("server { listen 80; }")),
-            ("Erlang's and Haskell's", "{port, {PORT}} s { f = 1 }", false, Ok("{port, 80} s { f = 1 }")),
+            (
+                "Erlang's and Haskell's",
+                "{port, {PORT}} s { f = 1 }",
+                false,
+                Ok("{port, 80} s { f = 1 }"),
+            ),
             ("a value is not filled in again", "{ODD}", false, Ok("{PORT}")),
             ("the file comes later", "/files/{FILE}", false, Ok("/files/{FILE}")),
             ("root's line, as root", "a\n{ROOT}user x\nb\n", true, Ok("a\nuser x\nb\n")),

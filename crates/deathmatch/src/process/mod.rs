@@ -75,7 +75,10 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             StartError::PortTaken(addr, e) => {
-                write!(f, "{addr} cannot be listened on ({e}): stop what listens there, or choose another port")
+                write!(
+                    f,
+                    "{addr} cannot be listened on ({e}): stop what listens there, or choose another port"
+                )
             }
             StartError::NotStarted(what, e) => write!(f, "{what} could not be started: {e}"),
             StartError::Died(name, status, log) => {

@@ -65,9 +65,8 @@ mod tests {
 
     #[test]
     fn a_line_of_stat_is_read_whatever_the_name() {
-        let expected = |pid, parent, session, is_zombie| {
-            Some(Process { pid, parent, session, is_zombie })
-        };
+        let expected =
+            |pid, parent, session, is_zombie| Some(Process { pid, parent, session, is_zombie });
         let rows: &[(&str, &str, Option<Process>)] = &[
             ("plain", "12 (nginx) S 3 12 12 0 -1", expected(12, 3, 12, false)),
             ("a bracket in the name", "12 (a) R (b) S 3 12 9 0", expected(12, 3, 9, false)),
@@ -86,7 +85,7 @@ mod tests {
         let all = [
             process(10, 1, 10), // the leader
             process(11, 10, 10),
-            process(12, 1, 10), // its parent ended
+            process(12, 1, 10),  // its parent ended
             process(13, 11, 13), // left the session
             process(14, 13, 13),
             process(20, 1, 20), // a stranger
