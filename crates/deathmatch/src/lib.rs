@@ -14,3 +14,10 @@ pub mod load;
 
 #[doc(hidden)]
 pub mod plan;
+pub mod process;
+
+#[doc(hidden)]
+pub mod contender;
+
+#[doc(hidden)]
+pub mod verify;

@@ -1,0 +1,326 @@
+//! The floor: what the kernel alone asks for receiving a request and sending a file. No server: it
+//! looks for the end of a head, finds the path as it is written among the files it opened when it
+//! started, and sends. Everything a server must do besides is left out on purpose.
+//!
+//! `deathmatch-floor PORT DIRECTORY WORKERS`, on 127.0.0.1.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use slots::Slots;
+use socket2::{Domain, Socket, Type};
+
+/// Larger files go by sendfile: from here on it is cheaper than sending from memory.
+const MEMORY_BYTES_MAX: u64 = 64 * 1024;
+/// A longer head ends its connection.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+const BACKLOG: i32 = 4096;
+/// Taken from the kernel at once.
+const EVENTS: usize = 512;
+/// Folders within folders.
+const DEPTH_MAX: u32 = 16;
+/// The listener's mark among the events; connections have their slot's.
+const LISTENER: u64 = u64::MAX;
+const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let served = match words[..] {
+        ["--version"] => writeln!(io::stdout(), "deathmatch-floor {}", env!("CARGO_PKG_VERSION")),
+        [port, root, workers] => match (port.parse(), workers.parse()) {
+            (Ok(port), Ok(workers)) => serve(port, Path::new(root), workers),
+            _ => Err(io::Error::other("PORT and WORKERS are numbers")),
+        },
+        _ => Err(io::Error::other("say PORT DIRECTORY WORKERS")),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "deathmatch-floor: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(port: u16, root: &Path, workers: usize) -> io::Result<()> {
+    let mut answers = HashMap::new();
+    read_folder(root, "/", DEPTH_MAX, &mut answers)?;
+    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let listeners: Vec<TcpListener> =
+        (0..workers.max(1)).map(|_| listen(addr)).collect::<io::Result<_>>()?;
+    thread::scope(|scope| {
+        let answers = &answers;
+        let threads: Vec<_> =
+            listeners.into_iter().map(|l| scope.spawn(|| Worker::run(l, answers))).collect();
+        for thread in threads {
+            thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+/// Each worker has a listener of its own, and the kernel spreads connections over them.
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A whole answer, or a head and the file behind it.
+struct Answer {
+    bytes: Vec<u8>,
+    file: Option<(File, u64)>,
+}
+
+fn read_folder(
+    folder: &Path,
+    path: &str,
+    depth: u32,
+    answers: &mut HashMap<Vec<u8>, Answer>,
+) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let meta = fs::metadata(entry.path())?;
+        if meta.is_file() {
+            answers
+                .insert(format!("{path}{name}").into_bytes(), answer(&entry.path(), meta.len())?);
+        } else if meta.is_dir() && depth > 0 {
+            read_folder(&entry.path(), &format!("{path}{name}/"), depth - 1, answers)?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(path: &Path, length: u64) -> io::Result<Answer> {
+    let kind = match path.extension().and_then(|end| end.to_str()) {
+        Some("html") => "text/html",
+        Some("txt") => "text/plain",
+        Some("css") => "text/css",
+        Some("png") => "image/png",
+        _ => "application/octet-stream",
+    };
+    let mut bytes =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")
+            .into_bytes();
+    let file = if length > MEMORY_BYTES_MAX {
+        Some((File::open(path)?, length))
+    } else {
+        bytes.extend(fs::read(path)?);
+        None
+    };
+    Ok(Answer { bytes, file })
+}
+
+struct Worker<'a> {
+    answers: &'a HashMap<Vec<u8>, Answer>,
+    epoll: rustix::fd::OwnedFd,
+    connections: Slots<Connection<'a>>,
+}
+
+struct Connection<'a> {
+    stream: TcpStream,
+    /// The beginning of a head that has not ended.
+    head: Vec<u8>,
+    sending: Option<Sending<'a>>,
+    waits_to_send: bool,
+}
+
+/// An answer under way.
+struct Sending<'a> {
+    bytes: &'a [u8],
+    file: Option<(&'a File, u64, u64)>, // the file, where in it, its end
+}
+
+impl<'a> Worker<'a> {
+    fn run(listener: TcpListener, answers: &'a HashMap<Vec<u8>, Answer>) -> io::Result<()> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let mut worker = Worker { answers, epoll, connections: Slots::default() };
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut buffer = vec![0; HEAD_BYTES_MAX];
+        loop {
+            events.clear();
+            match epoll::wait(&worker.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => worker.accept(&listener)?,
+                    slot => worker.turn(slot, &mut buffer),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
+        loop {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+                // Out of descriptors as well: those who wait are accepted when one is free.
+                Err(_) => return Ok(()),
+            };
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let connection =
+                Connection { stream, head: Vec::new(), sending: None, waits_to_send: false };
+            let slot = self.connections.insert(connection);
+            if let Some(connection) = self.connections.at(slot) {
+                epoll::add(
+                    &self.epoll,
+                    &connection.stream,
+                    EventData::new_u64(slot),
+                    EventFlags::IN,
+                )?;
+            }
+        }
+    }
+
+    /// Does what can be done on a connection, and ends it if it failed.
+    fn turn(&mut self, slot: u64, buffer: &mut [u8]) {
+        let Some(connection) = self.connections.at(slot) else { return };
+        let outcome = connection.turn(self.answers, buffer).and_then(|waits| {
+            if waits == connection.waits_to_send {
+                return Ok(());
+            }
+            connection.waits_to_send = waits;
+            let flags = if waits { EventFlags::OUT } else { EventFlags::IN };
+            Ok(epoll::modify(&self.epoll, &connection.stream, EventData::new_u64(slot), flags)?)
+        });
+        if outcome.is_err() {
+            // Closing takes it out of the epoll set.
+            self.connections.remove(slot);
+        }
+    }
+}
+
+impl<'a> Connection<'a> {
+    /// Whether it waits to send; an error ends it.
+    fn turn(
+        &mut self,
+        answers: &'a HashMap<Vec<u8>, Answer>,
+        buffer: &mut [u8],
+    ) -> io::Result<bool> {
+        if !self.send()? {
+            return Ok(true);
+        }
+        if !self.waits_to_send {
+            let received = match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((_, n)) => n,
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+                Err(e) => return Err(e.into()),
+            };
+            self.head.extend_from_slice(&buffer[..received]);
+        }
+        while let Some(end) = self.head.windows(4).position(|w| w == b"\r\n\r\n") {
+            self.sending = Some(find(answers, &self.head[..end]));
+            self.head.drain(..end + 4);
+            if !self.send()? {
+                return Ok(true);
+            }
+        }
+        if self.head.len() > HEAD_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(false)
+    }
+
+    /// Sends what is under way; whether that is all.
+    fn send(&mut self) -> io::Result<bool> {
+        let Some(sending) = &mut self.sending else { return Ok(true) };
+        let sent = sending.send(&self.stream);
+        match sent {
+            Ok(()) => self.sending = None,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(e) => return Err(e.into()),
+        }
+        Ok(true)
+    }
+}
+
+impl Sending<'_> {
+    fn send(&mut self, stream: impl AsFd) -> rustix::io::Result<()> {
+        // The head waits in the kernel for the file, so that both leave in one segment.
+        let more = if self.file.is_some() { SendFlags::MORE } else { SendFlags::empty() };
+        while !self.bytes.is_empty() {
+            let sent = send(&stream, self.bytes, SendFlags::NOSIGNAL | more)?;
+            self.bytes = &self.bytes[sent..];
+        }
+        let Some((file, at, end)) = &mut self.file else { return Ok(()) };
+        while *at < *end {
+            let rest = usize::try_from(*end - *at).unwrap_or(usize::MAX);
+            // It has become shorter since it was opened.
+            if sendfile(&stream, *file, Some(at), rest)? == 0 {
+                return Err(Errno::IO);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The answer to `GET PATH HTTP/1.1`, the path taken as it is written.
+fn find<'a>(answers: &'a HashMap<Vec<u8>, Answer>, head: &[u8]) -> Sending<'a> {
+    let path = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
+    match answers.get(path) {
+        Some(Answer { bytes, file }) => {
+            Sending { bytes, file: file.as_ref().map(|(file, end)| (file, 0, *end)) }
+        }
+        None => Sending { bytes: NOT_FOUND, file: None },
+    }
+}
+
+/// Connections by number; a number is given again once its connection ended.
+mod slots {
+    pub(super) struct Slots<T> {
+        all: Vec<Option<T>>,
+        free: Vec<u64>,
+    }
+
+    impl<T> Default for Slots<T> {
+        fn default() -> Self {
+            Slots { all: Vec::new(), free: Vec::new() }
+        }
+    }
+
+    impl<T> Slots<T> {
+        pub(super) fn insert(&mut self, value: T) -> u64 {
+            let slot = self.free.pop().unwrap_or(self.all.len() as u64);
+            match self.all.get_mut(slot as usize) {
+                Some(place) => *place = Some(value),
+                None => self.all.push(Some(value)),
+            }
+            slot
+        }
+
+        pub(super) fn at(&mut self, slot: u64) -> Option<&mut T> {
+            self.all.get_mut(slot as usize)?.as_mut()
+        }
+
+        pub(super) fn remove(&mut self, slot: u64) {
+            if let Some(place) = self.all.get_mut(slot as usize)
+                && place.take().is_some()
+            {
+                self.free.push(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The texts under arena/contenders, as part of this program.
+
+/// The contenders: the deck's in its order, those the other seeds name, today's, and the two that
+/// are ours.
+pub(super) const CONTENDERS: &[&str] = &[
+    "apache-prefork",
+    "apache-worker",
+    "inets",
+    "lighttpd",
+    "mochiweb",
+    "nginx",
+    "nginx-copy",
+    "yaws",
+    "warp",
+    "swazoo",
+    "apache-event",
+    "h2o",
+    "caddy",
+    "go",
+    "hurtle",
+    "floor",
+];
+
+/// The text of a file under arena/contenders.
+pub(super) fn text(path: &str) -> Option<&'static str> {
+    TEXTS.iter().find(|(known, _)| *known == path).map(|(_, text)| *text)
+}
+
+macro_rules! texts {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../arena/contenders/", $path)))),*]
+    };
+}
+
+const TEXTS: &[(&str, &str)] = texts![
+    "apache-event/contender.toml",
+    "apache-event/httpd.conf",
+    "apache-event/mime.types",
+    "apache-prefork/contender.toml",
+    "apache-worker/contender.toml",
+    "caddy/Caddyfile",
+    "caddy/contender.toml",
+    "floor/contender.toml",
+    "go/contender.toml",
+    "go/fileserver.go",
+    "h2o/contender.toml",
+    "h2o/h2o.conf",
+    "hurtle/contender.toml",
+    "hurtle/hurtle.toml",
+    "inets/contender.toml",
+    "inets/inets_files.erl",
+    "lighttpd/contender.toml",
+    "lighttpd/lighttpd.conf",
+    "mochiweb/contender.toml",
+    "mochiweb/mochi_files.erl",
+    "nginx-copy/contender.toml",
+    "nginx/contender.toml",
+    "nginx/nginx.conf",
+    "swazoo/contender.toml",
+    "swazoo/serve.st",
+    "warp/contender.toml",
+    "warp/fileserver.hs",
+    "yaws/contender.toml",
+    "yaws/yaws.conf",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_was_forgotten() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/arena/contenders");
+        let mut files = 0;
+        for folder in std::fs::read_dir(root).unwrap() {
+            let folder = folder.unwrap();
+            let name = folder.file_name().into_string().unwrap();
+            assert!(CONTENDERS.contains(&&*name), "{name} is not in the list");
+            for file in std::fs::read_dir(folder.path()).unwrap() {
+                let path = format!("{name}/{}", file.unwrap().file_name().to_str().unwrap());
+                assert!(text(&path).is_some(), "{path} is not in the table");
+                files += 1;
+            }
+        }
+        assert_eq!(files, TEXTS.len());
+    }
+}

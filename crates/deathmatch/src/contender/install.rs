@@ -1,0 +1,106 @@
+//! What sets contenders up on Debian: said first, done after.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::process::{Command, Stdio};
+
+use super::Contender;
+use super::probe::{find, is_root};
+use super::template;
+
+/// One thing to do, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// For the user, before it is done.
+    pub says: String,
+    /// A program and its arguments.
+    pub command: Vec<String>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:\n    {}", self.says, self.command.join(" "))
+    }
+}
+
+impl Step {
+    /// Does it before the user's eyes.
+    pub fn run(&self) -> io::Result<()> {
+        let (program, arguments) = self.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let status = Command::new(program).args(arguments).stdin(Stdio::null()).status();
+        let shown = self.command.join(" ");
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(io::Error::other(format!("`{shown}`: {status}"))),
+            Err(e) => Err(io::Error::new(e.kind(), format!("`{shown}` did not start: {e}"))),
+        }
+    }
+}
+
+/// What sets these contenders up, those that are installed already left out. Who is not root is
+/// asked by sudo.
+pub fn install(contenders: &[Contender]) -> Vec<Step> {
+    let absent: Vec<&Contender> = contenders.iter().filter(|c| c.probe().is_err()).collect();
+    let mut steps = Vec::new();
+    let packages: BTreeSet<&str> =
+        absent.iter().flat_map(|c| &c.packages).map(String::as_str).collect();
+    if !packages.is_empty() {
+        let names: Vec<&str> = absent.iter().map(|c| &*c.name).collect();
+        let apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+        let update = apt.iter().chain(&["update"]).copied();
+        steps.push(step("Ask Debian what there is", update));
+        let apt = apt.iter().chain(&["install", "-y", "--no-install-recommends"]).copied();
+        let says = format!(
+            "Install the packages of {} (Debian may start some as services; \
+             `systemctl disable --now NAME` ends that)",
+            names.join(", ")
+        );
+        steps.push(step(&says, apt.chain(packages)));
+    }
+    for contender in absent {
+        for command in &contender.install {
+            // Only names under `vars` can stand here, and a test fills them all in.
+            let words = command.iter().map(|w| template::fill(w, &contender.vars, is_root()));
+            let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { continue };
+            let says = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
+            steps.push(step(&says, words.iter().map(String::as_str)));
+        }
+    }
+    steps
+}
+
+fn step<'a>(says: &str, words: impl Iterator<Item = &'a str>) -> Step {
+    let sudo = if !is_root() && find("sudo").is_some() { Some("sudo") } else { None };
+    let command = sudo.into_iter().chain(words).map(str::to_owned).collect();
+    Step { says: says.to_owned(), command }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A contender that cannot be there.
+    fn absent(name: &str) -> Contender {
+        let mut contender = Contender::named(name).unwrap();
+        contender.chosen = None;
+        contender.build = Vec::new();
+        contender.executable = "no-such-server".to_owned();
+        contender
+    }
+
+    #[test]
+    fn packages_come_together_and_then_what_is_particular() {
+        let steps = install(&[absent("nginx"), absent("nginx-copy"), absent("swazoo")]);
+        let commands: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
+        assert_eq!(commands.len(), 3, "{commands:?}");
+        assert!(commands[0].ends_with("apt-get update"));
+        assert!(
+            commands[1].ends_with("debian-archive-keyring debootstrap nginx"),
+            "{}",
+            commands[1]
+        );
+        assert!(commands[2].contains("bullseye /var/lib/deathmatch/bullseye"), "{}", commands[2]);
+        assert!(install(&[absent("floor")]).is_empty(), "no package holds it");
+    }
+}

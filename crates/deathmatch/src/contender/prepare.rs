@@ -1,0 +1,282 @@
+//! From a contender to one that can be started: its folder, its files, its program.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::probe::{find, is_root};
+use super::template::{self, Names};
+use super::{Contender, StopSignal, embedded};
+use crate::process::{Launch, Running, StartError};
+
+/// Seconds a program may take to be built.
+const BUILD_WITHIN_S: &str = "600";
+/// Stands in the folder of a contender whose program was built from the files beside it.
+const BUILT_MARK: &str = ".built";
+/// Whom a server started by root becomes, where it can: Debian's own choice.
+const USER: &str = "www-data";
+/// A file every docroot gets, asked for to know whether a server is ready.
+const READY_FILE: &str = "deathmatch-ready.txt";
+const READY_TEXT: &str = "ready\n";
+
+/// Where and for whom a contender is prepared.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Each contender gets a folder of its own beneath it.
+    pub work: PathBuf,
+    /// The files to be served.
+    pub docroot: PathBuf,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    /// The processors it may use; empty: all.
+    pub cores: Vec<usize>,
+    /// Its processes or threads, where it can be told.
+    pub workers: usize,
+}
+
+/// A contender that can be started, as often as needed.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    launch: Launch,
+    /// Name and text of each file written for it: its exact configuration, for the report.
+    pub files: Vec<(String, String)>,
+    /// Each setting as it is here, and why.
+    pub tuned: Vec<(String, String)>,
+}
+
+impl Prepared {
+    /// Starts it, and returns once it answers.
+    pub fn start(&self) -> Result<Running, StartError> {
+        self.launch.start()
+    }
+
+    /// The command that starts it, for the report.
+    pub fn shown(&self) -> String {
+        self.launch.shown()
+    }
+}
+
+impl Contender {
+    /// Writes its files and builds its program where that is needed.
+    pub fn prepare(&self, site: &Site) -> io::Result<Prepared> {
+        let work = std::path::absolute(site.work.join(&self.name))?;
+        let docroot = std::path::absolute(&site.docroot)?;
+        for folder in [&work, &docroot] {
+            check_plain(folder)?;
+        }
+        fs::create_dir_all(&work)?;
+        check_reachable(&docroot)?;
+        let ready = docroot.join(READY_FILE);
+        if !ready.exists() {
+            fs::write(&ready, READY_TEXT)?;
+        }
+        let names = self.names(site, &work, &docroot)?;
+        let filler = Filler { contender: self, names };
+        let (files, is_new) = filler.write_files(&work)?;
+        let built = work.join(BUILT_MARK);
+        if self.chosen.is_none() && !self.build.is_empty() && (is_new || !built.exists()) {
+            // Gone first, so that what fails is tried again.
+            let _ = fs::remove_file(&built);
+            filler.build(&work)?;
+            fs::write(&built, "")?;
+        }
+        let launch = filler.launch(site, work)?;
+        let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
+        let tuned = tuned.collect::<io::Result<_>>()?;
+        Ok(Prepared { launch, files, tuned })
+    }
+
+    fn names(&self, site: &Site, work: &Path, docroot: &Path) -> io::Result<Names> {
+        let cores: Vec<String> = site.cores.iter().map(usize::to_string).collect();
+        let mut names: Names = self.vars.clone();
+        for (name, value) in [
+            ("WORK", work.display().to_string()),
+            ("DOCROOT", docroot.display().to_string()),
+            ("PORT", site.port.to_string()),
+            ("CORES", cores.join(",")),
+            ("WORKERS", site.workers.to_string()),
+            ("TITLE", self.title.clone()),
+            ("USER", USER.to_owned()),
+            ("GROUP", USER.to_owned()),
+        ] {
+            names.insert(name.to_owned(), value);
+        }
+        let bin = match self.executable().map_err(io::Error::other)? {
+            Some(path) => path.display().to_string(),
+            None => {
+                template::fill(&self.executable, &names, is_root()).map_err(io::Error::other)?
+            }
+        };
+        names.insert("BIN".to_owned(), bin);
+        Ok(names)
+    }
+}
+
+struct Filler<'a> {
+    contender: &'a Contender,
+    names: Names,
+}
+
+impl Filler<'_> {
+    fn fill(&self, text: &str) -> io::Result<String> {
+        template::fill(text, &self.names, is_root())
+            .map_err(|why| io::Error::other(format!("{}: {why}", self.contender.name)))
+    }
+
+    fn fill_all(&self, texts: &[String]) -> io::Result<Vec<String>> {
+        texts.iter().map(|text| self.fill(text)).collect()
+    }
+
+    fn env(&self) -> io::Result<Vec<(String, String)>> {
+        let env: &BTreeMap<String, String> = &self.contender.env;
+        env.iter().map(|(name, value)| Ok((name.clone(), self.fill(value)?))).collect()
+    }
+
+    /// The files, and whether any differs from what was there.
+    fn write_files(&self, work: &Path) -> io::Result<(Vec<(String, String)>, bool)> {
+        let (mut written, mut is_new) = (Vec::new(), false);
+        for file in &self.contender.files {
+            let text = embedded::text(&file.from)
+                .ok_or_else(|| io::Error::other(format!("{} is not built in", file.from)))?;
+            let text = self.fill(text)?;
+            let path = work.join(&file.to);
+            if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+                fs::write(&path, &text)?;
+                is_new = true;
+            }
+            written.push((file.to.clone(), text));
+        }
+        Ok((written, is_new))
+    }
+
+    fn build(&self, work: &Path) -> io::Result<()> {
+        for command in &self.contender.build {
+            let command = self.fill_all(command)?;
+            let output = Command::new("timeout")
+                .arg(BUILD_WITHIN_S)
+                .args(&command)
+                .envs(self.env()?)
+                .current_dir(work)
+                .stdin(Stdio::null())
+                .output()?;
+            if !output.status.success() {
+                let said = [output.stdout, output.stderr].concat();
+                let said = String::from_utf8_lossy(&said);
+                let shown = command.join(" ");
+                let text = format!("`{shown}` failed ({}):\n{}", output.status, said.trim());
+                return Err(io::Error::other(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&self, site: &Site, work: PathBuf) -> io::Result<Launch> {
+        let contender = self.contender;
+        let mut command = self.fill_all(&contender.start)?;
+        // By its whole path, for it may be where PATH does not lead.
+        if let Some(program) = command.first_mut()
+            && let Some(path) = find(program)
+        {
+            *program = path.display().to_string();
+        }
+        Ok(Launch {
+            name: contender.name.clone(),
+            command,
+            env: self.env()?,
+            logs: self.fill_all(&contender.logs)?.into_iter().map(PathBuf::from).collect(),
+            work,
+            cores: site.cores.clone(),
+            addr: SocketAddr::from((Ipv4Addr::LOCALHOST, site.port)),
+            url: contender.url.clone(),
+            ready_file: READY_FILE.to_owned(),
+            ready_within: Duration::from_secs(contender.ready_s),
+            stop_signal: match contender.stop.signal {
+                StopSignal::Term => Signal::TERM,
+                StopSignal::Int => Signal::INT,
+                StopSignal::Quit => Signal::QUIT,
+            },
+            stop_within: Duration::from_secs(contender.stop.grace_s),
+        })
+    }
+}
+
+/// Sixteen configuration languages quote in as many ways, so paths must need no quoting.
+fn check_plain(path: &Path) -> io::Result<()> {
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+".contains(b);
+    let shown = path.display().to_string();
+    if shown.as_bytes().iter().all(is_plain) {
+        return Ok(());
+    }
+    let text = format!("{shown}: use a folder named by letters, digits and ._-+ alone");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// Servers that were started by root read the files as another user.
+fn check_reachable(docroot: &Path) -> io::Result<()> {
+    const OTHERS_MAY_ENTER: u32 = 0o001;
+    let ancestors = docroot.ancestors().filter(|_| is_root());
+    for folder in ancestors {
+        if fs::metadata(folder)?.permissions().mode() & OTHERS_MAY_ENTER == 0 {
+            let text = format!(
+                "{}: servers become {USER}, who may not enter {}: `chmod o+x` it, or choose \
+                 another folder",
+                docroot.display(),
+                folder.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_can_be_filled_in() {
+        let site = Site {
+            work: "/work".into(),
+            docroot: "/files".into(),
+            port: 8000,
+            cores: vec![0, 1],
+            workers: 2,
+        };
+        for mut contender in Contender::all() {
+            contender.chosen = Some("/bin/sh".into());
+            let names = contender.names(&site, "/work/x".as_ref(), "/files".as_ref()).unwrap();
+            let filler = Filler { contender: &contender, names };
+            let launch = filler.launch(&site, "/work/x".into()).unwrap();
+            assert!(launch.command.len() > 1, "{}", contender.name);
+            for file in &contender.files {
+                let text = filler.fill(embedded::text(&file.from).unwrap()).unwrap();
+                assert!(!text.contains("{WORK}"), "{}", file.from);
+            }
+            for command in contender.build.iter().chain([&contender.version.command]) {
+                filler.fill_all(command).unwrap();
+            }
+            for command in &contender.install {
+                let words = command.iter().map(|w| template::fill(w, &contender.vars, true));
+                words.collect::<Result<Vec<_>, _>>().unwrap();
+            }
+            for tuned in &contender.tuned {
+                filler.fill(&tuned.setting).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_needs_quoting_is_refused() {
+        assert!(check_plain("/tmp/a-b_c.d+1".as_ref()).is_ok());
+        for path in ["/tmp/a b", "/tmp/\"", "/tmp/a;b", "/tmp/{PORT}"] {
+            assert!(check_plain(path.as_ref()).is_err(), "{path}");
+        }
+    }
+}

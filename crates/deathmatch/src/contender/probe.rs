@@ -1,0 +1,175 @@
+//! Whether a contender is installed, and which version it is.
+
+use std::env;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::geteuid;
+
+use super::Contender;
+use super::template::{self, Names};
+
+/// Seconds a program may take to say its version.
+const VERSION_WITHIN_S: &str = "20";
+/// How the name of an executable begins that has yet to be built.
+const BUILT: &str = "{WORK}/";
+/// Where servers are, though not in every user's PATH.
+const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Why a contender cannot take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The contender's name.
+    pub name: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.name, self.reason, self.remedy)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+impl Contender {
+    /// Its version where it is installed.
+    pub fn probe(&self) -> Result<String, Missing> {
+        if self.root && !is_root() {
+            return Err(self.missing("only root can run it", "run deathmatch as root"));
+        }
+        for need in self.needs.iter().filter(|_| self.chosen.is_none()) {
+            let need = template::fill(need, &self.vars, is_root()).unwrap_or_default();
+            if find(&need).is_none() {
+                return Err(self.missing(&format!("{need} was not found"), ""));
+            }
+        }
+        let mut names = self.vars.clone();
+        if let Some(bin) = self.executable()? {
+            names.insert("BIN".to_owned(), bin.display().to_string());
+        }
+        self.version(&names).map_err(|reason| self.missing(&reason, ""))
+    }
+
+    /// Its executable, or `None` where it has yet to be built.
+    pub(super) fn executable(&self) -> Result<Option<PathBuf>, Missing> {
+        if let Some(chosen) = &self.chosen {
+            let remedy = "check the path given with --contender";
+            let reason = format!("{} is not a file", chosen.display());
+            let found = chosen.is_file().then(|| Some(chosen.clone()));
+            return found.ok_or_else(|| self.missing(&reason, remedy));
+        }
+        if self.executable.starts_with(BUILT) {
+            return Ok(None);
+        }
+        let beside = if self.sibling { find_sibling(&self.executable) } else { None };
+        match beside.or_else(|| find(&self.executable)) {
+            Some(path) => Ok(Some(path)),
+            None => Err(self.missing(&format!("{} was not found in PATH", self.executable), "")),
+        }
+    }
+
+    /// With its own remedy where none is given.
+    fn missing(&self, reason: &str, remedy: &str) -> Missing {
+        let remedy = match (remedy, &self.hint) {
+            ("", Some(hint)) => hint.clone(),
+            ("", None) => format!("`deathmatch install {}` sets it up", self.name),
+            (remedy, _) => remedy.to_owned(),
+        };
+        Missing { name: self.name.clone(), reason: reason.to_owned(), remedy }
+    }
+
+    fn version(&self, names: &Names) -> Result<String, String> {
+        let filled = self.version.command.iter().map(|word| template::fill(word, names, is_root()));
+        let command: Vec<String> = filled.collect::<Result<_, _>>()?;
+        let shown = command.join(" ");
+        let output = Command::new("timeout")
+            .arg(VERSION_WITHIN_S)
+            .args(&command)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| format!("`{shown}` could not be started: {e}"))?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        if !output.status.success() {
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            return Err(format!("`{shown}` failed ({}): {last}", output.status));
+        }
+        read_version(&said, &self.version.after, self.version.until.as_deref())
+            .ok_or_else(|| format!("`{shown}` does not say `{}`", self.version.after))
+    }
+}
+
+/// What stands between these words, at most to the end of the line.
+fn read_version(said: &str, after: &str, until: Option<&str>) -> Option<String> {
+    let (_, behind) = said.split_once(after)?;
+    let line = behind.lines().next()?.trim();
+    let version = until.and_then(|until| line.split(until).next()).unwrap_or(line);
+    (!version.is_empty()).then(|| version.to_owned())
+}
+
+/// Whether this program may do everything.
+pub(super) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// A program in PATH, or a file by its whole name.
+pub(super) fn find(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Path::new(name).is_file().then(|| name.into());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(MORE_FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// A program beside this one; a test of this one stands a folder deeper, in `deps`.
+fn find_sibling(name: &str) -> Option<PathBuf> {
+    let this = env::current_exe().ok()?;
+    let folder = this.parent()?;
+    let above = folder.parent().filter(|_| folder.ends_with("deps"));
+    let folders = [Some(folder), above];
+    folders.into_iter().flatten().map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_what_follows() {
+        let rows: &[(&str, &str, &str, Option<&str>, Option<&str>)] = &[
+            ("nginx", "nginx version: nginx/1.22.1\n", "nginx/", None, Some("1.22.1")),
+            ("only a version", "2.6.2\n", "", None, Some("2.6.2")),
+            (
+                "more lines",
+                "x\nh2o version 2.2.5\nOpenSSL: 3\n",
+                "h2o version ",
+                None,
+                Some("2.2.5"),
+            ),
+            ("something else", "usage: nginx\n", "nginx/", None, None),
+            ("a word of a line", "lighttpd/1.4.69 (ssl)\n", "lighttpd/", Some(" "), Some("1.4.69")),
+            ("nothing behind", "nginx/\n", "nginx/", None, None),
+        ];
+        for (sentence, said, after, until, expected) in rows {
+            assert_eq!(read_version(said, after, *until).as_deref(), *expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_says_what_to_do() {
+        let gone = Contender::overridden("old=nginx:/nowhere/nginx").unwrap();
+        let missing = gone.probe().unwrap_err();
+        assert!(missing.reason.contains("/nowhere/nginx is not a file"), "{missing}");
+        assert!(missing.remedy.contains("--contender"), "{missing}");
+        let mut nobody = Contender::named("nginx").unwrap();
+        nobody.executable = "no-such-server".to_owned();
+        let missing = nobody.probe().unwrap_err();
+        assert!(missing.remedy.contains("deathmatch install nginx"), "{missing}");
+    }
+}

@@ -1,0 +1,281 @@
+//! A server's processes: started in the foreground on given processors, waited for until they
+//! answer, found again, and ended so that nothing stays behind, however this program ends.
+//!
+//! What is started with which words is `contender`'s business; what it answers, `verify`'s.
+
+mod guard;
+mod log;
+mod session;
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+
+use guard::Guard;
+
+/// How often a server that starts or stops is looked at again.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long one question whether it is ready may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the kernel may take to end what was killed.
+const KILL_WITHIN: Duration = Duration::from_secs(5);
+/// Descriptors a server may open: more than any step of the ladder needs, and not so many that a
+/// server which makes a table of them (Erlang) pays for it.
+const DESCRIPTORS_MAX: u64 = 65_536;
+
+/// All that is needed to start a server.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The contender's name, for messages.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Set beside what this program's own environment holds.
+    pub env: Vec<(String, String)>,
+    /// Its own folder: where it runs, and where its log is written.
+    pub work: PathBuf,
+    /// Logs it writes beside what it says on its standard output and error.
+    pub logs: Vec<PathBuf>,
+    /// The processors it may use.
+    pub cores: Vec<usize>,
+    /// Where it will listen.
+    pub addr: SocketAddr,
+    /// The path of a file, with `{FILE}` for its name.
+    pub url: String,
+    /// A file that is answered with 200 once it is ready.
+    pub ready_file: String,
+    /// How long it may take until then.
+    pub ready_within: Duration,
+    /// What its first process is told when it is to stop.
+    pub stop_signal: Signal,
+    /// How long it may take to obey before it is killed.
+    pub stop_within: Duration,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Something listens there already.
+    PortTaken(SocketAddr, io::Error),
+    /// The program or something needed to run it could not be started.
+    NotStarted(String, io::Error),
+    /// It ended before it answered.
+    Died(String, ExitStatus, String),
+    /// It did not answer in time; what was answered last, and the log's end.
+    NotReady(String, Duration, String, String),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::PortTaken(addr, e) => {
+                write!(
+                    f,
+                    "{addr} cannot be listened on ({e}): stop what listens there, or choose another port"
+                )
+            }
+            StartError::NotStarted(what, e) => write!(f, "{what} could not be started: {e}"),
+            StartError::Died(name, status, log) => {
+                write!(f, "{name} ended before it answered ({status}); its log ends:\n{log}")
+            }
+            StartError::NotReady(name, within, last, log) => {
+                write!(f, "{name} did not answer within {within:?} ({last}); its log ends:\n{log}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A server that answers. Dropping it kills it.
+#[derive(Debug)]
+pub struct Running {
+    launch: Launch,
+    child: Child,
+    guard: Option<Guard>,
+}
+
+impl Launch {
+    /// Starts it, and returns once it answers.
+    pub fn start(&self) -> Result<Running, StartError> {
+        // Also where SO_REUSEPORT would let two servers share a port unnoticed: this bind does not
+        // set it, so it fails while anybody listens.
+        let free = TcpListener::bind(self.addr);
+        drop(free.map_err(|e| StartError::PortTaken(self.addr, e))?);
+        let mut guard =
+            Guard::start().map_err(|e| StartError::NotStarted("the guard (sh)".to_owned(), e))?;
+        let child = self
+            .command()
+            .and_then(|mut command| command.spawn())
+            .map_err(|e| StartError::NotStarted(self.command.join(" "), e))?;
+        let guarded = guard.watch(child.id());
+        let mut running = Running { launch: self.clone(), child, guard: Some(guard) };
+        guarded.map_err(|e| StartError::NotStarted("the guard (sh)".to_owned(), e))?;
+        running.wait_until_ready()?;
+        Ok(running)
+    }
+
+    /// As it would be typed, for the report.
+    pub fn shown(&self) -> String {
+        let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
+        env.collect::<String>() + &self.command.join(" ")
+    }
+
+    /// In a session of its own, so that all its processes are known by it and a Ctrl-C at the
+    /// terminal does not reach them. The tools are util-linux's, each of which becomes the next, so
+    /// the child is the server itself.
+    fn command(&self) -> io::Result<Command> {
+        let log = OpenOptions::new().create(true).append(true).open(log::own(&self.work))?;
+        let cores: Vec<String> = self.cores.iter().map(usize::to_string).collect();
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(DESCRIPTORS_MAX);
+        let descriptors = hard.min(DESCRIPTORS_MAX);
+        let mut command = Command::new("setsid");
+        command.arg("prlimit").arg(format!("--nofile={descriptors}:{descriptors}"));
+        if !cores.is_empty() {
+            command.arg("taskset").arg("--cpu-list").arg(cores.join(","));
+        }
+        command
+            .args(&self.command)
+            .envs(self.env.iter().cloned())
+            .current_dir(&self.work)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        Ok(command)
+    }
+}
+
+impl Running {
+    /// All its processes, threads not counted.
+    pub fn pids(&self) -> Vec<u32> {
+        session::pids(self.child.id())
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.launch.addr
+    }
+
+    /// The path a file of the docroot has.
+    pub fn url_path(&self, file: &str) -> String {
+        self.launch.url.replace("{FILE}", file)
+    }
+
+    /// Whether its first process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The end of its log.
+    pub fn log_tail(&self) -> String {
+        log::tail(&self.launch.work, &self.launch.logs)
+    }
+
+    /// Asks it to stop, kills it if it does not, and returns when all its processes are gone.
+    pub fn stop(mut self) -> io::Result<()> {
+        signal(self.child.id(), self.launch.stop_signal);
+        if self.is_gone_within(self.launch.stop_within) || self.kill() {
+            return Ok(());
+        }
+        let left = self.pids();
+        let text = format!("{}: killed, yet its processes {left:?} stay", self.launch.name);
+        Err(io::Error::other(text))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), StartError> {
+        let name = self.launch.name.clone();
+        let deadline = Instant::now() + self.launch.ready_within;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(StartError::Died(name, status, self.log_tail()));
+            }
+            let path = self.url_path(&self.launch.ready_file);
+            let last = match ask(self.launch.addr, &path) {
+                Ok(status_line) if is_ok(&status_line) => return Ok(()),
+                Ok(status_line) => format!("it answered `{status_line}` to {path}"),
+                Err(e) => format!("asked for {path}: {e}"),
+            };
+            if Instant::now() >= deadline {
+                let within = self.launch.ready_within;
+                return Err(StartError::NotReady(name, within, last, self.log_tail()));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn is_gone_within(&mut self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        loop {
+            let reaped = matches!(self.child.try_wait(), Ok(Some(_)));
+            if reaped && self.pids().is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Kills all its processes; whether they are gone.
+    fn kill(&mut self) -> bool {
+        let deadline = Instant::now() + KILL_WITHIN;
+        // Again and again: one of them may have been starting another.
+        while Instant::now() < deadline {
+            for pid in self.pids() {
+                signal(pid, Signal::KILL);
+            }
+            if self.is_gone_within(LOOK_EVERY) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let gone = matches!(self.child.try_wait(), Ok(Some(_))) && self.pids().is_empty();
+        if (gone || self.kill())
+            && let Some(guard) = self.guard.take()
+        {
+            guard.dismiss();
+        }
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended by itself meanwhile.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Asks for a path on a connection of its own; the answer's status line.
+fn ask(addr: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&addr, ASK_TIMEOUT)?;
+    stream.set_read_timeout(Some(ASK_TIMEOUT))?;
+    stream.set_write_timeout(Some(ASK_TIMEOUT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut head = Vec::new();
+    let mut piece = [0; 512];
+    while !head.contains(&b'\n') && head.len() < 8 * piece.len() {
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => head.extend_from_slice(&piece[..n]),
+        }
+    }
+    let line = head.split(|&b| b == b'\r' || b == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).into_owned())
+}
+
+fn is_ok(status_line: &str) -> bool {
+    status_line.starts_with("HTTP/1.") && status_line.split(' ').nth(1) == Some("200")
+}

@@ -1,0 +1,252 @@
+//! Whether a server answers with a file's own bytes, before and after it is measured: on one plain
+//! connection, asked several times, every answer held against the file byte by byte.
+//!
+//! It reads HTTP by itself, apart from the load generator, so that the two cannot agree on a fault.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How often a file is asked for on one connection: it must be kept alive twice.
+const REQUESTS: u32 = 3;
+/// How long nothing may come.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A head longer than this is no head.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const READ_BYTES: usize = 256 * 1024;
+
+/// A server's answers were right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// As the server wrote it.
+    pub content_type: String,
+    /// The head's length, blank line included.
+    pub head_bytes: usize,
+}
+
+/// The first answer that was wrong, and how.
+#[derive(Debug)]
+pub struct WrongAnswer {
+    /// What was asked for.
+    pub path: String,
+    /// Which answer on the connection, from 1.
+    pub answer: u32,
+    /// What was wrong with it.
+    pub fault: Fault,
+}
+
+/// What can be wrong with an answer.
+#[derive(Debug)]
+pub enum Fault {
+    /// No connection, or none any more.
+    Io(io::Error),
+    /// The connection ended where an answer should have begun: it was not kept alive.
+    NotKept,
+    /// The server said it would close.
+    WillClose(String),
+    /// Not the head of an HTTP/1.x answer.
+    Head(String),
+    /// Another status than 200.
+    Status(String),
+    /// A content or transfer coding: the bytes on the wire are not the file's.
+    Coded(String),
+    /// The announced length (in words, for it may be none).
+    Length(String, usize),
+    /// No type, or not the one this name has.
+    Type(String),
+    /// The first byte that differs: where, what came, what should have.
+    Byte(usize, u8, u8),
+    /// It ended early: bytes that came, bytes there should be.
+    Short(usize, usize),
+    /// More bytes than announced.
+    Surplus(usize),
+}
+
+impl fmt::Display for WrongAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, answer {} of {REQUESTS} on a connection: ", self.path, self.answer)?;
+        match &self.fault {
+            Fault::Io(e) => write!(f, "{e}"),
+            Fault::NotKept => write!(f, "the connection was not kept alive"),
+            Fault::WillClose(field) => write!(f, "the connection is not kept alive (`{field}`)"),
+            Fault::Head(why) => write!(f, "not the head of an HTTP answer: {why}"),
+            Fault::Status(line) => write!(f, "status is not 200 but `{line}`"),
+            Fault::Coded(field) => write!(f, "the file is sent coded (`{field}`)"),
+            Fault::Length(what, expected) => {
+                write!(f, "Content-Length is {what}, the file has {expected} bytes")
+            }
+            Fault::Type(why) => write!(f, "{why}"),
+            Fault::Byte(at, got, expected) => {
+                write!(f, "byte {at} is {got:#04x} and should be {expected:#04x}")
+            }
+            Fault::Short(got, expected) => {
+                write!(f, "the body ended after {got} of {expected} bytes")
+            }
+            Fault::Surplus(n) => write!(f, "{n} bytes follow the body that nobody asked for"),
+        }
+    }
+}
+
+impl std::error::Error for WrongAnswer {}
+
+/// Asks for a path and holds what comes against what should.
+pub fn verify(addr: SocketAddr, path: &str, expected: &[u8]) -> Result<Verified, WrongAnswer> {
+    let wrong = |answer, fault| WrongAnswer { path: path.to_owned(), answer, fault };
+    let mut connection = Connection::open(addr).map_err(|e| wrong(1, Fault::Io(e)))?;
+    let mut seen = None;
+    for answer in 1..=REQUESTS {
+        let verified = connection.ask(path, expected, answer > 1).map_err(|f| wrong(answer, f))?;
+        seen.get_or_insert(verified);
+    }
+    // REQUESTS is not 0, so there was one.
+    seen.ok_or_else(|| wrong(1, Fault::NotKept))
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Received and not yet looked at.
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn open(addr: SocketAddr) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&addr, SILENCE_MAX)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        Ok(Connection { stream, buffer: Vec::new() })
+    }
+
+    fn ask(&mut self, path: &str, expected: &[u8], kept: bool) -> Result<Verified, Fault> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let gone = |e: io::Error| match e.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if kept => Fault::NotKept,
+            _ => Fault::Io(e),
+        };
+        self.stream.write_all(request.as_bytes()).map_err(gone)?;
+        let head_bytes = loop {
+            if let Some(at) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if self.buffer.len() > HEAD_BYTES_MAX {
+                return Err(Fault::Head(format!("it is longer than {HEAD_BYTES_MAX} bytes")));
+            }
+            if self.receive().map_err(gone)? == 0 {
+                let none = self.buffer.is_empty() && kept;
+                return Err(if none { Fault::NotKept } else { Fault::Head(shown(&self.buffer)) });
+            }
+        };
+        let content_type = check_head(&self.buffer[..head_bytes], path, expected.len())?;
+        self.buffer.drain(..head_bytes);
+        self.check_body(expected)?;
+        Ok(Verified { content_type, head_bytes })
+    }
+
+    fn check_body(&mut self, expected: &[u8]) -> Result<(), Fault> {
+        let mut at = 0;
+        loop {
+            let rest = &expected[at..];
+            let differs = self.buffer.iter().zip(rest).position(|(got, expected)| got != expected);
+            if let Some(n) = differs {
+                return Err(Fault::Byte(at + n, self.buffer[n], rest[n]));
+            }
+            if self.buffer.len() > rest.len() {
+                return Err(Fault::Surplus(self.buffer.len() - rest.len()));
+            }
+            at += self.buffer.len();
+            self.buffer.clear();
+            if at == expected.len() {
+                return Ok(());
+            }
+            if self.receive().map_err(Fault::Io)? == 0 {
+                return Err(Fault::Short(at, expected.len()));
+            }
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let before = self.buffer.len();
+        self.buffer.resize(before + READ_BYTES, 0);
+        let received = self.stream.read(&mut self.buffer[before..]);
+        self.buffer.truncate(before + received.as_ref().map_or(0, |n| *n));
+        received.map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("nothing came for {SILENCE_MAX:?}"))
+            }
+            _ => e,
+        })
+    }
+}
+
+/// Whether a head belongs to this file; its content type.
+fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault> {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.split("\r\n");
+    let status_line = lines.next().unwrap_or_default();
+    let mut words = status_line.split(' ');
+    let version = words.next().unwrap_or_default();
+    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+        return Err(Fault::Head(shown(head)));
+    }
+    if words.next() != Some("200") {
+        return Err(Fault::Status(status_line.to_owned()));
+    }
+    let (mut length, mut kind, mut persists) = (None, None, version == "HTTP/1.1");
+    for line in lines.filter(|line| !line.is_empty()) {
+        let colon = line.split_once(':');
+        let (name, value) = colon.ok_or_else(|| Fault::Head(format!("no colon in `{line}`")))?;
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" if length.is_some_and(|old| old != value) => {
+                return Err(Fault::Length(
+                    format!("both {} and {value}", length.unwrap_or("")),
+                    expected,
+                ));
+            }
+            "content-length" => length = Some(value),
+            "content-type" => kind = Some(value),
+            "content-encoding" | "transfer-encoding" if !value.eq_ignore_ascii_case("identity") => {
+                return Err(Fault::Coded(line.to_owned()));
+            }
+            // RFC 9112, 9.3: 1.1 persists unless closed, 1.0 only where it says so.
+            "connection" if value.eq_ignore_ascii_case("close") => {
+                return Err(Fault::WillClose(line.to_owned()));
+            }
+            "connection" if value.eq_ignore_ascii_case("keep-alive") => persists = true,
+            _ => {}
+        }
+    }
+    if length.and_then(|length| length.parse().ok()) != Some(expected) {
+        return Err(Fault::Length(length.unwrap_or("missing").to_owned(), expected));
+    }
+    if !persists {
+        return Err(Fault::WillClose(status_line.to_owned()));
+    }
+    check_type(kind, path)
+}
+
+/// Types a name has, whichever server was asked; others only need to be one.
+const TYPES: &[(&str, &str)] =
+    &[(".html", "text/html"), (".txt", "text/plain"), (".css", "text/css"), (".png", "image/png")];
+
+fn check_type(kind: Option<&str>, path: &str) -> Result<String, Fault> {
+    let kind = kind.ok_or_else(|| Fault::Type("it has no Content-Type".to_owned()))?;
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let wanted = TYPES.iter().find(|(end, _)| path.ends_with(end)).map(|(_, kind)| *kind);
+    let is_one = essence.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
+    if !is_one || wanted.is_some_and(|wanted| wanted != essence) {
+        let wanted = wanted.unwrap_or("a type such as application/octet-stream");
+        return Err(Fault::Type(format!("Content-Type is `{kind}` and should be {wanted}")));
+    }
+    Ok(kind.to_owned())
+}
+
+/// The beginning of what came, fit for a message.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 60;
+    match bytes {
+        [] => "the connection was closed without an answer".to_owned(),
+        _ => format!("`{}`", bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii()),
+    }
+}

@@ -1,0 +1,280 @@
+//! Every contender that is installed here starts, serves the files' own bytes on a connection it
+//! keeps, stops, and leaves no process; those that are not say why. The faults a server can have
+//! are shown to scripted ones.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use deathmatch::contender::{Contender, Site};
+use deathmatch::process::StartError;
+use deathmatch::verify::{Fault, verify};
+
+/// A folder that is gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("deathmatch-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Names and bytes: a page, the deck's picture, what is sent in many pieces, and nothing at all.
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let noise = |length: u32| (0..length).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8);
+    vec![
+        ("page.html", b"<!doctype html><title>a</title>".to_vec()),
+        ("10k.png", noise(10_240).collect()),
+        ("64k.bin", noise(65_536).collect()),
+        ("1m.bin", noise(1_048_576).collect()),
+    ]
+}
+
+fn site(folder: &Folder) -> Site {
+    let docroot = folder.0.join("files");
+    fs::create_dir_all(&docroot).unwrap();
+    for (name, bytes) in files() {
+        fs::write(docroot.join(name), bytes).unwrap();
+    }
+    Site { work: folder.0.join("work"), docroot, port: free_port(), cores: vec![0], workers: 1 }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Processes whose arguments or folder lead here.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        let cwd = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        if command.contains(&*folder.to_string_lossy()) || cwd.starts_with(folder) {
+            found.push(format!("{pid} {command}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_contender_starts_serves_the_files_stops_and_leaves_nothing() {
+    let only = std::env::var("DEATHMATCH_ONLY").ok();
+    let mut faults = Vec::new();
+    let contenders = Contender::all();
+    for contender in contenders.iter().filter(|c| only.as_ref().is_none_or(|name| *name == c.name))
+    {
+        match contender.probe() {
+            Err(missing) => println!("not run: {missing}"),
+            Ok(version) => match run(contender) {
+                Ok(figures) => println!("{} {version}: {figures}", contender.name),
+                Err(why) => faults.push(format!("{} {version}: {why}", contender.name)),
+            },
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn run(contender: &Contender) -> Result<String, String> {
+    let folder = Folder::new(&contender.name);
+    let site = site(&folder);
+    let prepared = contender.prepare(&site).map_err(|e| e.to_string())?;
+    let mut figures = String::new();
+    // Twice: what the first leaves behind must not stand in the way of the second.
+    for _ in 0..2 {
+        let began = Instant::now();
+        let running = prepared.start().map_err(|e| e.to_string())?;
+        let ready = began.elapsed();
+        for (name, bytes) in files() {
+            let verified = verify(running.addr(), &running.url_path(name), &bytes);
+            let verified = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?;
+            if name == "10k.png" {
+                figures = format!("{verified:?}");
+            }
+        }
+        let pids = running.pids();
+        for pid in &pids {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            if !status.contains("Cpus_allowed_list:\t0\n") {
+                return Err(format!("process {pid} is not pinned to processor 0"));
+            }
+        }
+        let began = Instant::now();
+        running.stop().map_err(|e| e.to_string())?;
+        figures += &format!(
+            ", {} processes, ready {ready:.0?}, stopped {:.0?}",
+            pids.len(),
+            began.elapsed()
+        );
+        let left = processes_in(&folder.0);
+        if !left.is_empty() {
+            return Err(format!("left behind: {left:?}"));
+        }
+    }
+    Ok(figures)
+}
+
+/// A server in words: `sh -c SCRIPT`, as nginx in all else.
+fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
+    let mut contender = Contender::named("nginx").unwrap();
+    contender.chosen = Some("/bin/sh".into());
+    contender.start = vec!["{BIN}".to_owned(), "-c".to_owned(), script.to_owned()];
+    contender.ready_s = 1;
+    contender.stop.grace_s = 0;
+    (contender, site(folder))
+}
+
+#[test]
+fn a_server_that_does_not_start_says_why_and_leaves_nothing() {
+    let died = |e: &StartError| matches!(e, StartError::Died(..));
+    let mute = |e: &StartError| matches!(e, StartError::NotReady(..));
+    let rows: [(&str, &str, fn(&StartError) -> bool, &str); 2] = [
+        ("it ends at once", "echo no such module >&2; exit 3", died, "no such module"),
+        ("it never listens, nor does its child", "echo waits; sleep 60 & sleep 60", mute, "waits"),
+    ];
+    for (sentence, script, is_it, log) in rows {
+        let folder = Folder::new("script");
+        let (contender, site) = scripted(&folder, script);
+        let error = contender.prepare(&site).unwrap().start().unwrap_err();
+        assert!(is_it(&error) && error.to_string().contains(log), "{sentence}: {error}");
+        assert_eq!(processes_in(&folder.0), [""; 0], "{sentence}");
+    }
+    let folder = Folder::new("script");
+    let (contender, site) = scripted(&folder, "sleep 60");
+    let _taken = TcpListener::bind(("127.0.0.1", site.port)).unwrap();
+    let error = contender.prepare(&site).unwrap().start().unwrap_err();
+    assert!(matches!(error, StartError::PortTaken(..)), "a port in use: {error}");
+}
+
+/// What the test below starts as a process of its own, to be killed.
+const VICTIM: &str = "DEATHMATCH_VICTIM";
+
+#[test]
+fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
+    if let Some(work) = std::env::var_os(VICTIM) {
+        let folder = Folder(work.into());
+        let floor = Contender::named("floor").unwrap();
+        let running = floor.prepare(&site(&folder)).unwrap().start().unwrap();
+        println!("\nrunning {}", running.pids().len());
+        loop {
+            thread::park();
+        }
+    }
+    let folder = Folder::new("victim");
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture"])
+        .arg("servers_end_with_the_program_that_started_them_even_if_it_is_killed")
+        .env(VICTIM, &folder.0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let mut said = lines.map_while(Result::ok).skip_while(|line| !line.starts_with("running"));
+    assert_eq!(said.next().as_deref(), Some("running 1"));
+    assert_eq!(processes_in(&folder.0).len(), 1);
+    victim.kill().unwrap(); // SIGKILL: it cannot tidy up itself
+    victim.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !processes_in(&folder.0).is_empty() {
+        assert!(Instant::now() < deadline, "still there: {:?}", processes_in(&folder.0));
+        thread::yield_now();
+    }
+}
+
+/// Answers each request on one connection with the next text, then closes.
+fn script_answers(answers: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        for answer in answers {
+            if read_request(&stream).is_none() {
+                return;
+            }
+            let _ = (&stream).write_all(&answer);
+        }
+    });
+    addr
+}
+
+fn read_request(stream: &TcpStream) -> Option<()> {
+    let mut lines = BufReader::with_capacity(1, stream).lines();
+    lines.find(|line| line.as_ref().map_or(true, String::is_empty))?.ok().map(|_| ())
+}
+
+#[test]
+fn a_wrong_answer_is_named_exactly() {
+    let ok = |extra: &str, body: &str| {
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n{extra}\r\n{body}")
+    };
+    let right = ok("Content-Length: 5\r\n", "hello");
+    type Is = fn(&Fault) -> bool;
+    let rows: [(&str, String, Is); 14] = [
+        (
+            "another status",
+            right.replace("200 OK", "404 Not Found"),
+            |f| matches!(f, Fault::Status(s) if s == "HTTP/1.1 404 Not Found"),
+        ),
+        ("other bytes", right.replace("hello", "helpo"), |f| {
+            matches!(f, Fault::Byte(3, b'p', b'l'))
+        }),
+        (
+            "another length",
+            ok("Content-Length: 4\r\n", "hell"),
+            |f| matches!(f, Fault::Length(l, 5) if l == "4"),
+        ),
+        ("no length", ok("", "hello"), |f| matches!(f, Fault::Length(l, 5) if l == "missing")),
+        ("two lengths", ok("Content-Length: 5\r\nContent-Length: 6\r\n", "hello"), |f| {
+            matches!(f, Fault::Length(..))
+        }),
+        ("cut short", ok("Content-Length: 5\r\n", "hel"), |f| matches!(f, Fault::Short(3, 5))),
+        ("more than announced", ok("Content-Length: 5\r\n", "hello!!"), |f| {
+            matches!(f, Fault::Surplus(2))
+        }),
+        ("compressed", ok("Content-Length: 5\r\nContent-Encoding: gzip\r\n", "hello"), |f| {
+            matches!(f, Fault::Coded(_))
+        }),
+        ("in chunks", ok("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"), |f| {
+            matches!(f, Fault::Coded(_))
+        }),
+        ("another type", right.replace("text/plain", "text/html"), |f| matches!(f, Fault::Type(_))),
+        ("no type", right.replace("Content-Type: text/plain\r\n", ""), |f| {
+            matches!(f, Fault::Type(_))
+        }),
+        ("it says it closes", ok("Content-Length: 5\r\nConnection: close\r\n", "hello"), |f| {
+            matches!(f, Fault::WillClose(_))
+        }),
+        ("1.0 closes without a word", right.replace("HTTP/1.1", "HTTP/1.0"), |f| {
+            matches!(f, Fault::WillClose(_))
+        }),
+        ("no HTTP", "hello\r\n\r\n".to_owned(), |f| matches!(f, Fault::Head(_))),
+    ];
+    for (sentence, answer, is_it) in rows {
+        for before in 0..3 {
+            // The fault may be in the first answer or in a later one.
+            let mut answers = vec![right.clone().into_bytes(); before];
+            answers.push(answer.clone().into_bytes());
+            let wrong = verify(script_answers(answers), "/a.txt", b"hello").unwrap_err();
+            assert!(is_it(&wrong.fault), "{sentence}: {wrong}");
+            assert_eq!(wrong.answer as usize, before + 1, "{sentence}: {wrong}");
+        }
+    }
+    let kept_once = script_answers(vec![right.clone().into_bytes(); 2]);
+    let wrong = verify(kept_once, "/a.txt", b"hello").unwrap_err();
+    assert!(matches!(wrong.fault, Fault::NotKept) && wrong.answer == 3, "{wrong}");
+    let verified = verify(script_answers(vec![right.into_bytes(); 3]), "/a.txt", b"hello").unwrap();
+    assert_eq!((&*verified.content_type, verified.head_bytes), ("text/plain", 64));
+}
