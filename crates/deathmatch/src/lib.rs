@@ -11,3 +11,6 @@ pub mod sample;
 
 #[doc(hidden)]
 pub mod load;
+
+#[doc(hidden)]
+pub mod machine;
