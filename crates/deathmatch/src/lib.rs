@@ -14,3 +14,6 @@ pub mod load;
 
 #[doc(hidden)]
 pub mod machine;
+
+#[doc(hidden)]
+pub mod stats;
