@@ -17,3 +17,6 @@ pub mod machine;
 
 #[doc(hidden)]
 pub mod stats;
+
+#[doc(hidden)]
+pub mod compare;

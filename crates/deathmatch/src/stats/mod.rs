@@ -10,7 +10,8 @@ pub mod shift;
 pub use bins::Bins;
 pub use interval::{Coverage, exact};
 pub use ranks::{Rank, ranks};
-pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness};
+pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use shift::{Shift, shift};
 
 use crate::histogram::Times;
 use crate::sample::{Load, Sample};
@@ -33,25 +34,27 @@ pub fn merged<'a>(
     all
 }
 
-/// A contender's figure in each round of one piece of work. Marked samples are left out; where a round
-/// was repeated, the last one stands. Samples for which `figure` has no value above 0 are left out too:
-/// a ratio has no use for them.
+/// A contender's figure in each round of one piece of work, marked samples left out.
 pub fn rounds<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
     contender: &str,
     work: &str,
     figure: impl Fn(&Sample) -> Option<f64>,
 ) -> Rounds {
-    let mut rounds = Rounds::new();
-    for sample in samples {
-        if sample.contender != contender || sample.work != work || !sample.marks.is_empty() {
-            continue;
-        }
-        if let Some(value) = figure(sample).filter(|value| value.is_finite() && *value > 0.0) {
-            rounds.insert(sample.round, value);
-        }
-    }
-    rounds
+    let wanted = |sample: &&Sample| {
+        sample.contender == contender && sample.work == work && sample.marks.is_empty()
+    };
+    by_round(samples.into_iter().filter(wanted), figure)
+}
+
+/// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
+/// has no value above 0 are left out: a ratio has no use for them.
+pub fn by_round<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    figure: impl Fn(&Sample) -> Option<f64>,
+) -> Rounds {
+    let value = |sample: &Sample| figure(sample).filter(|v| v.is_finite() && *v > 0.0);
+    samples.into_iter().filter_map(|sample| Some((sample.round, value(sample)?))).collect()
 }
 
 /// Right answers a second.
