@@ -21,3 +21,10 @@ pub mod contender;
 
 #[doc(hidden)]
 pub mod verify;
+pub mod machine;
+
+#[doc(hidden)]
+pub mod stats;
+
+#[doc(hidden)]
+pub mod compare;

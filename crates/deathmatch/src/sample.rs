@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 
+pub mod journal;
+
 /// One line of `samples.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {

@@ -1,0 +1,161 @@
+//! Runs that differ in one thing, and what must be said of them.
+
+use super::*;
+use crate::sample::{Errors, Load, Offered, ServerUse};
+
+const NOISE: [f64; 6] = [0.996, 1.004, 0.998, 1.002, 0.999, 1.001];
+
+fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Sample {
+    let replies = (replies * NOISE[round % NOISE.len()]) as u64;
+    Sample {
+        plan: "deck".into(),
+        round: round as u32,
+        contender: contender.into(),
+        work: "10k".into(),
+        file: "10k".into(),
+        offered,
+        began_unix_s: 0.0,
+        load: Load { seconds: 1.0, replies, ..Load::default() },
+        server: Some(ServerUse { cpu_s: 1.0, ..ServerUse::default() }),
+        machine: None,
+        marks: vec![],
+    }
+}
+
+/// Rounds of a floor and nginx in a closed loop, each with so many replies a second.
+fn run(rounds: usize, floor: f64, nginx: f64) -> Vec<Sample> {
+    let closed = Offered::Closed { connections: 50 };
+    let of = |round| [sample(FLOOR, round, floor, closed), sample("nginx", round, nginx, closed)];
+    (0..rounds).flat_map(of).collect()
+}
+
+fn changed(mut run: Vec<Sample>, change: fn(&mut Sample)) -> Vec<Sample> {
+    run.iter_mut().filter(|sample| sample.contender != FLOOR).for_each(change);
+    run
+}
+
+#[test]
+fn a_run_is_judged_through_its_floor() {
+    let before = run(6, 100_000.0, 50_000.0);
+    let rows: [(Vec<Sample>, Outcome, u8, &str); 12] = [
+        (before.clone(), Outcome::Fine, 0, "the same again"),
+        (run(6, 100_000.0, 45_000.0), Outcome::Regressed, 1, "10 % fewer"),
+        (run(6, 100_000.0, 60_000.0), Outcome::Improved, 0, "20 % more"),
+        (run(6, 100_000.0, 49_000.0), Outcome::Fine, 0, "2 % fewer, within 5 %"),
+        (run(6, 97_000.0, 46_500.0), Outcome::Fine, 0, "7 % fewer, but the floor lost 3 %"),
+        (run(6, 103_000.0, 48_000.0), Outcome::Regressed, 1, "4 % fewer where the floor won 3 %"),
+        (run(6, 90_000.0, 30_000.0), Outcome::Inconclusive, 2, "the floor itself lost 10 %"),
+        (run(2, 100_000.0, 30_000.0), Outcome::Inconclusive, 2, "two rounds are too few to accuse"),
+        (
+            before.iter().filter(|s| s.contender == FLOOR).cloned().collect(),
+            Outcome::Inconclusive,
+            2,
+            "it did not run",
+        ),
+        (
+            before.iter().filter(|s| s.contender != FLOOR).cloned().collect(),
+            Outcome::Inconclusive,
+            2,
+            "no floor",
+        ),
+        (
+            changed(before.clone(), |s| s.load.errors = Errors { reset: 50, ..Errors::default() }),
+            Outcome::Regressed,
+            1,
+            "as fast, but one in a thousand fails",
+        ),
+        (
+            changed(before.clone(), |s| s.marks = vec![Mark::GeneratorBusy]),
+            Outcome::Inconclusive,
+            2,
+            "the generator was the limit",
+        ),
+    ];
+    for (after, outcome, code, sentence) in rows {
+        let found = compare(&before, &after, 0.05);
+        assert_eq!(found.rows.len(), 1, "{sentence}");
+        assert_eq!((found.outcome(), found.exit_code()), (outcome, code), "{sentence}\n{found}");
+    }
+}
+
+#[test]
+fn a_floor_the_generator_could_not_outrun_still_measures_the_machine() {
+    let mut before = run(6, 100_000.0, 50_000.0);
+    for sample in before.iter_mut().filter(|sample| sample.contender == FLOOR) {
+        sample.marks.push(Mark::GeneratorBusy);
+    }
+    assert_eq!(compare(&before, &before, 0.05).outcome(), Outcome::Fine);
+}
+
+#[test]
+fn at_an_offered_rate_cost_decides_or_else_time() {
+    let open = Offered::Open { rate: 5_000.0, poisson: false, connections: 50 };
+    let run = |cpu_s: Option<f64>, ns: u64| -> Vec<Sample> {
+        let of = |round: usize| {
+            ["nginx", FLOOR].map(|name| {
+                let mut sample = sample(name, round, 5_000.0, open);
+                let own = name != FLOOR;
+                sample.server = cpu_s.map(|cpu_s| ServerUse {
+                    cpu_s: if own { cpu_s } else { 0.05 } * NOISE[round % 6],
+                    ..ServerUse::default()
+                });
+                sample.load.response.record(if own { ns } else { 50_000 });
+                sample
+            })
+        };
+        (0..6).flat_map(of).collect()
+    };
+    let rows = [
+        (Some(0.10), 100_000, Figure::CpuPerReply, Outcome::Fine, "the same"),
+        (Some(0.12), 100_000, Figure::CpuPerReply, Outcome::Regressed, "a fifth dearer"),
+        (Some(0.08), 900_000, Figure::CpuPerReply, Outcome::Improved, "cheaper; time is not asked"),
+        (None, 130_000, Figure::ResponseMedian, Outcome::Regressed, "slower, cost unknown"),
+    ];
+    for (cpu_s, ns, figure, outcome, sentence) in rows {
+        let before = run(cpu_s.map(|_| 0.10), 100_000);
+        let found = compare(&before, &run(cpu_s, ns), 0.05);
+        let row = &found.rows[0];
+        assert_eq!((row.figure, row.outcome), (Some(figure), outcome), "{sentence}\n{found}");
+    }
+}
+
+#[test]
+fn two_contenders_are_compared_within_their_rounds() {
+    let closed = Offered::Closed { connections: 50 };
+    // The machine is half as fast in every other round; the quotient is not.
+    let of = |round: usize| {
+        let weather = if round % 2 == 0 { 1.0 } else { 0.5 };
+        [
+            sample("old", round, 40_000.0 * weather, closed),
+            sample("new", round, 44_000.0 * weather, closed),
+        ]
+    };
+    let samples: Vec<Sample> = (0..6).flat_map(of).collect();
+    let found = contenders(&samples, "old", "new", 0.05);
+    assert_eq!(found.outcome(), Outcome::Improved, "{found}");
+    let found = contenders(&samples, "new", "old", 0.05);
+    assert_eq!((found.outcome(), found.exit_code()), (Outcome::Regressed, 1), "{found}");
+    assert_eq!(contenders(&samples, "old", "old", 0.0).outcome(), Outcome::Fine);
+    assert_eq!(contenders(&samples, "nobody", "none", 0.05).exit_code(), 2, "nothing compared");
+}
+
+#[test]
+fn what_is_new_is_fine_and_what_is_nothing_is_not() {
+    let floor: Vec<Sample> =
+        run(6, 9e4, 5e4).into_iter().filter(|s| s.contender == FLOOR).collect();
+    assert_eq!(compare(&floor, &run(6, 9e4, 5e4), 0.05).outcome(), Outcome::Fine);
+    assert_eq!(compare(&[], &[], 0.05).exit_code(), 2);
+}
+
+#[test]
+fn it_reads_as_a_table_and_as_json() {
+    let found = compare(&run(6, 100_000.0, 50_000.0), &run(6, 100_000.0, 40_000.0), 0.05);
+    let text = found.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("work       contender"), "{text}");
+    assert!(lines[1].starts_with("10k        nginx") && lines[1].ends_with("regressed"), "{text}");
+    assert_eq!(lines[2], "regressed at a tolerance of 5.0 %");
+    let json = serde_json::to_string(&found).unwrap();
+    let read: Comparison = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.outcome(), Outcome::Regressed);
+}

@@ -1,0 +1,220 @@
+//! What the kernel counts for the whole machine, at one moment: pure parsers of /proc's text, and
+//! the reader that feeds them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::process;
+
+/// Bytes of a sector in /proc/diskstats, whatever the disk's own (Linux,
+/// Documentation/block/stat.rst).
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Where version 1 of the control groups counts the processor time of all tasks.
+const CPUACCT_OF_ALL: [&str; 2] =
+    ["/sys/fs/cgroup/cpuacct/cpuacct.usage", "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage"];
+
+/// The machine's counters since it began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Interrupts, switches and where processor time went.
+    pub stat: Stat,
+    /// Pages freed.
+    pub pages_freed: u64,
+    /// Load average over a minute.
+    pub load_1m: f64,
+    /// Seconds since the machine began.
+    pub uptime_s: f64,
+    /// By name.
+    pub disks: BTreeMap<String, Disk>,
+    /// Processor time all tasks used.
+    pub tasks: Tasks,
+}
+
+/// /proc/stat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Processors.
+    pub cpus: u32,
+    /// Ticks of all kinds.
+    pub ticks: u64,
+    /// Of these, spent waiting for disks.
+    pub iowait: u64,
+    /// Of these, taken by the host.
+    pub steal: u64,
+}
+
+/// A line of /proc/diskstats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Reads completed.
+    pub reads: u64,
+    /// Sectors read.
+    pub sectors: u64,
+    /// Milliseconds all reads took.
+    pub read_ms: u64,
+    /// Milliseconds it was busy.
+    pub busy_ms: u64,
+}
+
+/// Processor time of all tasks since the machine began, from one of two sources. /proc/stat is not
+/// one: whether a tick in an interrupt is also the interrupted task's depends on how the kernel was
+/// built (IRQ_TIME_ACCOUNTING), so a server's time cannot be taken from its sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tasks {
+    /// Nanoseconds, from the root control group.
+    Nanoseconds(u64),
+    /// Ticks, summed over every process and the children it has waited for.
+    Ticks(u64),
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Tasks::Ticks(0)
+    }
+}
+
+impl Tasks {
+    /// Seconds since `earlier`; `None` where the two do not have one source.
+    pub fn since_s(self, earlier: Tasks) -> Option<f64> {
+        match (self, earlier) {
+            (Tasks::Nanoseconds(now), Tasks::Nanoseconds(then)) => {
+                Some(now.saturating_sub(then) as f64 / 1e9)
+            }
+            (Tasks::Ticks(now), Tasks::Ticks(then)) => {
+                Some(now.saturating_sub(then) as f64 / process::TICKS_PER_SECOND)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Counters {
+    /// Reads them below `proc`; what is not there stays 0.
+    pub fn read(proc: &Path) -> Counters {
+        let text = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
+        Counters {
+            stat: stat(&text("stat")),
+            pages_freed: process::line(&text("vmstat"), "pgfree ").unwrap_or(0),
+            load_1m: first_number(&text("loadavg")).unwrap_or(0.0),
+            uptime_s: first_number(&text("uptime")).unwrap_or(0.0),
+            disks: disks(&text("diskstats")),
+            tasks: tasks(proc),
+        }
+    }
+}
+
+fn tasks(proc: &Path) -> Tasks {
+    let usage = CPUACCT_OF_ALL.iter().find_map(|path| fs::read_to_string(path).ok());
+    if let Some(ns) = usage.and_then(|text| text.trim().parse().ok()) {
+        return Tasks::Nanoseconds(ns);
+    }
+    let folders = fs::read_dir(proc).into_iter().flatten().flatten();
+    let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
+    let stat_of = |id: u32| fs::read_to_string(proc.join(id.to_string()).join("stat")).ok();
+    let all = ids.filter_map(stat_of).filter_map(|text| process::stat(&text));
+    Tasks::Ticks(all.map(|stat| stat.own.total() + stat.children.total()).sum())
+}
+
+/// /proc/stat, proc_stat(5).
+pub fn stat(text: &str) -> Stat {
+    // user nice system idle iowait irq softirq steal; guest time is within user and nice already.
+    const KINDS: usize = 8;
+    const IOWAIT: usize = 4;
+    const STEAL: usize = 7;
+    let all = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+    let ticks: Vec<u64> =
+        all.split_ascii_whitespace().take(KINDS).map(|n| n.parse().unwrap_or(0)).collect();
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    Stat {
+        interrupts: process::line(text, "intr ").unwrap_or(0),
+        switches: process::line(text, "ctxt ").unwrap_or(0),
+        cpus: u32::try_from(text.lines().filter(is_cpu).count()).unwrap_or(u32::MAX),
+        ticks: ticks.iter().sum(),
+        iowait: ticks.get(IOWAIT).copied().unwrap_or(0),
+        steal: ticks.get(STEAL).copied().unwrap_or(0),
+    }
+}
+
+/// /proc/diskstats, proc_diskstats(5), by name.
+pub fn disks(text: &str) -> BTreeMap<String, Disk> {
+    let disk = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        // Numbered from 0: major, minor, name, reads, merged, sectors, ms, four of writes, in
+        // flight, busy ms.
+        let number = |at: usize| fields.get(at)?.parse().ok();
+        let disk = Disk {
+            reads: number(3)?,
+            sectors: number(5)?,
+            read_ms: number(6)?,
+            busy_ms: number(12)?,
+        };
+        Some(((*fields.get(2)?).to_owned(), disk))
+    };
+    text.lines().filter_map(disk).collect()
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  255746 57871 222646 851775 3159 0 41222 309 12 0\n\
+        cpu0 118357 26253 101269 450418 766 0 19361 163 0 0\n\
+        cpu1 137388 31617 121376 401357 2393 0 21860 146 0 0\n\
+        intr 9503518 0 0 0 0\nctxt 49030180\nbtime 1763654000\nprocesses 30844\n";
+
+    #[test]
+    fn stat_counts_guests_once_and_processors_by_line() {
+        let right = Stat {
+            interrupts: 9_503_518,
+            switches: 49_030_180,
+            cpus: 2,
+            ticks: 255_746 + 57_871 + 222_646 + 851_775 + 3_159 + 41_222 + 309,
+            iowait: 3_159,
+            steal: 309,
+        };
+        assert_eq!(stat(STAT), right);
+        assert_eq!(stat(""), Stat::default(), "an empty file is all zero");
+        let old = stat("cpu  1 2 3 4\ncpu0 1 2 3 4\n");
+        assert_eq!((old.ticks, old.iowait, old.steal), (10, 0, 0), "fields an old kernel lacks");
+    }
+
+    #[test]
+    fn disks_are_read_by_name_and_damaged_lines_left_out() {
+        let text = " 254       0 vda 926497 44432 32573738 1138444 118097 611223 77040176 306199 0 \
+            92252 1468794 192222 103 55148336 22002 11265 2148\n   7       0 loop0 0 0\n";
+        let vda = Disk { reads: 926_497, sectors: 32_573_738, read_ms: 1_138_444, busy_ms: 92_252 };
+        assert_eq!(disks(text), BTreeMap::from([("vda".to_owned(), vda)]));
+    }
+
+    #[test]
+    fn time_of_all_tasks_is_taken_from_one_source() {
+        let rows = [
+            (Tasks::Nanoseconds(3_500_000_000), Tasks::Nanoseconds(1_000_000_000), Some(2.5)),
+            (Tasks::Ticks(350), Tasks::Ticks(100), Some(2.5)),
+            (Tasks::Ticks(100), Tasks::Ticks(350), Some(0.0)),
+            (Tasks::Ticks(100), Tasks::Nanoseconds(1), None),
+        ];
+        for (now, then, right) in rows {
+            assert_eq!(now.since_s(then), right, "{now:?} after {then:?}");
+        }
+    }
+
+    #[test]
+    fn this_machine_can_be_read() {
+        let now = Counters::read(Path::new("/proc"));
+        assert!(now.stat.cpus > 0 && now.stat.ticks > 0 && now.stat.switches > 0, "{now:?}");
+        assert!(now.uptime_s > 0.0 && now.pages_freed > 0, "{now:?}");
+    }
+}

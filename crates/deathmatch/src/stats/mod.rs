@@ -1,0 +1,69 @@
+//! What samples say together. The round is the unit: contenders are compared within it, where the
+//! weather was the same for all, and rounds with each other. Percentiles come from merged histograms.
+
+pub mod bins;
+pub mod interval;
+pub mod ranks;
+pub mod ratio;
+pub mod shift;
+
+pub use bins::Bins;
+pub use interval::{Coverage, exact};
+pub use ranks::{Rank, ranks};
+pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use shift::{Shift, shift};
+
+use crate::histogram::Times;
+use crate::sample::{Load, Sample};
+
+/// Differences below this share are nobody's victory.
+pub const MARGIN: f64 = 0.02;
+
+/// How sure an interval must be.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The times of several samples as of one: percentiles are never averaged.
+pub fn merged<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    times: impl Fn(&Load) -> &Times,
+) -> Times {
+    let mut all = Times::default();
+    for sample in samples {
+        all.merge(times(&sample.load));
+    }
+    all
+}
+
+/// A contender's figure in each round of one piece of work, marked samples left out.
+pub fn rounds<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    contender: &str,
+    work: &str,
+    figure: impl Fn(&Sample) -> Option<f64>,
+) -> Rounds {
+    let wanted = |sample: &&Sample| {
+        sample.contender == contender && sample.work == work && sample.marks.is_empty()
+    };
+    by_round(samples.into_iter().filter(wanted), figure)
+}
+
+/// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
+/// has no value above 0 are left out: a ratio has no use for them.
+pub fn by_round<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    figure: impl Fn(&Sample) -> Option<f64>,
+) -> Rounds {
+    let value = |sample: &Sample| figure(sample).filter(|v| v.is_finite() && *v > 0.0);
+    samples.into_iter().filter_map(|sample| Some((sample.round, value(sample)?))).collect()
+}
+
+/// Right answers a second.
+pub fn replies_per_second(sample: &Sample) -> Option<f64> {
+    (sample.load.seconds > 0.0).then(|| sample.load.replies as f64 / sample.load.seconds)
+}
+
+/// Processor time the server used for each right answer, in microseconds.
+pub fn cpu_us_per_reply(sample: &Sample) -> Option<f64> {
+    let server = sample.server.as_ref()?;
+    (sample.load.replies > 0).then(|| server.cpu_s * 1e6 / sample.load.replies as f64)
+}

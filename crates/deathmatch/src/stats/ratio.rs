@@ -1,0 +1,167 @@
+//! One contender against another: its ratio within each round, the median of these, how sure that is,
+//! and what may be said of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::MARGIN;
+use super::interval::{ROUNDS_MIN, bootstrap, exact, median};
+
+/// A figure, above 0, by round.
+pub type Rounds = BTreeMap<u32, f64>;
+
+/// Chosen once, so that a report says the same each time it is drawn.
+const BOOTSTRAP_SEED: u64 = 2_009;
+
+/// A ratio over rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The median: the figure is this many times the reference's.
+    pub median: f64,
+    /// The exact interval; `None` below six rounds.
+    pub interval: Option<Interval>,
+    /// The bootstrap's 95 % interval, for show: the exact one decides.
+    pub bootstrap: (f64, f64),
+    /// The ratio of each round both took part in.
+    pub rounds: Rounds,
+}
+
+/// Two bounds and how surely the median lies between them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The lower.
+    pub low: f64,
+    /// The upper.
+    pub high: f64,
+    /// From 0 to 1.
+    pub confidence: f64,
+}
+
+/// Which way a figure is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Replies.
+    More,
+    /// Times and costs.
+    Less,
+}
+
+/// What may be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better than the reference by more than the margin, in the whole interval.
+    Faster,
+    /// Worse likewise.
+    Slower,
+    /// Within the margin, in the whole interval.
+    Equal,
+    /// Neither, or too few rounds to have an interval.
+    TooCloseToCall,
+}
+
+/// What a pair of the same contender under two names says of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fitness {
+    /// The pair is equal.
+    Fit,
+    /// The median is within the margin and the interval is not, or there is none: the margin is
+    /// finer than this machine can tell.
+    Coarse,
+    /// The median leaves the margin: no small difference of this run means anything.
+    Unfit,
+}
+
+impl Ratio {
+    /// Of the rounds both have; `None` if there is none. In logarithms, so that taking the other as the
+    /// reference gives the reciprocal of everything.
+    pub fn of(figure: &Rounds, reference: &Rounds) -> Option<Ratio> {
+        let log = |(round, value): (&u32, &f64)| {
+            let log = value.ln() - reference.get(round)?.ln();
+            log.is_finite().then_some((*round, log)) // a figure of 0 has no ratio
+        };
+        let logs: Rounds = figure.iter().filter_map(log).collect();
+        let mut sorted: Vec<f64> = logs.values().copied().collect();
+        let (low, high) = bootstrap(&sorted, BOOTSTRAP_SEED)?;
+        Some(Ratio {
+            median: median(&mut sorted)?.exp(),
+            interval: exact(sorted.len()).map(|at| Interval {
+                low: sorted[at.low].exp(),
+                high: sorted[at.high].exp(),
+                confidence: at.confidence,
+            }),
+            bootstrap: (low.exp(), high.exp()),
+            rounds: logs.into_iter().map(|(round, log)| (round, log.exp())).collect(),
+        })
+    }
+
+    /// What may be said of it. The margin's lower bound is 1 / 1.02, so that swapping the two swaps
+    /// the verdict.
+    pub fn verdict(&self, better: Better) -> Verdict {
+        let Some(Interval { low, high, .. }) = self.interval else {
+            return Verdict::TooCloseToCall;
+        };
+        let (least, most) = margin();
+        let (above, below) = (low > most, high < least);
+        match better {
+            Better::More if above => Verdict::Faster,
+            Better::More if below => Verdict::Slower,
+            Better::Less if below => Verdict::Faster,
+            Better::Less if above => Verdict::Slower,
+            _ if low >= least && high <= most => Verdict::Equal,
+            _ => Verdict::TooCloseToCall,
+        }
+    }
+}
+
+/// Judges the machine by the ratio of a contender to itself.
+pub fn fitness(pair: &Ratio) -> Fitness {
+    let (least, most) = margin();
+    if pair.median < least || pair.median > most {
+        return Fitness::Unfit;
+    }
+    match pair.verdict(Better::More) {
+        Verdict::Equal => Fitness::Fit,
+        _ => Fitness::Coarse,
+    }
+}
+
+fn margin() -> (f64, f64) {
+    (1.0 / (1.0 + MARGIN), 1.0 + MARGIN)
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:.3}", self.median)?;
+        match self.interval {
+            Some(Interval { low, high, confidence }) => {
+                write!(to, " [{low:.3}, {high:.3}] ({:.1} %)", confidence * 100.0)
+            }
+            None => {
+                let n = self.rounds.len();
+                write!(to, " (no interval: {n} of at least {ROUNDS_MIN} rounds)")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Equal => "equal",
+            Verdict::TooCloseToCall => "too close to call",
+        })
+    }
+}
+
+/// The median of a contender's own figures, in their unit; `None` of nothing.
+pub fn middle(rounds: &Rounds) -> Option<f64> {
+    let mut values: Vec<f64> = rounds.values().copied().collect();
+    median(&mut values)
+}
