@@ -11,3 +11,10 @@ pub mod sample;
 
 #[doc(hidden)]
 pub mod load;
+
+#[doc(hidden)]
+pub mod report;
+
+// So that the tests in here and those beside them read one invented run.
+#[cfg(test)]
+extern crate self as deathmatch;
