@@ -28,3 +28,8 @@ pub mod stats;
 
 #[doc(hidden)]
 pub mod compare;
+pub mod report;
+
+// So that the tests in here and those beside them read one invented run.
+#[cfg(test)]
+extern crate self as deathmatch;

@@ -1,0 +1,285 @@
+//! Which charts there are, in the order of the deck's slides, and what each is drawn from.
+
+use super::Data;
+use super::chart::{self, Line, Look, Plot, Point};
+use super::dots;
+use super::numbers::sensible;
+use super::scale::{Scale, nines, step_words};
+use super::series::{Ladder, Measure, Row, Spread};
+
+/// Points of a distribution's line, at most.
+const DISTRIBUTION_POINTS_MAX: usize = 120;
+
+/// A slide's question.
+pub(super) struct Question {
+    pub(super) id: &'static str,
+    pub(super) heading: &'static str,
+    /// How to read the answer.
+    pub(super) note: &'static str,
+    pub(super) measures: &'static [Measure],
+    /// Whether the distribution of response times belongs here.
+    pub(super) distribution: bool,
+}
+
+/// The deck's, in its order; memory is ours.
+pub(super) const QUESTIONS: [Question; 8] = [
+    Question {
+        id: "replies",
+        heading: "How many replies a second?",
+        note: "On the dotted line every request offered is answered. An arrow upward means “at \
+               least”: the generator could offer no more.",
+        measures: &[Measure::Replies],
+        distribution: false,
+    },
+    Question {
+        id: "steady",
+        heading: "How steady are they?",
+        note: "How much one second's replies differ from the next one's: the standard deviation \
+               over whole seconds.",
+        measures: &[Measure::Deviation],
+        distribution: false,
+    },
+    Question {
+        id: "response",
+        heading: "How long does an answer take, and what fails?",
+        note: "Timed from when a request should have been sent, so that a stall counts against all \
+               it delayed. Percentiles come from all rounds' times together. p99.9 and the maximum \
+               are shown, never ranked: an idle processor here pauses for milliseconds, too; the \
+               floor shows how long.",
+        measures: &[Measure::P50, Measure::P99, Measure::Errors],
+        distribution: true,
+    },
+    Question {
+        id: "cpu",
+        heading: "What does it cost the processor?",
+        note: "User and system time of all the server's processes. It compares only at equal \
+               offered load; on loopback the kernel does some of the client's work in the server's \
+               send call, for everybody and for the floor.",
+        measures: &[Measure::Cpu, Measure::CpuPerRequest],
+        distribution: false,
+    },
+    Question {
+        id: "load",
+        heading: "How high is the load?",
+        note: "The deck read the load average; the server's own runnable threads say the same \
+               without the minute's delay and without the neighbours.",
+        measures: &[Measure::Runnable, Measure::LoadAverage],
+        distribution: false,
+    },
+    Question {
+        id: "switches",
+        heading: "How many interrupts and context switches?",
+        note: "Of the whole machine, so the generator's are in them: the floor shows how many.",
+        measures: &[Measure::Interrupts, Measure::Switches],
+        distribution: false,
+    },
+    Question {
+        id: "pages",
+        heading: "How many pages are freed?",
+        note: "Once the sign of processes that come and go. On loopback the pages of payload are \
+               counted with them: what exceeds the floor is the server's.",
+        measures: &[Measure::PagesFreed],
+        distribution: false,
+    },
+    Question {
+        id: "memory",
+        heading: "How much memory stays in use?",
+        note: "Resident at the sample's end, all of the server's processes together; pages they \
+               share count in each.",
+        measures: &[Measure::Resident],
+        distribution: false,
+    },
+];
+
+/// A drawn chart.
+pub(super) struct Chart {
+    pub(super) title: String,
+    pub(super) svg: String,
+    pub(super) legend: Vec<(Look, String)>,
+    /// The same in numbers: a head and rows.
+    pub(super) numbers: Vec<Vec<String>>,
+}
+
+/// A measure over a ladder's steps; `None` where it was not measured.
+pub(super) fn over_steps(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<Chart> {
+    let lines = lines(data, ladder, true, |row| {
+        let point = |spread: Spread| Point {
+            x: row.x,
+            y: spread.middle,
+            bar: (row.samples.len() > 1).then_some((spread.low, spread.high)),
+            at_least: measure == Measure::Replies && row.limited(),
+            hint: hint(data, ladder, row, spread, measure),
+        };
+        row.spread(measure).map(point).into_iter().collect()
+    });
+    if lines.is_empty() {
+        return None;
+    }
+    let (title, unit, _) = measure.words();
+    let xs = ladder.xs();
+    let values: Vec<f64> = lines.iter().flat_map(|l| &l.points).flat_map(ends).collect();
+    let rates = ladder.steps.rates() && measure == Measure::Replies && xs.len() > 1;
+    let same = || (xs.iter().map(|x| (*x, *x)).collect(), "as many as offered");
+    let plot = Plot {
+        title: format!("{title}: {}", ladder.title()),
+        x_label: ladder.steps.words().0.to_owned(),
+        y_label: format!("{title}, {unit}"),
+        x: Scale::steps(&xs),
+        y: scale(measure, &values),
+        lines,
+        guide: rates.then(same),
+    };
+    let svg = match xs.len() {
+        1 => dots::draw(&plot, measure.more_is_better()),
+        _ => chart::draw(&plot),
+    };
+    let numbers = numbers(ladder, &plot);
+    Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
+}
+
+/// The distribution of response times at the highest step that all carried.
+pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
+    let x = ladder.common().or_else(|| ladder.xs().first().copied())?;
+    let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response().count()).max()?;
+    let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
+    let lines = lines(data, ladder, false, |row| match row.x == x {
+        true => quantiles(row, nines_max),
+        false => Vec::new(),
+    });
+    if lines.is_empty() {
+        return None;
+    }
+    let values: Vec<f64> = lines.iter().flat_map(|l| &l.points).map(|p| p.y).collect();
+    let plot = Plot {
+        title: format!(
+            "Distribution of response times: {}, {}",
+            ladder.title(),
+            step_words(x, ladder.steps.words().2)
+        ),
+        x_label: "share of requests answered within".to_owned(),
+        y_label: "Response time, ms".to_owned(),
+        x: Scale::percentiles(nines_max),
+        y: Scale::log(&values),
+        lines,
+        guide: None,
+    };
+    let mut numbers = vec![["", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned).to_vec()];
+    numbers.extend(ladder.rows.iter().filter(|r| r.x == x).map(|row| {
+        let times = row.response();
+        let shares = [0.5, 0.9, 0.99, 0.999, 1.0].map(|q| sensible(times.quantile(q) as f64 / 1e6));
+        [data.run.title(row.contender).to_owned()].into_iter().chain(shares).collect()
+    }));
+    let svg = chart::draw(&plot);
+    Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
+}
+
+/// How a contender looks, everywhere.
+pub(super) fn look(data: Data<'_>, name: &str) -> Look {
+    if name == data.run.floor {
+        return Look::Floor;
+    }
+    let others = data.run.contenders.iter().filter(|c| c.name != data.run.floor);
+    let known = others.clone().position(|c| c.name == name);
+    let unknown = || {
+        let strangers = data.ladders.iter().flat_map(Ladder::contenders);
+        let mut strangers = strangers.filter(|n| data.run.contenders.iter().all(|c| c.name != *n));
+        others.count() + strangers.position(|n| n == name).unwrap_or(0)
+    };
+    Look::Nth(known.unwrap_or_else(unknown))
+}
+
+/// A line for each contender that has points; the reference first, the floor last.
+fn lines<'l>(
+    data: Data<'_>,
+    ladder: &'l Ladder<'_>,
+    markers: bool,
+    points: impl Fn(&'l Row<'l>) -> Vec<Point>,
+) -> Vec<Line> {
+    let mut names = ladder.contenders();
+    names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
+    let line = |name: &str| Line {
+        title: data.run.title(name).to_owned(),
+        look: look(data, name),
+        points: ladder.rows.iter().filter(|r| r.contender == name).flat_map(&points).collect(),
+        markers,
+    };
+    names.into_iter().map(line).filter(|line| !line.points.is_empty()).collect()
+}
+
+/// A row's distribution, thinned evenly over the axis; the longest time stands at its end.
+fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
+    let times = row.response();
+    let point = |x, ns: u64| {
+        let (y, hint) = (ns as f64 / 1e6, String::new());
+        Point { x, y, bar: None, at_least: false, hint }
+    };
+    let apart = nines_max / DISTRIBUTION_POINTS_MAX as f64;
+    let mut points: Vec<Point> = Vec::new();
+    for (ns, share) in times.steps() {
+        let x = nines(share).min(nines_max);
+        if points.last().is_none_or(|last| x - last.x >= apart) {
+            points.push(point(x, ns));
+        }
+    }
+    if times.count() > 0 {
+        points.push(point(nines_max, times.max()));
+    }
+    points
+}
+
+/// The axis that suits a measure: times span decades, shares begin at nought.
+fn scale(measure: Measure, values: &[f64]) -> Scale {
+    match measure {
+        Measure::P50 | Measure::P99 => Scale::log(values),
+        Measure::Errors | Measure::Deviation | Measure::Cpu => Scale::linear(values),
+        _ => Scale::fitting(values),
+    }
+}
+
+/// Everything of a point that must lie within the axis.
+fn ends(point: &Point) -> impl Iterator<Item = f64> {
+    let (low, high) = point.bar.unwrap_or((point.y, point.y));
+    [point.y, low, high].into_iter()
+}
+
+/// What a point says when pointed at.
+fn hint(
+    data: Data<'_>,
+    ladder: &Ladder<'_>,
+    row: &Row<'_>,
+    spread: Spread,
+    measure: Measure,
+) -> String {
+    let limited = if row.limited() { ", load-limited" } else { "" };
+    format!(
+        "{} at {}: {} {} ({} to {} in {} rounds){limited}",
+        data.run.title(row.contender),
+        step_words(row.x, ladder.steps.words().2),
+        sensible(spread.middle),
+        measure.words().1,
+        sensible(spread.low),
+        sensible(spread.high),
+        row.samples.len(),
+    )
+}
+
+fn legend(lines: &[Line]) -> Vec<(Look, String)> {
+    lines.iter().map(|l| (l.look, l.title.clone())).collect()
+}
+
+/// A plot's points as a table: a row for each line, a column for each step.
+fn numbers(ladder: &Ladder<'_>, plot: &Plot) -> Vec<Vec<String>> {
+    let xs = ladder.xs();
+    let unit = ladder.steps.words().2;
+    let head = xs.iter().map(|x| step_words(*x, unit));
+    let mut rows = vec![[String::new()].into_iter().chain(head).collect()];
+    rows.extend(plot.lines.iter().map(|line| {
+        let cell = |x: &f64| match line.points.iter().find(|p| p.x == *x) {
+            Some(p) if p.at_least => format!("≥ {}", sensible(p.y)),
+            Some(p) => sensible(p.y),
+            None => "–".to_owned(),
+        };
+        [line.title.clone()].into_iter().chain(xs.iter().map(cell)).collect()
+    }));
+    rows
+}

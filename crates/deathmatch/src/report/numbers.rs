@@ -1,0 +1,147 @@
+//! Numbers as people read them (three digits that mean something, thin spaces between thousands)
+//! and text as HTML, SVG and XML take it.
+
+/// A narrow space that does not break a line.
+const THIN: char = '\u{202f}';
+
+/// Digits that mean something; the machine's noise is a few per cent.
+const DIGITS: i32 = 3;
+
+/// A number to three digits, whole from 100 on.
+pub(super) fn sensible(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let places = (DIGITS - 1 - magnitude).clamp(0, 6) as usize;
+    grouped(&format!("{value:.places$}"))
+}
+
+/// A round number, such as a tick's: no noughts after the point.
+pub(super) fn round(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-4 {
+        return format!("{value:e}");
+    }
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { grouped(text) }
+}
+
+/// A tick's number in little room: thousands as k, millions as M.
+pub(super) fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1e6 => format!("{}M", round(value / 1e6)),
+        v if v >= 1e4 => format!("{}k", round(value / 1e3)),
+        _ => round(value),
+    }
+}
+
+/// Thin spaces between the thousands.
+fn grouped(text: &str) -> String {
+    let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let (whole, fraction) = rest.split_once('.').map_or((rest, None), |(w, f)| (w, Some(f)));
+    let mut out = sign.to_owned();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            out.push(THIN);
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// Text for between tags and between quotes: the five characters XML reserves, and no others that
+/// XML 1.0 (2.2) does not allow at all.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' | '\r' => out.push(c),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Names as a sentence lists them.
+pub(super) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_carry_three_digits() {
+        let rows = [
+            (0.0, "0", "nothing"),
+            (0.012_345, "0.0123", "a small one keeps its digits"),
+            (1.0, "1.00", "one"),
+            (12.345, "12.3", "tens"),
+            (123.45, "123", "hundreds are whole"),
+            (12_345.6, "12\u{202f}346", "thousands are set apart"),
+            (1_234_567.0, "1\u{202f}234\u{202f}567", "millions twice"),
+            (-1_234.0, "-1\u{202f}234", "a sign is no digit"),
+            (f64::NAN, "–", "no number"),
+        ];
+        for (value, want, why) in rows {
+            assert_eq!(sensible(value), want, "{why}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let rows = [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (5_000.0, "5\u{202f}000"),
+            (20_000.0, "20k"),
+            (2_500_000.0, "2.5M"),
+            (0.000_01, "1e-5"),
+        ];
+        for (value, want) in rows {
+            assert_eq!(short(value), want);
+        }
+    }
+
+    #[test]
+    fn text_cannot_leave_its_place() {
+        let rows = [
+            ("a<b>&c", "a&lt;b&gt;&amp;c", "no tag begins"),
+            ("\" onload='x'", "&quot; onload=&#39;x&#39;", "no attribute ends"),
+            ("a\nb\tc", "a\nb\tc", "configuration keeps its lines"),
+            ("\u{1b}[31m\0", "\u{fffd}[31m\u{fffd}", "what XML forbids is replaced"),
+            ("Füße →", "Füße →", "other languages stay"),
+        ];
+        for (text, want, why) in rows {
+            assert_eq!(escaped(text), want, "{why}");
+        }
+    }
+
+    #[test]
+    fn names_are_listed() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(listed(&names[..0]), "");
+        assert_eq!(listed(&names[..1]), "a");
+        assert_eq!(listed(&names[..2]), "a and b");
+        assert_eq!(listed(&names), "a, b and c");
+    }
+}

@@ -1,0 +1,100 @@
+//! The table that says the most in the least room: one line for each contender of a ladder.
+
+use super::Data;
+use super::numbers::sensible;
+use super::scale::step_words;
+use super::series::{Ladder, Measure, Row};
+
+/// A table: a head and rows, the first column names.
+pub(super) struct Table {
+    pub(super) head: Vec<String>,
+    /// (contender's name, cells).
+    pub(super) rows: Vec<(String, Vec<String>)>,
+}
+
+/// Contenders by the highest rate they held, then by what they cost; the floor first.
+pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
+    let step = ladder.common().or_else(|| ladder.xs().first().copied()).unwrap_or_default();
+    let at = step_words(step, ladder.steps.words().2);
+    let unit = |measure: Measure| measure.words().1;
+    let head = vec![
+        "".to_owned(),
+        if ladder.steps.rates() { "holds" } else { "best" }.to_owned(),
+        format!("CPU/request, {} at {at}", unit(Measure::CpuPerRequest)),
+        format!("p50, ms at {at}"),
+        format!("p99, ms at {at}"),
+        "errors from".to_owned(),
+        "memory, MiB".to_owned(),
+    ];
+    let mut names = ladder.contenders();
+    let cost = |name: &str| {
+        let row = ladder.at(name, step);
+        row.and_then(|r| r.middle(Measure::CpuPerRequest)).unwrap_or(f64::INFINITY)
+    };
+    let key = |name: &&str| (*name != data.run.floor, -best(ladder, name), cost(name));
+    names.sort_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
+    });
+    let rows = names.into_iter().map(|name| {
+        let row = ladder.at(name, step);
+        let show = |measure| {
+            let value = row.and_then(|r| r.middle(measure));
+            value.map_or_else(|| "–".to_owned(), sensible)
+        };
+        let cells = vec![
+            data.run.title(name).to_owned(),
+            held_words(ladder, name),
+            show(Measure::CpuPerRequest),
+            show(Measure::P50),
+            show(Measure::P99),
+            errors_from(ladder, name),
+            show(Measure::Resident),
+        ];
+        (name.to_owned(), cells)
+    });
+    Table { head, rows: rows.collect() }
+}
+
+/// The highest step a contender held, from the first step on without a gap.
+pub(super) fn held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<'l>> {
+    ladder.of(name).take_while(|r| r.held()).last()
+}
+
+/// What a contender is sorted by.
+fn best(ladder: &Ladder<'_>, name: &str) -> f64 {
+    if ladder.steps.rates() {
+        return held(ladder, name).map_or(0.0, |r| r.x);
+    }
+    ladder.of(name).filter_map(|r| r.middle(Measure::Replies)).fold(0.0, f64::max)
+}
+
+/// The highest rate held; where the generator gave out above it, no more than "at least" is known.
+fn held_words(ladder: &Ladder<'_>, name: &str) -> String {
+    let limited = ladder.of(name).find(|r| r.limited());
+    if ladder.of(name).any(Row::wrong) {
+        return "wrong bytes".to_owned();
+    }
+    if !ladder.steps.rates() {
+        let sign = if limited.is_some() { "≥ " } else { "" };
+        return format!("{sign}{}/s", sensible(best(ladder, name)));
+    }
+    let known = held(ladder, name);
+    let next = ladder.of(name).find(|r| r.x > known.map_or(0.0, |k| k.x));
+    match (known, next) {
+        (_, Some(next)) if next.limited() => {
+            let rate = next.middle(Measure::Replies).unwrap_or_default();
+            format!("≥ {}/s, load-limited", sensible(rate))
+        }
+        (Some(row), Some(_)) => step_words(row.x, "/s"),
+        // It stood the highest step there was: it may stand more.
+        (Some(row), None) => format!("≥ {}", step_words(row.x, "/s")),
+        (None, _) => "none".to_owned(),
+    }
+}
+
+/// The first step with more errors than may be.
+fn errors_from(ladder: &Ladder<'_>, name: &str) -> String {
+    let first = ladder.of(name).find(|r| r.failing());
+    first.map_or_else(|| "–".to_owned(), |r| step_words(r.x, ladder.steps.words().2))
+}

@@ -1,0 +1,294 @@
+//! The page: one file with its style and its charts inside. It asks the network for nothing and
+//! runs no script.
+
+use std::fmt::Write as _;
+
+use super::Data;
+use super::charts::{Chart, QUESTIONS, Question, distribution, over_steps};
+use super::numbers::escaped;
+use super::run::Contender;
+use super::scale::step_words;
+use super::series::{Ladder, Measure};
+use super::tables;
+use super::takehome::take_home;
+
+/// How it looks.
+const STYLE: &str = include_str!("page.css");
+
+/// A browser that obeys this cannot be made to ask anybody anything, whatever a name may contain.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// Sections before the results: (id, heading).
+const SECTIONS: [(&str, &str); 5] = [
+    ("summary", "Who is ahead?"),
+    ("contenders", "The contenders"),
+    ("systems", "The systems"),
+    ("test", "The test"),
+    ("configuration", "Environment and configuration"),
+];
+
+/// The whole page.
+pub(super) fn page(data: Data<'_>) -> String {
+    let mut out = String::new();
+    let plan = escaped(&data.run.plan);
+    // Writing into a String does not fail; so it is with every line below.
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Deathmatch: {plan}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    );
+    header(&mut out, data);
+    home(&mut out, data);
+    contents(&mut out);
+    summary(&mut out, data);
+    contenders(&mut out, data);
+    systems(&mut out, data);
+    test(&mut out, data);
+    configuration(&mut out, data);
+    for question in &QUESTIONS {
+        results(&mut out, data, question);
+    }
+    rerun(&mut out, data);
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn header(out: &mut String, data: Data<'_>) {
+    let run = data.run;
+    let ran = run.contenders.iter().filter(|c| c.absent.is_none()).count();
+    let samples: usize = data.ladders.iter().flat_map(|l| &l.rows).map(|r| r.samples.len()).sum();
+    let _ = write!(
+        out,
+        "<header><p class=\"kicker\">Web server deathmatch</p><h1>{}</h1>\
+         <p class=\"lead-in\">{}</p><ul class=\"facts\"><li><b>{ran}</b> of {} contenders ran</li>\
+         <li><b>{}</b> rounds</li><li><b>{samples}</b> samples</li><li>seed <b>{}</b></li>\
+         <li>reference <b>{}</b></li><li>floor <b>{}</b></li></ul></header>\n",
+        escaped(&run.plan),
+        escaped(&run.description),
+        run.contenders.len(),
+        run.rounds,
+        run.seed,
+        escaped(run.title(&run.reference)),
+        escaped(run.title(&run.floor)),
+    );
+}
+
+fn home(out: &mut String, data: Data<'_>) {
+    out.push_str("<section class=\"home\" id=\"take-home\"><h2>Take home</h2>");
+    let all = take_home(data);
+    for said in &all {
+        if !said.about.is_empty() && data.ladders.len() > 1 {
+            let _ = write!(out, "<h3>{}</h3>", escaped(&said.about));
+        }
+        out.push_str("<ul>");
+        for sentence in &said.sentences {
+            let _ = write!(out, "<li>{}</li>", escaped(sentence));
+        }
+        out.push_str("</ul>");
+    }
+    if all.is_empty() {
+        out.push_str("<p>Nothing was measured.</p>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn contents(out: &mut String) {
+    let results = QUESTIONS.iter().map(|q| (q.id, q.heading));
+    let all = SECTIONS.into_iter().chain(results).chain([("rerun", "Run it again")]);
+    let links = all.map(|(id, heading)| format!("<a href=\"#{id}\">{heading}</a> "));
+    let _ = write!(out, "<nav aria-label=\"Contents\">{}</nav>\n", links.collect::<String>());
+}
+
+fn section(out: &mut String, id: &str) {
+    let known = SECTIONS.iter().find(|(known, _)| *known == id);
+    let heading = known.map_or(id, |(_, heading)| heading);
+    let _ = write!(out, "<section id=\"{id}\"><h2>{heading}</h2>\n");
+}
+
+fn summary(out: &mut String, data: Data<'_>) {
+    section(out, "summary");
+    out.push_str(
+        "<p class=\"note\">“Holds” is the highest rate with a p99 within 10 ms, at most 0.01 % \
+         errors and 99 % of requests answered; ≥ where nobody asked for more, or the generator \
+         could not. Columns “at” a rate stand at the highest that all carried.</p>",
+    );
+    for ladder in data.ladders {
+        let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
+        out.push_str(&tables::overview(data, ladder));
+    }
+    if data.rankings.is_empty() {
+        out.push_str("<p>Too few rounds to rank anybody.</p>");
+    } else {
+        out.push_str(
+            "<p class=\"note\">Ratios to the reference are taken within each round; shown is their \
+             median with its interval. Those whose intervals overlap share their ranks: too close \
+             to call. Rows that the generator could not carry are not ranked.</p>",
+        );
+    }
+    for ranking in data.rankings {
+        out.push_str(&tables::ranking(data, ranking));
+    }
+    out.push_str("</section>\n");
+}
+
+fn contenders(out: &mut String, data: Data<'_>) {
+    section(out, "contenders");
+    out.push_str("<table class=\"words\"><tr><th>Contender</th><th>version</th></tr>");
+    for contender in &data.run.contenders {
+        let (class, text) = match &contender.absent {
+            Some(why) => (" class=\"unranked\"", format!("did not run: {why}")),
+            None => ("", contender.version.clone()),
+        };
+        let _ = write!(
+            out,
+            "<tr{class}><td>{}</td><td>{}</td></tr>",
+            tables::titled(data, &contender.name),
+            escaped(&text)
+        );
+    }
+    out.push_str("</table></section>\n");
+}
+
+fn systems(out: &mut String, data: Data<'_>) {
+    section(out, "systems");
+    out.push_str("<dl>");
+    for fact in &data.run.fingerprint {
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escaped(&fact.name), escaped(&fact.value));
+    }
+    out.push_str("</dl>");
+    if !data.run.limits.is_empty() {
+        out.push_str("<h3>What this machine cannot show</h3><ul>");
+        for limit in &data.run.limits {
+            let _ = write!(out, "<li>{}</li>", escaped(limit));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn test(out: &mut String, data: Data<'_>) {
+    section(out, "test");
+    out.push_str("<ul>");
+    for ladder in data.ladders {
+        let unit = ladder.steps.words().2;
+        let steps: Vec<String> = ladder.xs().iter().map(|x| step_words(*x, unit)).collect();
+        let _ =
+            write!(out, "<li>{}: {}</li>", escaped(&ladder.title()), escaped(&steps.join(", ")));
+    }
+    out.push_str(
+        "</ul><p>Every contender returned the same bytes before and after. Rounds interleave the \
+         contenders in an order drawn from the seed; one is alive at a time. Points are medians \
+         over rounds, bars reach from the smallest to the largest round; no round is left out.</p>",
+    );
+    let marked: Vec<(&Ladder<'_>, String)> = data
+        .ladders
+        .iter()
+        .map(|l| (l, tables::marked(data, l)))
+        .filter(|(_, table)| !table.is_empty())
+        .collect();
+    if !marked.is_empty() {
+        out.push_str("<details><summary>Rows with marked samples</summary>");
+        for (ladder, table) in marked {
+            let _ = write!(out, "<h3>{}</h3>{table}", escaped(&ladder.title()));
+        }
+        out.push_str("</details>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn configuration(out: &mut String, data: Data<'_>) {
+    section(out, "configuration");
+    for contender in &data.run.contenders {
+        configured(out, contender, &tables::titled(data, &contender.name));
+    }
+    out.push_str("</section>\n");
+}
+
+fn configured(out: &mut String, contender: &Contender, title: &str) {
+    let _ = write!(
+        out,
+        "<details class=\"config\"><summary>{title} <span>{}</span></summary>",
+        escaped(&contender.version)
+    );
+    if let Some(why) = &contender.absent {
+        let _ = write!(out, "<p>Did not run: {}</p>", escaped(why));
+    }
+    if !contender.tuned.is_empty() {
+        out.push_str("<dl>");
+        for tuned in &contender.tuned {
+            let (setting, reason) = (escaped(&tuned.setting), escaped(&tuned.reason));
+            let _ = write!(out, "<dt><code>{setting}</code></dt><dd>{reason}</dd>");
+        }
+        out.push_str("</dl>");
+    }
+    if !contender.config.is_empty() {
+        let _ = write!(out, "<pre>{}</pre>", escaped(&contender.config));
+    }
+    out.push_str("</details>\n");
+}
+
+fn results(out: &mut String, data: Data<'_>, question: &Question) {
+    let _ = write!(
+        out,
+        "<section id=\"{}\"><p class=\"kicker results\">Results</p><h2>{}</h2>\
+         <p class=\"note\">{}</p>\n",
+        question.id, question.heading, question.note
+    );
+    let mut drawn = 0;
+    for ladder in data.ladders {
+        for measure in question.measures {
+            match over_steps(data, ladder, *measure) {
+                Some(_) if *measure == Measure::Errors && spotless(ladder) => {
+                    let title = escaped(&ladder.title());
+                    let _ = write!(out, "<p><strong>No request failed</strong> ({title}).</p>");
+                }
+                Some(chart) => figure(out, &chart),
+                None => continue,
+            }
+            drawn += 1;
+        }
+        if let Some(chart) = distribution(data, ladder).filter(|_| question.distribution) {
+            figure(out, &chart);
+            drawn += 1;
+        }
+    }
+    if drawn == 0 {
+        out.push_str("<p>Not measured in this run.</p>");
+    }
+    out.push_str("</section>\n");
+}
+
+/// Whether no request of a ladder failed: a chart of noughts says less than a sentence.
+fn spotless(ladder: &Ladder<'_>) -> bool {
+    ladder.rows.iter().all(|row| row.failed().0 == 0)
+}
+
+fn figure(out: &mut String, chart: &Chart) {
+    let entry = |(look, title): &(super::chart::Look, String)| {
+        format!("<li>{}{}</li>", look.key(), escaped(title))
+    };
+    let legend: String = chart.legend.iter().map(entry).collect();
+    let _ = write!(
+        out,
+        "<figure><figcaption>{}</figcaption><div class=\"plot\">{}</div>\
+         <ul class=\"legend\">{legend}</ul><details><summary>The numbers</summary>{}</details>\
+         </figure>\n",
+        escaped(&chart.title),
+        chart.svg,
+        tables::plain(&chart.numbers)
+    );
+}
+
+fn rerun(out: &mut String, data: Data<'_>) {
+    let _ = write!(
+        out,
+        "<section id=\"rerun\"><h2>Run it again</h2><pre>{}</pre><p>Every sample is in \
+         <code>samples.jsonl</code>, the figures of this page in <code>summary.csv</code>. Test \
+         them in your environment and with your work.</p></section>\n\
+         <footer>Drawn by deathmatch. Colours after Okabe and Ito; percentiles after \
+         HdrHistogram.</footer>\n",
+        escaped(&data.run.command)
+    );
+}

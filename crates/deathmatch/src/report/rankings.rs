@@ -1,0 +1,115 @@
+//! Ranks from intervals: a contender's rank is the range of places its interval leaves open, so
+//! that two which overlap share them.
+
+use super::Data;
+use super::numbers::sensible;
+use super::run::{Ranking, Standing, Verdict};
+use super::series::{Measure, Row};
+
+/// A contender's place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place<'a> {
+    pub(super) standing: &'a Standing,
+    /// The best and the worst rank it may have; `None` where it is not ranked.
+    pub(super) ranks: Option<(usize, usize)>,
+    /// Its value; empty where there is none.
+    pub(super) value: String,
+    /// What there is to say of it.
+    pub(super) remark: String,
+}
+
+/// Everybody's place, the best first, then those not ranked.
+pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>> {
+    let barred = |s: &Standing| barred(data, ranking, s);
+    let ranked: Vec<&Standing> = ranking.rows.iter().filter(|s| barred(s).is_none()).collect();
+    let less = !ranking.measure.more_is_better();
+    let ahead = |a: &Standing, b: &Standing| if less { a.high < b.low } else { a.low > b.high };
+    let mut places: Vec<Place<'a>> = ranking
+        .rows
+        .iter()
+        .map(|standing| {
+            let reason = barred(standing);
+            let better = ranked.iter().filter(|other| ahead(other, standing)).count();
+            let worse = ranked.iter().filter(|other| ahead(standing, other)).count();
+            let ranks = reason.is_none().then(|| (better + 1, ranked.len() - worse));
+            let row = row(data, ranking, &standing.contender);
+            let value = row.and_then(|r| r.middle(ranking.measure)).map(sensible);
+            let remark = reason.unwrap_or_else(|| verdict(standing, ranking.measure));
+            Place { standing, ranks, value: value.unwrap_or_default(), remark }
+        })
+        .collect();
+    let key = |p: &Place<'_>| if less { p.standing.ratio } else { -p.standing.ratio };
+    places
+        .sort_by(|a, b| a.ranks.is_none().cmp(&b.ranks.is_none()).then(key(a).total_cmp(&key(b))));
+    places
+}
+
+/// Pairs of ranked neighbours whose intervals overlap.
+pub(super) fn close_pairs(data: Data<'_>, ranking: &Ranking) -> Vec<(String, String)> {
+    let places = places(data, ranking);
+    let ranked: Vec<&Place<'_>> = places.iter().filter(|p| p.ranks.is_some()).collect();
+    let overlap = |a: &Standing, b: &Standing| a.low <= b.high && b.low <= a.high;
+    let pairs = ranked.windows(2).filter(|w| overlap(w[0].standing, w[1].standing));
+    let title = |p: &Place<'_>| data.run.title(&p.standing.contender).to_owned();
+    pairs.map(|w| (title(w[0]), title(w[1]))).collect()
+}
+
+/// The rank as it is shown.
+pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
+    match ranks {
+        None => "–".to_owned(),
+        Some((best, worst)) if best == worst => best.to_string(),
+        Some((best, worst)) => format!("{best}–{worst}"),
+    }
+}
+
+/// Why a contender is not ranked, if it is not.
+fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
+    if standing.contender == data.run.floor {
+        return Some("the floor: what the kernel alone costs".to_owned());
+    }
+    if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
+        return Some("no figure".to_owned());
+    }
+    let row = row(data, ranking, &standing.contender)?;
+    if row.wrong() {
+        return Some("wrong bytes: disqualified".to_owned());
+    }
+    if row.limited() {
+        return Some(match row.middle(Measure::Replies) {
+            Some(rate) => format!("≥ {}/s, load-limited", sensible(rate)),
+            None => "load-limited".to_owned(),
+        });
+    }
+    let ladder = data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work));
+    let by_rate = ladder.is_some_and(|l| l.steps.rates());
+    let unequal = by_rate && ranking.measure != Measure::Replies && !row.carried();
+    unequal.then(|| "did not carry the rate".to_owned())
+}
+
+/// The verdict in words.
+fn verdict(standing: &Standing, measure: Measure) -> String {
+    let apart = sensible(100.0 * (standing.ratio - 1.0).abs());
+    let way = if standing.ratio < 1.0 { "less" } else { "more" };
+    let way = match measure {
+        Measure::P50 | Measure::P99 if standing.ratio < 1.0 => "sooner",
+        Measure::P50 | Measure::P99 => "later",
+        _ => way,
+    };
+    match standing.verdict {
+        Verdict::Reference => "the reference".to_owned(),
+        Verdict::Equal => "the same".to_owned(),
+        Verdict::TooClose => "too close to call".to_owned(),
+        Verdict::Worse | Verdict::Better if standing.ratio >= 2.0 => {
+            format!("{} times as much", sensible(standing.ratio))
+        }
+        Verdict::Better => format!("better: {apart} % {way}"),
+        Verdict::Worse => format!("worse: {apart} % {way}"),
+    }
+}
+
+/// The row that a contender's standing is about.
+fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row<'d>> {
+    let rows = data.ladders.iter().flat_map(|l| &l.rows);
+    rows.into_iter().find(|r| r.work == ranking.work && r.contender == contender)
+}

@@ -1,0 +1,209 @@
+//! Axes: where a value lies on one, and which values are worth a tick.
+
+use super::numbers::{round, short};
+
+/// Ticks on an axis, at most.
+const TICKS_MAX: usize = 8;
+
+/// From how many times the smallest value on an axis is logarithmic: less fits a linear one.
+const LOG_FROM: f64 = 8.0;
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Scale {
+    /// From nought to at least the largest value.
+    pub(super) fn linear(values: &[f64]) -> Scale {
+        let most = largest(values);
+        let step = nice_step(if most > 0.0 { most } else { 1.0 });
+        let count = (most / step - 1e-9).ceil().max(1.0);
+        let ticks = (0..=count as usize).map(|i| i as f64 * step);
+        let ticks = ticks.map(|v| (v, short(v))).collect();
+        Scale { low: 0.0, high: count * step, log: false, ticks }
+    }
+
+    /// By powers of ten; what is not positive lies at the lower end.
+    pub(super) fn log(values: &[f64]) -> Scale {
+        let (least, most) = (smallest_positive(values), largest(values));
+        let Some(least) = least else { return Scale::linear(values) };
+        let low = log_ticks(least / 10.0, least).pop().unwrap_or(least);
+        let high = log_ticks(most, most * 10.0).into_iter().next().unwrap_or(most);
+        let high = if high > low { high } else { low * 10.0 };
+        let all = log_ticks(low, high);
+        let tens: Vec<f64> = all.iter().copied().filter(|v| is_power_of_ten(*v)).collect();
+        let ticks = if all.len() > TICKS_MAX && tens.len() > 1 { tens } else { all };
+        let ticks = ticks.into_iter().map(|v| (v, short(v))).collect();
+        Scale { low, high, log: true, ticks }
+    }
+
+    /// Logarithmic where the values span enough for it.
+    pub(super) fn fitting(values: &[f64]) -> Scale {
+        let least = smallest_positive(values).unwrap_or(1.0);
+        let spans = largest(values) >= LOG_FROM * least;
+        if spans { Scale::log(values) } else { Scale::linear(values) }
+    }
+
+    /// From the smallest value to the largest, by ratios; without ticks.
+    pub(super) fn tight(values: &[f64]) -> Scale {
+        let low = smallest_positive(values).unwrap_or(0.5);
+        Scale { low, high: largest(values).max(low * 1.01), log: true, ticks: Vec::new() }
+    }
+
+    /// The steps of a ladder: each is a tick while there is room, and nothing lies beyond them.
+    pub(super) fn steps(xs: &[f64]) -> Scale {
+        let log = largest(xs) >= LOG_FROM * smallest_positive(xs).unwrap_or(1.0);
+        if !log {
+            return Scale::linear(xs);
+        }
+        let mut scale = Scale::log(xs);
+        let (low, high) = (smallest_positive(xs).unwrap_or(scale.low), largest(xs));
+        (scale.low, scale.high) = (low * 0.9, high * 1.1);
+        let apart = 0.07;
+        let mut ticks: Vec<(f64, String)> = Vec::new();
+        for x in xs.iter().copied().filter(|x| *x > 0.0) {
+            let near = ticks.last().is_some_and(|(last, _)| scale.at(x) - scale.at(*last) < apart);
+            if !near {
+                ticks.push((x, short(x)));
+            }
+        }
+        scale.ticks = ticks;
+        scale
+    }
+
+    /// Percentiles as HdrHistogram plots them: each further nine takes the same room. Positions are
+    /// those of [`nines`]; `nines_max` is where the longest time lies.
+    pub(super) fn percentiles(nines_max: f64) -> Scale {
+        let known = [(0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9")];
+        let more = [(0.9999, "99.99"), (0.999_99, "99.999")];
+        let all = known.into_iter().chain(more).map(|(share, name)| (nines(share), name));
+        let room = |(at, _): &(f64, &str)| *at < nines_max - 0.2;
+        let mut ticks: Vec<(f64, String)> =
+            all.filter(room).map(|(at, name)| (at, format!("{name}%"))).collect();
+        ticks.push((nines_max, "max".to_owned()));
+        Scale { low: 0.0, high: nines_max * 1.02, log: false, ticks }
+    }
+
+    /// Where a value lies: 0 at the lower end, 1 at the upper; never beyond.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// (value, its label).
+    pub(super) fn ticks(&self) -> &[(f64, String)] {
+        &self.ticks
+    }
+
+    /// What to say of it beside the unit.
+    pub(super) fn kind(&self) -> &'static str {
+        if self.log { ", log scale" } else { "" }
+    }
+}
+
+/// A share (0 to 1) as its number of nines: 0.9 is 1, 0.99 is 2.
+pub(super) fn nines(share: f64) -> f64 {
+    -(1.0 - share).max(1e-9).log10()
+}
+
+/// 1, 2, 2.5 or 5 times a power of ten, such that at most six steps reach the value.
+fn nice_step(most: f64) -> f64 {
+    let power = 10_f64.powf((most / 6.0).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
+    steps.into_iter().find(|step| most / step <= 6.0 + 1e-9).unwrap_or(most)
+}
+
+/// 1, 2 and 5 times the powers of ten from a value to another, both included.
+fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    let powers = first..=last;
+    let all = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(power)));
+    all.filter(|v| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9)).collect()
+}
+
+fn is_power_of_ten(value: f64) -> bool {
+    (value.log10() - value.log10().round()).abs() < 1e-9
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max)
+}
+
+fn smallest_positive(values: &[f64]) -> Option<f64> {
+    values.iter().copied().filter(|v| v.is_finite() && *v > 0.0).min_by(f64::total_cmp)
+}
+
+/// A step in a sentence.
+pub(super) fn step_words(x: f64, unit: &str) -> String {
+    let thousands = if x.fract() == 0.0 { round(x) } else { round(x.round()) };
+    format!("{thousands}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<String> {
+        scale.ticks().iter().map(|(_, label)| label.replace('\u{202f}', " ")).collect()
+    }
+
+    #[test]
+    fn ticks_are_numbers_people_count_in() {
+        let rows: [(&[f64], &[&str], &str); 6] = [
+            (&[0.9], &["0", "0.2", "0.4", "0.6", "0.8", "1"], "a little under one"),
+            (&[5_000.0], &["0", "1 000", "2 000", "3 000", "4 000", "5 000"], "the deck's"),
+            (&[13.0], &["0", "2.5", "5", "7.5", "10", "12.5", "15"], "quarters"),
+            (&[0.0], &["0", "0.2", "0.4", "0.6", "0.8", "1"][..2], "nothing at all"),
+            (&[], &["0", "0.2"], "no values"),
+            (&[f64::NAN, 2.0], &["0", "0.5", "1", "1.5", "2"], "what is no number is passed over"),
+        ];
+        for (values, want, why) in rows {
+            assert_eq!(labels(&Scale::linear(values))[..want.len()], *want, "{why}");
+        }
+    }
+
+    #[test]
+    fn logarithmic_ticks_hold_the_values_between_them() {
+        let rows: [(&[f64], &[&str], &str); 4] = [
+            (&[0.3, 8.0], &["0.2", "0.5", "1", "2", "5", "10"], "a decade and a half"),
+            (&[0.05, 900.0], &["0.1", "1", "10", "100", "1 000"], "more: tens alone"),
+            (&[0.0, 3.0], &["2", "5"], "nought has no place but breaks nothing"),
+            (&[7.0], &["5", "10"], "one value"),
+        ];
+        for (values, want, why) in rows {
+            let scale = Scale::log(values);
+            assert_eq!(labels(&scale), want, "{why}");
+            for value in values {
+                assert!((0.0..=1.0).contains(&scale.at(*value)), "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ladder_that_doubles_is_logarithmic_and_names_its_steps() {
+        let doubling = [1e3, 2e3, 3e3, 4e3, 5e3, 1e4, 2e4, 4e4];
+        let scale = Scale::steps(&doubling);
+        assert_eq!(labels(&scale), ["1 000", "2 000", "3 000", "4 000", "10k", "20k", "40k"]);
+        let even = |a: f64, b: f64| scale.at(b) - scale.at(a);
+        assert!((even(1e3, 2e3) - even(2e4, 4e4)).abs() < 1e-9, "doubling takes the same room");
+        assert_eq!(Scale::steps(&doubling[..5]).kind(), "", "the deck's own is linear");
+    }
+
+    #[test]
+    fn every_nine_takes_the_same_room() {
+        let scale = Scale::percentiles(4.0);
+        let gap = |a, b| scale.at(nines(b)) - scale.at(nines(a));
+        assert!((gap(0.9, 0.99) - gap(0.99, 0.999)).abs() < 1e-9);
+        assert_eq!(labels(&scale), ["0%", "50%", "90%", "99%", "99.9%", "max"]);
+        assert!(nines(1.0).is_finite());
+    }
+}

@@ -1,0 +1,111 @@
+//! The report as a reader gets it: written to a directory, opened in a browser where there is one.
+
+mod invented;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deathmatch::report::{self, PAGE, TABLE};
+
+/// Browsers that can dump a page's document, by the names they are installed under.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// Charts of a run with one ladder: twelve over its steps, errors among them, and a distribution.
+const CHARTS: usize = 14;
+
+/// A directory of a test's own, emptied first.
+fn directory(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn written(name: &str) -> (PathBuf, String) {
+    let (run, samples, rankings) = invented::run();
+    let dir = directory(name);
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    (dir, page)
+}
+
+#[test]
+fn the_page_stands_alone() {
+    let (dir, page) = written("report-alone");
+    for reference in
+        ["src=", "<script", "<link", "@import", "url(", "href=\"http", "http://", "https://"]
+    {
+        assert!(!page.contains(reference), "the page has {reference}");
+    }
+    let links = page.split("href=\"").skip(1);
+    assert!(links.clone().count() > 5 && links.clone().all(|l| l.starts_with('#')), "links stay");
+    for link in links {
+        let id = link[1..].split('"').next().unwrap();
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id} is linked but not there");
+    }
+    assert!(!page.contains("<b>\"Evil\""), "a title is text");
+    assert!(page.contains("&lt;b&gt;&quot;Evil&quot; &amp; Söhne"), "and is shown as it is");
+    assert!(!page.contains("NaN") && !page.contains("inf"), "every place is a number");
+    let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(files.len(), 2, "{PAGE} and {TABLE} alone: {files:?}");
+}
+
+#[test]
+fn a_run_without_anything_is_a_page_that_says_so() {
+    let dir = directory("report-empty");
+    report::write(&dir, &report::Run::default(), &[], &[]).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    assert!(page.contains("Nothing was measured"));
+    assert!(page.contains("Not measured in this run"));
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let error = report::write(Path::new("/nowhere/at/all"), &report::Run::default(), &[], &[]);
+    assert!(error.unwrap_err().to_string().contains("/nowhere/at/all/report.html"));
+}
+
+#[test]
+fn a_browser_finds_every_heading_and_chart() {
+    let (dir, _) = written("report-browser");
+    let Some(document) = BROWSERS.iter().find_map(|name| dumped(name, &dir)) else {
+        eprintln!("no browser is installed: nothing was opened");
+        return;
+    };
+    for heading in [
+        "Take home",
+        "Who is ahead?",
+        "The contenders",
+        "The systems",
+        "The test",
+        "Environment and configuration",
+        "How many replies a second?",
+        "How long does an answer take, and what fails?",
+        "How many pages are freed?",
+        "Run it again",
+    ] {
+        assert!(document.contains(&format!("<h2>{heading}</h2>")), "{heading} is missing");
+    }
+    assert_eq!(document.matches("<svg class=\"chart").count(), CHARTS);
+    assert_eq!(document.matches("<figure>").count(), CHARTS);
+}
+
+/// The document as a browser understood it; `None` where that browser is not installed.
+fn dumped(browser: &str, dir: &Path) -> Option<String> {
+    let profile = format!("--user-data-dir={}", dir.join("profile").display());
+    let page = format!("file://{}", dir.join(PAGE).display());
+    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"];
+    let output = Command::new(browser).args(flags).args([&profile, &page]).output().ok()?;
+    assert!(output.status.success(), "{browser} gave up: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_terminal_gets_a_table_and_the_take_home() {
+    let (run, samples, rankings) = invented::run();
+    let text = report::terminal(&run, &samples, &rankings);
+    for part in ["10k.png, sessions, as httperf", "Hurtle", "Take home", "load-limited"] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    println!("{text}");
+}
