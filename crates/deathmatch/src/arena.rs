@@ -14,8 +14,8 @@ use crate::load::{self, Expected, Job};
 use crate::machine::Look;
 use crate::plan::{Plan, Work};
 use crate::process::Running;
+use crate::sample::journal;
 use crate::sample::{Mark, Sample};
-use crate::samples;
 use crate::verify::verify;
 
 /// Every sample of a run, a JSON line each.
@@ -127,7 +127,8 @@ impl Arena {
     ) -> io::Result<Outcome> {
         load::pin(self.load_core)?;
         let path = self.out.join(SAMPLES);
-        let mut outcome = Outcome { samples: samples::read(&path)?, ..Outcome::default() };
+        let mut journal = journal::open(&path).map_err(io::Error::other)?;
+        let mut outcome = Outcome { samples: recorded(&self.out)?, ..Outcome::default() };
         let names: Vec<String> = entrants.iter().map(|e| e.contender.name.clone()).collect();
         for round in 0..plan.rounds {
             for name in plan.order(&names, round, self.seed) {
@@ -143,7 +144,7 @@ impl Arena {
                 }
                 tell(Event::Turn { round, contender: &name });
                 let turn = Turn { arena: self, plan, entrant, round };
-                if let Err(why) = turn.run(&left, &path, &mut outcome.samples, &mut tell)? {
+                if let Err(why) = turn.run(&left, &mut journal, &mut outcome.samples, &mut tell)? {
                     tell(Event::Failed { contender: &name, why: &why });
                     outcome.failed.insert(name, why);
                 }
@@ -173,6 +174,30 @@ impl Entrant {
     }
 }
 
+/// The samples of a run's directory; of a work measured again, or marked later, the last.
+///
+/// # Errors
+/// When the file is damaged; one that is not there has none.
+pub fn recorded(out: &Path) -> io::Result<Vec<Sample>> {
+    let path = out.join(SAMPLES);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut latest: BTreeMap<(u32, String, String), usize> = BTreeMap::new();
+    let mut samples: Vec<Sample> = Vec::new();
+    for sample in journal::read(&path).map_err(io::Error::other)?.samples {
+        let key = (sample.round, sample.contender.clone(), sample.work.clone());
+        match latest.get(&key) {
+            Some(&at) => samples[at] = sample,
+            None => {
+                latest.insert(key, samples.len());
+                samples.push(sample);
+            }
+        }
+    }
+    Ok(samples)
+}
+
 /// The work of a round that a contender has done.
 fn done(samples: &[Sample], round: u32, contender: &str) -> BTreeSet<String> {
     let of = samples.iter().filter(|s| s.round == round && s.contender == contender);
@@ -192,7 +217,7 @@ impl Turn<'_> {
     fn run(
         &self,
         works: &[&Work],
-        path: &Path,
+        journal: &mut fs::File,
         samples: &mut Vec<Sample>,
         tell: &mut impl FnMut(Event<'_>),
     ) -> io::Result<Result<(), String>> {
@@ -210,7 +235,7 @@ impl Turn<'_> {
             if !running.is_alive() {
                 return Ok(Err(format!("it died; its log ends:\n{}", running.log_tail())));
             }
-            samples::append(path, &sample)?;
+            journal::append(journal, &sample)?;
             samples.push(sample);
             tell(Event::Done);
         }
@@ -219,7 +244,7 @@ impl Turn<'_> {
             // What it sent meanwhile cannot be trusted either.
             for sample in &mut samples[first..] {
                 sample.marks.push(Mark::WrongBytes);
-                samples::append(path, sample)?;
+                journal::append(journal, sample)?;
             }
         }
         let stopped = running.stop().map_err(|e| format!("it did not stop: {e}"));

@@ -13,7 +13,9 @@ pub mod sample;
 pub mod load;
 
 #[doc(hidden)]
-pub mod plan;
+pub mod machine;
+
+#[doc(hidden)]
 pub mod process;
 
 #[doc(hidden)]
@@ -21,14 +23,27 @@ pub mod contender;
 
 #[doc(hidden)]
 pub mod verify;
-pub mod machine;
 
 #[doc(hidden)]
 pub mod stats;
 
 #[doc(hidden)]
-pub mod compare;
+pub mod plan;
+
+#[doc(hidden)]
+pub mod arena;
+
+#[doc(hidden)]
 pub mod report;
+
+#[doc(hidden)]
+pub mod summary;
+
+#[doc(hidden)]
+pub mod compare;
+
+#[doc(hidden)]
+pub mod cli;
 
 // So that the tests in here and those beside them read one invented run.
 #[cfg(test)]

@@ -189,7 +189,8 @@ impl Plan {
 
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
-        let each = (self.warm_up + self.sample) * u32::try_from(self.works.len()).unwrap_or(u32::MAX);
+        let each =
+            (self.warm_up + self.sample) * u32::try_from(self.works.len()).unwrap_or(u32::MAX);
         let starts = Duration::from_secs_f64(START_S);
         (each + starts) * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
     }
