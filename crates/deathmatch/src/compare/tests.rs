@@ -124,7 +124,7 @@ fn two_contenders_are_compared_within_their_rounds() {
     let closed = Offered::Closed { connections: 50 };
     // The machine is half as fast in every other round; the quotient is not.
     let of = |round: usize| {
-        let weather = if round % 2 == 0 { 1.0 } else { 0.5 };
+        let weather = if round.is_multiple_of(2) { 1.0 } else { 0.5 };
         [
             sample("old", round, 40_000.0 * weather, closed),
             sample("new", round, 44_000.0 * weather, closed),
