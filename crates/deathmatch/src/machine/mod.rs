@@ -250,8 +250,8 @@ mod tests {
             ),
             (
                 vec![(5, process(1, 1, 50, &[(5, 500, 0)]))],
-                vec![(5, process(1_050, 1, 2, &[(5, 20, 0)]))],
-                0.02,
+                vec![(5, process(1_050, 1, 60, &[(5, 600, 0)]))],
+                0.6,
                 "an id given anew is a new process",
             ),
             (vec![(5, process(1, 1, 50, &[(5, 500, 0)]))], vec![], 0.0, "the only one ended"),
