@@ -2,7 +2,7 @@
 
 use deathmatch::sample::{Load, Mark, Offered, Sample};
 use deathmatch::stats::{
-    Better, Fitness, Ratio, Rounds, Verdict, fitness, merged, replies_per_second, rounds,
+    Better, Fitness, Ratio, Rounds, Verdict, fitness, merged, replies_per_second, restless, rounds,
 };
 use proptest::prelude::*;
 
@@ -114,6 +114,13 @@ fn only_rounds_both_took_part_in_count() {
     assert!(found.to_string().contains("no interval: 2 of at least 6 rounds"), "{found}");
     assert_eq!(Ratio::of(&one, &Rounds::new()), None);
     assert_eq!(Ratio::of(&rounds_of(&[0.0]), &rounds_of(&[1.0])), None, "nothing has no ratio");
+}
+
+#[test]
+fn rounds_whose_floor_strayed_are_named() {
+    let floor = Rounds::from([(0, 100.0), (1, 104.0), (2, 94.0), (3, 106.0), (4, 100.0)]);
+    assert_eq!(restless(&floor), [2, 3], "6 % below and above the median, not 4 %");
+    assert_eq!(restless(&Rounds::new()), Vec::<u32>::new());
 }
 
 fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {

@@ -37,7 +37,7 @@ fn changed(mut run: Vec<Sample>, change: fn(&mut Sample)) -> Vec<Sample> {
 #[test]
 fn a_run_is_judged_through_its_floor() {
     let before = run(6, 100_000.0, 50_000.0);
-    let rows: [(Vec<Sample>, Outcome, u8, &str); 12] = [
+    let rows: [(Vec<Sample>, Outcome, u8, &str); 13] = [
         (before.clone(), Outcome::Fine, 0, "the same again"),
         (run(6, 100_000.0, 45_000.0), Outcome::Regressed, 1, "10 % fewer"),
         (run(6, 100_000.0, 60_000.0), Outcome::Improved, 0, "20 % more"),
@@ -46,6 +46,14 @@ fn a_run_is_judged_through_its_floor() {
         (run(6, 103_000.0, 48_000.0), Outcome::Regressed, 1, "4 % fewer where the floor won 3 %"),
         (run(6, 90_000.0, 30_000.0), Outcome::Inconclusive, 2, "the floor itself lost 10 %"),
         (run(2, 100_000.0, 30_000.0), Outcome::Inconclusive, 2, "two rounds are too few to accuse"),
+        (
+            changed(before.clone(), |s| {
+                s.load.replies = if s.round.is_multiple_of(2) { 30_000 } else { 52_000 };
+            }),
+            Outcome::Inconclusive,
+            2,
+            "a fifth fewer in the middle, but as often more as fewer",
+        ),
         (
             before.iter().filter(|s| s.contender == FLOOR).cloned().collect(),
             Outcome::Inconclusive,
@@ -124,7 +132,7 @@ fn two_contenders_are_compared_within_their_rounds() {
     let closed = Offered::Closed { connections: 50 };
     // The machine is half as fast in every other round; the quotient is not.
     let of = |round: usize| {
-        let weather = if round % 2 == 0 { 1.0 } else { 0.5 };
+        let weather = if round.is_multiple_of(2) { 1.0 } else { 0.5 };
         [
             sample("old", round, 40_000.0 * weather, closed),
             sample("new", round, 44_000.0 * weather, closed),

@@ -69,7 +69,8 @@ pub struct Disk {
 pub enum Tasks {
     /// Nanoseconds, from the root control group.
     Nanoseconds(u64),
-    /// Ticks, summed over every process and the children it has waited for.
+    /// Ticks, summed over every process and the children it has waited for: within 1 % of the other
+    /// on a machine busy compiling.
     Ticks(u64),
 }
 

@@ -22,6 +22,18 @@ pub const MARGIN: f64 = 0.02;
 /// How sure an interval must be.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// How far a round's floor may be off the median of all before the round is repeated.
+pub const FLOOR_OFF_MAX: f64 = 0.05;
+
+/// The rounds whose floor is more than 5 % off its median: the machine was another one then.
+pub fn restless(floor: &Rounds) -> Vec<u32> {
+    let Some(median) = middle(floor) else {
+        return Vec::new();
+    };
+    let off = |value: f64| (value / median).ln().abs() > (1.0 + FLOOR_OFF_MAX).ln();
+    floor.iter().filter(|(_, value)| off(**value)).map(|(round, _)| *round).collect()
+}
+
 /// The times of several samples as of one: percentiles are never averaged.
 pub fn merged<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
