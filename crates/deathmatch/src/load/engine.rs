@@ -168,7 +168,10 @@ impl<'a> Engine<'a> {
     fn begin(&mut self) -> io::Result<()> {
         for index in 0..self.slots.len() {
             match self.job.offered {
-                Offered::Closed { .. } => self.start(index, 0)?,
+                Offered::Closed { .. } => {
+                    self.tally.intend(0, 1);
+                    self.start(index, 0)?;
+                }
                 _ => self.open(index)?,
             }
         }
