@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -159,6 +159,16 @@ fn a_server_that_does_not_start_says_why_and_leaves_nothing() {
     assert!(matches!(error, StartError::PortTaken(..)), "a port in use: {error}");
 }
 
+/// A program that is killed, so that it cannot tidy up.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What the test below starts as a process of its own, to be killed.
 const VICTIM: &str = "DEATHMATCH_VICTIM";
 
@@ -168,25 +178,27 @@ fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
         let folder = Folder(work.into());
         let floor = Contender::named("floor").unwrap();
         let running = floor.prepare(&site(&folder)).unwrap().start().unwrap();
-        println!("\nrunning {}", running.pids().len());
+        println!("\nstarted {}", running.pids().len());
         loop {
             thread::park();
         }
     }
     let folder = Folder::new("victim");
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture"])
-        .arg("servers_end_with_the_program_that_started_them_even_if_it_is_killed")
-        .env(VICTIM, &folder.0)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
-    let mut said = lines.map_while(Result::ok).skip_while(|line| !line.starts_with("running"));
-    assert_eq!(said.next().as_deref(), Some("running 1"));
-    assert_eq!(processes_in(&folder.0).len(), 1);
-    victim.kill().unwrap(); // SIGKILL: it cannot tidy up itself
-    victim.wait().unwrap();
+    let mut victim = Victim(
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("servers_end_with_the_program_that_started_them_even_if_it_is_killed")
+            .env(VICTIM, &folder.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let lines = BufReader::new(victim.0.stdout.take().unwrap()).lines();
+    let mut said = lines.map_while(Result::ok).skip_while(|line| !line.starts_with("started"));
+    assert_eq!(said.next().as_deref(), Some("started 1"));
+    let before = processes_in(&folder.0);
+    assert_eq!(before.len(), 1, "{before:?}");
+    drop(victim);
     let deadline = Instant::now() + Duration::from_secs(10);
     while !processes_in(&folder.0).is_empty() {
         assert!(Instant::now() < deadline, "still there: {:?}", processes_in(&folder.0));
