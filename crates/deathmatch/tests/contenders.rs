@@ -2,11 +2,13 @@
 //! keeps, stops, and leaves no process; those that are not say why. The faults a server can have
 //! are shown to scripted ones.
 
+#![allow(clippy::unwrap_used)] // a test that cannot go on has failed
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,43 +90,46 @@ fn each_contender_starts_serves_the_files_stops_and_leaves_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// With one worker, as the deck measures, and with two: what the first leaves behind must not stand
+/// in the way of the second.
 fn run(contender: &Contender) -> Result<String, String> {
     let folder = Folder::new(&contender.name);
-    let site = site(&folder);
-    let prepared = contender.prepare(&site).map_err(|e| e.to_string())?;
-    let mut figures = String::new();
-    // Twice: what the first leaves behind must not stand in the way of the second.
-    for _ in 0..2 {
-        let began = Instant::now();
-        let running = prepared.start().map_err(|e| e.to_string())?;
-        let ready = began.elapsed();
-        for (name, bytes) in files() {
-            let verified = verify(running.addr(), &running.url_path(name), &bytes);
-            let verified = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?;
-            if name == "10k.png" {
-                figures = format!("{verified:?}");
-            }
-        }
-        let pids = running.pids();
-        for pid in &pids {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            if !status.contains("Cpus_allowed_list:\t0\n") {
-                return Err(format!("process {pid} is not pinned to processor 0"));
-            }
-        }
-        let began = Instant::now();
-        running.stop().map_err(|e| e.to_string())?;
-        figures += &format!(
-            ", {} processes, ready {ready:.0?}, stopped {:.0?}",
-            pids.len(),
-            began.elapsed()
-        );
-        let left = processes_in(&folder.0);
-        if !left.is_empty() {
-            return Err(format!("left behind: {left:?}"));
+    let mut site = site(&folder);
+    let mut figures = serve_once(contender, &site)?;
+    if thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+        (site.workers, site.cores) = (2, vec![0, 1]);
+        figures += "; two workers: ";
+        figures += &serve_once(contender, &site)?;
+    }
+    let left = processes_in(&folder.0);
+    if left.is_empty() { Ok(figures) } else { Err(format!("left behind: {left:?}")) }
+}
+
+fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
+    let prepared = contender.prepare(site).map_err(|e| e.to_string())?;
+    let began = Instant::now();
+    let running = prepared.start().map_err(|e| e.to_string())?;
+    let ready = began.elapsed();
+    let mut head_bytes = 0;
+    for (name, bytes) in files() {
+        let verified = verify(running.addr(), &running.url_path(name), &bytes);
+        head_bytes = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?.head_bytes;
+    }
+    let pids = running.pids();
+    let cores = if site.workers == 1 { "0" } else { "0-1" };
+    for pid in &pids {
+        // One that has just ended is pinned to nothing.
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        if !status.contains(&format!("Cpus_allowed_list:\t{cores}\n")) {
+            return Err(format!("process {pid} is not pinned to {cores}"));
         }
     }
-    Ok(figures)
+    let began = Instant::now();
+    running.stop().map_err(|e| e.to_string())?;
+    let (stopped, processes) = (began.elapsed(), pids.len());
+    Ok(format!(
+        "head of {head_bytes}, {processes} processes, ready {ready:.0?}, stopped {stopped:.0?}"
+    ))
 }
 
 /// A server in words: `sh -c SCRIPT`, as nginx in all else.
@@ -159,6 +164,16 @@ fn a_server_that_does_not_start_says_why_and_leaves_nothing() {
     assert!(matches!(error, StartError::PortTaken(..)), "a port in use: {error}");
 }
 
+/// A program that is killed, so that it cannot tidy up.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What the test below starts as a process of its own, to be killed.
 const VICTIM: &str = "DEATHMATCH_VICTIM";
 
@@ -168,25 +183,27 @@ fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
         let folder = Folder(work.into());
         let floor = Contender::named("floor").unwrap();
         let running = floor.prepare(&site(&folder)).unwrap().start().unwrap();
-        println!("\nrunning {}", running.pids().len());
+        println!("\nstarted {}", running.pids().len());
         loop {
             thread::park();
         }
     }
     let folder = Folder::new("victim");
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture"])
-        .arg("servers_end_with_the_program_that_started_them_even_if_it_is_killed")
-        .env(VICTIM, &folder.0)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
-    let mut said = lines.map_while(Result::ok).skip_while(|line| !line.starts_with("running"));
-    assert_eq!(said.next().as_deref(), Some("running 1"));
-    assert_eq!(processes_in(&folder.0).len(), 1);
-    victim.kill().unwrap(); // SIGKILL: it cannot tidy up itself
-    victim.wait().unwrap();
+    let mut victim = Victim(
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("servers_end_with_the_program_that_started_them_even_if_it_is_killed")
+            .env(VICTIM, &folder.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let lines = BufReader::new(victim.0.stdout.take().unwrap()).lines();
+    let mut said = lines.map_while(Result::ok).skip_while(|line| !line.starts_with("started"));
+    assert_eq!(said.next().as_deref(), Some("started 1"));
+    let before = processes_in(&folder.0);
+    assert_eq!(before.len(), 1, "{before:?}");
+    drop(victim);
     let deadline = Instant::now() + Duration::from_secs(10);
     while !processes_in(&folder.0).is_empty() {
         assert!(Instant::now() < deadline, "still there: {:?}", processes_in(&folder.0));

@@ -63,7 +63,7 @@ fn serve(port: u16, root: &Path, workers: usize) -> io::Result<()> {
     thread::scope(|scope| {
         let answers = &answers;
         let threads: Vec<_> =
-            listeners.into_iter().map(|l| scope.spawn(|| Worker::run(l, answers))).collect();
+            listeners.iter().map(|l| scope.spawn(|| Worker::run(l, answers))).collect();
         for thread in threads {
             thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
         }
@@ -149,9 +149,9 @@ struct Sending<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn run(listener: TcpListener, answers: &'a HashMap<Vec<u8>, Answer>) -> io::Result<()> {
+    fn run(listener: &TcpListener, answers: &'a HashMap<Vec<u8>, Answer>) -> io::Result<()> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         let mut worker = Worker { answers, epoll, connections: Slots::default() };
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         let mut buffer = vec![0; HEAD_BYTES_MAX];
@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
             }
             for event in &events {
                 match event.data.u64() {
-                    LISTENER => worker.accept(&listener)?,
+                    LISTENER => worker.accept(listener)?,
                     slot => worker.turn(slot, &mut buffer),
                 }
             }
