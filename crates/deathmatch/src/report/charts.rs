@@ -123,7 +123,7 @@ pub(super) fn over_steps(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) 
     let plot = Plot {
         title: format!("{title}: {}", ladder.title()),
         x_label: ladder.steps.words().0.to_owned(),
-        y_label: format!("{title}, {unit}"),
+        y_label: unit.to_owned(),
         x: Scale::steps(&xs),
         y: scale(measure, &values),
         lines,
@@ -157,7 +157,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
             step_words(x, ladder.steps.words().2)
         ),
         x_label: "share of requests answered within".to_owned(),
-        y_label: "Response time, ms".to_owned(),
+        y_label: "ms".to_owned(),
         x: Scale::percentiles(nines_max),
         y: Scale::log(&values),
         lines,

@@ -200,10 +200,11 @@ fn test(out: &mut String, data: Data<'_>) {
 
 fn configuration(out: &mut String, data: Data<'_>) {
     section(out, "configuration");
+    out.push_str("<div class=\"configs\">");
     for contender in &data.run.contenders {
         configured(out, contender, &tables::titled(data, &contender.name));
     }
-    out.push_str("</section>\n");
+    out.push_str("</div></section>\n");
 }
 
 fn configured(out: &mut String, contender: &Contender, title: &str) {

@@ -66,7 +66,7 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
 /// Why a contender is not ranked, if it is not.
 fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
     if standing.contender == data.run.floor {
-        return Some("the floor: what the kernel alone costs".to_owned());
+        return Some("the floor, not ranked".to_owned());
     }
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
@@ -101,7 +101,8 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
         Verdict::Equal => "the same".to_owned(),
         Verdict::TooClose => "too close to call".to_owned(),
         Verdict::Worse | Verdict::Better if standing.ratio >= 2.0 => {
-            format!("{} times as much", sensible(standing.ratio))
+            let word = if standing.verdict == Verdict::Worse { "worse" } else { "better" };
+            format!("{word}: {} times that", sensible(standing.ratio))
         }
         Verdict::Better => format!("better: {apart} % {way}"),
         Verdict::Worse => format!("worse: {apart} % {way}"),

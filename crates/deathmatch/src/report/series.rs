@@ -228,8 +228,8 @@ impl Steps {
     pub(super) fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Steps::Even => ("offered requests/s", "open loop", "/s"),
-            Steps::Poisson => ("offered requests/s", "open loop, random gaps", "/s"),
-            Steps::Sessions => ("offered requests/s", "sessions, as httperf", "/s"),
+            Steps::Poisson => ("offered requests/s", "open loop with random gaps", "/s"),
+            Steps::Sessions => ("offered requests/s", "sessions as of httperf", "/s"),
             Steps::Connections => ("connections", "closed loop", " connections"),
         }
     }

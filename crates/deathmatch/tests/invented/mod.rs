@@ -13,7 +13,7 @@ pub(crate) const ROUNDS: u32 = 6;
 
 /// (name, title, replies/s at most, CPU us a request, p50 in ms, memory in MiB).
 const FIELD: [(&str, &str, f64, f64, f64, f64); 15] = [
-    ("floor", "floor", 140e3, 7.3, 0.05, 1.0),
+    ("floor", "the floor", 140e3, 7.3, 0.05, 1.0),
     ("hurtle", "Hurtle", 110e3, 8.4, 0.06, 9.0),
     ("apache-prefork", "Apache prefork", 29e3, 33.0, 0.12, 62.0),
     ("apache-worker", "Apache worker", 37e3, 27.0, 0.11, 24.0),
