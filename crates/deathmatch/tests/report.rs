@@ -1,5 +1,7 @@
 //! The report as a reader gets it: written to a directory, opened in a browser where there is one.
 
+#![allow(clippy::unwrap_used)] // A test that cannot write has failed.
+
 mod invented;
 
 use std::path::{Path, PathBuf};

@@ -83,7 +83,7 @@ fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
             high - low
         );
     }
-    let sign = if point.at_least { "≥ " } else { "" };
+    let sign = if point.at_least { "≥\u{202f}" } else { "" };
     let _ = write!(
         out,
         "{}<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{sign}{}</text></g>",

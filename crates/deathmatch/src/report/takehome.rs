@@ -2,11 +2,12 @@
 //! that the intervals do not show.
 
 use super::Data;
+use super::measure::Measure;
 use super::numbers::{listed, round, sensible};
 use super::overview::held;
 use super::rankings::close_pairs;
 use super::scale::step_words;
-use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Measure, Row};
+use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row};
 
 /// From how much deviation, in per cent, a contender is called unsteady.
 const UNSTEADY_PERCENT: f64 = 10.0;
@@ -16,6 +17,9 @@ const STANDS_OUT: f64 = 2.0;
 
 /// From how many times the best's a worst value's multiple is worth a word.
 const TIMES_MIN: f64 = 1.1;
+
+/// A gap between intervals smaller than this share is no difference worth a name.
+const SAME_WITHIN: f64 = 0.02;
 
 /// Close pairs that are named; the table shows all.
 const PAIRS_MAX: usize = 6;
@@ -94,7 +98,7 @@ fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let first = |name: &&str| {
         let row = ladder.of(name).find(|r| r.limited())?;
         let rate = sensible(row.middle(Measure::Replies)?);
-        Some(format!("{} (≥ {rate}/s)", data.run.title(name)))
+        Some(format!("{} (≥\u{202f}{rate}/s)", data.run.title(name)))
     };
     let names: Vec<String> = ladder.contenders().iter().filter_map(first).collect();
     let names = (!names.is_empty()).then(|| listed(&names))?;
@@ -280,10 +284,13 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
             wrong.push(sentence);
         }
     }
-    absent.chain(wrong).collect()
+    let mut rows = data.ladders.iter().flat_map(|l| &l.rows).peekable();
+    let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
+    let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
+    absent.chain(wrong).chain(once).collect()
 }
 
-/// Whether the intervals of two rows overlap: those of the statistics where there are any, else
+/// Whether the intervals of two rows overlap or nearly do: those of the statistics where there are any, else
 /// from the smallest to the largest round.
 fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     let ranking = data.rankings.iter().find(|r| r.work == a.work && r.measure == measure);
@@ -293,7 +300,8 @@ fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     };
     let spread = |row: &Row<'_>| row.spread(measure).map(|s| (s.low, s.high));
     let ends = standing(a).zip(standing(b)).or_else(|| spread(a).zip(spread(b)));
-    ends.is_some_and(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+    let near = 1.0 + SAME_WITHIN;
+    ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
 }
 
 /// A ladder's contenders without the floor.
