@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::numbers::escaped;
+use super::numbers::{cut, escaped};
 use super::scale::Scale;
 
 /// The drawing, in its own units; the page scales it.
@@ -17,6 +17,9 @@ const BOTTOM: f64 = 46.0;
 /// Room for names on the right; the page cuts it off on small screens, where the legend below says
 /// the same.
 const NAMES: f64 = 160.0;
+
+/// Characters of a name that fit there.
+const NAME_CHARS: usize = 18;
 
 /// Between two names' lines, at most.
 const NAME_GAP: f64 = 17.0;
@@ -230,11 +233,12 @@ fn draw_line(out: &mut String, plot: &Plot, line: &Line, name_y: f64) {
         let _ = write!(
             out,
             "<path class=\"lead\" d=\"M{x:.1} {y:.1}L{edge} {y:.1}L{:.1} {name_y:.1}\"/>{}\
-             <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{title}</text>",
+             <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             edge + 12.0,
             line.look.marker(edge + 18.0, name_y),
             edge + 28.0,
-            name_y + 4.5
+            name_y + 4.5,
+            escaped(&cut(&line.title, NAME_CHARS)),
         );
     }
     out.push_str("</g>");

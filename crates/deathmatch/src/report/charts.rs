@@ -3,9 +3,10 @@
 use super::Data;
 use super::chart::{self, Line, Look, Plot, Point};
 use super::dots;
+use super::measure::Measure;
 use super::numbers::sensible;
 use super::scale::{Scale, nines, step_words};
-use super::series::{Ladder, Measure, Row, Spread};
+use super::series::{Ladder, Row, Spread};
 
 /// Points of a distribution's line, at most.
 const DISTRIBUTION_POINTS_MAX: usize = 120;
@@ -123,7 +124,7 @@ pub(super) fn over_steps(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) 
     let plot = Plot {
         title: format!("{title}: {}", ladder.title()),
         x_label: ladder.steps.words().0.to_owned(),
-        y_label: format!("{title}, {unit}"),
+        y_label: unit.to_owned(),
         x: Scale::steps(&xs),
         y: scale(measure, &values),
         lines,
@@ -140,7 +141,7 @@ pub(super) fn over_steps(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) 
 /// The distribution of response times at the highest step that all carried.
 pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
     let x = ladder.common().or_else(|| ladder.xs().first().copied())?;
-    let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response().count()).max()?;
+    let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
     let lines = lines(data, ladder, false, |row| match row.x == x {
         true => quantiles(row, nines_max),
@@ -157,7 +158,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
             step_words(x, ladder.steps.words().2)
         ),
         x_label: "share of requests answered within".to_owned(),
-        y_label: "Response time, ms".to_owned(),
+        y_label: "ms".to_owned(),
         x: Scale::percentiles(nines_max),
         y: Scale::log(&values),
         lines,
@@ -165,7 +166,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     };
     let mut numbers = vec![["", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned).to_vec()];
     numbers.extend(ladder.rows.iter().filter(|r| r.x == x).map(|row| {
-        let times = row.response();
+        let times = &row.response;
         let shares = [0.5, 0.9, 0.99, 0.999, 1.0].map(|q| sensible(times.quantile(q) as f64 / 1e6));
         [data.run.title(row.contender).to_owned()].into_iter().chain(shares).collect()
     }));
@@ -208,7 +209,7 @@ fn lines<'l>(
 
 /// A row's distribution, thinned evenly over the axis; the longest time stands at its end.
 fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
-    let times = row.response();
+    let times = &row.response;
     let point = |x, ns: u64| {
         let (y, hint) = (ns as f64 / 1e6, String::new());
         Point { x, y, bar: None, at_least: false, hint }
@@ -275,7 +276,7 @@ fn numbers(ladder: &Ladder<'_>, plot: &Plot) -> Vec<Vec<String>> {
     let mut rows = vec![[String::new()].into_iter().chain(head).collect()];
     rows.extend(plot.lines.iter().map(|line| {
         let cell = |x: &f64| match line.points.iter().find(|p| p.x == *x) {
-            Some(p) if p.at_least => format!("≥ {}", sensible(p.y)),
+            Some(p) if p.at_least => format!("≥\u{202f}{}", sensible(p.y)),
             Some(p) => sensible(p.y),
             None => "–".to_owned(),
         };

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use super::chart::{Line, Plot};
-use super::numbers::{escaped, sensible};
+use super::numbers::{cut, escaped, sensible};
 
 /// The drawing, in its own units; the page scales it.
 const WIDTH: f64 = 720.0;
 const NAMES: f64 = 170.0;
+/// Characters of a name that fit there.
+const NAME_CHARS: usize = 21;
 const RIGHT: f64 = 90.0;
 const TOP: f64 = 10.0;
 const ROW: f64 = 24.0;
@@ -68,7 +70,7 @@ fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
         escaped(&point.hint),
         NAMES - 10.0,
         y + 4.5,
-        escaped(&line.title)
+        escaped(&cut(&line.title, NAME_CHARS))
     );
     let mut end = x;
     if let Some((low, high)) = point.bar {
@@ -81,7 +83,7 @@ fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
             high - low
         );
     }
-    let sign = if point.at_least { "≥ " } else { "" };
+    let sign = if point.at_least { "≥\u{202f}" } else { "" };
     let _ = write!(
         out,
         "{}<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{sign}{}</text></g>",

@@ -6,6 +6,7 @@ mod chart;
 mod charts;
 mod csv;
 mod dots;
+mod measure;
 mod numbers;
 mod overview;
 mod page;
@@ -24,8 +25,8 @@ mod invented;
 use std::io;
 use std::path::Path;
 
+pub use measure::Measure;
 pub use run::{Contender, Fact, Ranking, Run, Standing, Tuned, Verdict};
-pub use series::Measure;
 
 use crate::sample::Sample;
 

@@ -7,7 +7,7 @@ const THIN: char = '\u{202f}';
 /// Digits that mean something; the machine's noise is a few per cent.
 const DIGITS: i32 = 3;
 
-/// A number to three digits, whole from 100 on.
+/// A number to three digits, from a thousand on to four, as rates are read beside what was offered.
 pub(super) fn sensible(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -17,6 +17,8 @@ pub(super) fn sensible(value: f64) -> String {
     }
     let magnitude = value.abs().log10().floor() as i32;
     let places = (DIGITS - 1 - magnitude).clamp(0, 6) as usize;
+    let unit = 10_f64.powi((magnitude - DIGITS).max(0));
+    let value = if unit > 1.0 { (value / unit).round() * unit } else { value };
     grouped(&format!("{value:.places$}"))
 }
 
@@ -76,6 +78,14 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
+/// A title no longer than so many characters.
+pub(super) fn cut(title: &str, length_max: usize) -> String {
+    if title.chars().count() <= length_max {
+        return title.to_owned();
+    }
+    title.chars().take(length_max - 1).chain(['…']).collect()
+}
+
 /// Names as a sentence lists them.
 pub(super) fn listed(names: &[String]) -> String {
     match names {
@@ -97,8 +107,9 @@ mod tests {
             (1.0, "1.00", "one"),
             (12.345, "12.3", "tens"),
             (123.45, "123", "hundreds are whole"),
-            (12_345.6, "12\u{202f}346", "thousands are set apart"),
-            (1_234_567.0, "1\u{202f}234\u{202f}567", "millions twice"),
+            (12_345.6, "12\u{202f}350", "thousands are set apart"),
+            (4_985.4, "4\u{202f}985", "a rate keeps a fourth digit"),
+            (1_234_567.0, "1\u{202f}235\u{202f}000", "millions twice"),
             (-1_234.0, "-1\u{202f}234", "a sign is no digit"),
             (f64::NAN, "–", "no number"),
         ];

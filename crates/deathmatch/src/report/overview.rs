@@ -1,9 +1,10 @@
 //! The table that says the most in the least room: one line for each contender of a ladder.
 
 use super::Data;
+use super::measure::Measure;
 use super::numbers::sensible;
 use super::scale::step_words;
-use super::series::{Ladder, Measure, Row};
+use super::series::{Ladder, Row};
 
 /// A table: a head and rows, the first column names.
 pub(super) struct Table {
@@ -76,7 +77,7 @@ fn held_words(ladder: &Ladder<'_>, name: &str) -> String {
         return "wrong bytes".to_owned();
     }
     if !ladder.steps.rates() {
-        let sign = if limited.is_some() { "≥ " } else { "" };
+        let sign = if limited.is_some() { "≥\u{202f}" } else { "" };
         return format!("{sign}{}/s", sensible(best(ladder, name)));
     }
     let known = held(ladder, name);
@@ -84,11 +85,11 @@ fn held_words(ladder: &Ladder<'_>, name: &str) -> String {
     match (known, next) {
         (_, Some(next)) if next.limited() => {
             let rate = next.middle(Measure::Replies).unwrap_or_default();
-            format!("≥ {}/s, load-limited", sensible(rate))
+            format!("≥\u{202f}{}/s, load-limited", sensible(rate))
         }
         (Some(row), Some(_)) => step_words(row.x, "/s"),
         // It stood the highest step there was: it may stand more.
-        (Some(row), None) => format!("≥ {}", step_words(row.x, "/s")),
+        (Some(row), None) => format!("≥\u{202f}{}", step_words(row.x, "/s")),
         (None, _) => "none".to_owned(),
     }
 }

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use super::Data;
 use super::charts::{Chart, QUESTIONS, Question, distribution, over_steps};
+use super::measure::Measure;
 use super::numbers::escaped;
 use super::run::Contender;
 use super::scale::step_words;
-use super::series::{Ladder, Measure};
+use super::series::Ladder;
 use super::tables;
 use super::takehome::take_home;
 
@@ -32,12 +33,12 @@ pub(super) fn page(data: Data<'_>) -> String {
     let mut out = String::new();
     let plan = escaped(&data.run.plan);
     // Writing into a String does not fail; so it is with every line below.
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Deathmatch: {plan}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+         <title>Deathmatch: {plan}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>"
     );
     header(&mut out, data);
     home(&mut out, data);
@@ -59,12 +60,12 @@ fn header(out: &mut String, data: Data<'_>) {
     let run = data.run;
     let ran = run.contenders.iter().filter(|c| c.absent.is_none()).count();
     let samples: usize = data.ladders.iter().flat_map(|l| &l.rows).map(|r| r.samples.len()).sum();
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<header><p class=\"kicker\">Web server deathmatch</p><h1>{}</h1>\
          <p class=\"lead-in\">{}</p><ul class=\"facts\"><li><b>{ran}</b> of {} contenders ran</li>\
          <li><b>{}</b> rounds</li><li><b>{samples}</b> samples</li><li>seed <b>{}</b></li>\
-         <li>reference <b>{}</b></li><li>floor <b>{}</b></li></ul></header>\n",
+         <li>reference <b>{}</b></li><li>floor <b>{}</b></li></ul></header>",
         escaped(&run.plan),
         escaped(&run.description),
         run.contenders.len(),
@@ -98,13 +99,13 @@ fn contents(out: &mut String) {
     let results = QUESTIONS.iter().map(|q| (q.id, q.heading));
     let all = SECTIONS.into_iter().chain(results).chain([("rerun", "Run it again")]);
     let links = all.map(|(id, heading)| format!("<a href=\"#{id}\">{heading}</a> "));
-    let _ = write!(out, "<nav aria-label=\"Contents\">{}</nav>\n", links.collect::<String>());
+    let _ = writeln!(out, "<nav aria-label=\"Contents\">{}</nav>", links.collect::<String>());
 }
 
 fn section(out: &mut String, id: &str) {
     let known = SECTIONS.iter().find(|(known, _)| *known == id);
     let heading = known.map_or(id, |(_, heading)| heading);
-    let _ = write!(out, "<section id=\"{id}\"><h2>{heading}</h2>\n");
+    let _ = writeln!(out, "<section id=\"{id}\"><h2>{heading}</h2>");
 }
 
 fn summary(out: &mut String, data: Data<'_>) {
@@ -200,10 +201,11 @@ fn test(out: &mut String, data: Data<'_>) {
 
 fn configuration(out: &mut String, data: Data<'_>) {
     section(out, "configuration");
+    out.push_str("<div class=\"configs\">");
     for contender in &data.run.contenders {
         configured(out, contender, &tables::titled(data, &contender.name));
     }
-    out.push_str("</section>\n");
+    out.push_str("</div></section>\n");
 }
 
 fn configured(out: &mut String, contender: &Contender, title: &str) {
@@ -230,10 +232,10 @@ fn configured(out: &mut String, contender: &Contender, title: &str) {
 }
 
 fn results(out: &mut String, data: Data<'_>, question: &Question) {
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<section id=\"{}\"><p class=\"kicker results\">Results</p><h2>{}</h2>\
-         <p class=\"note\">{}</p>\n",
+         <p class=\"note\">{}</p>",
         question.id, question.heading, question.note
     );
     let mut drawn = 0;
@@ -270,11 +272,11 @@ fn figure(out: &mut String, chart: &Chart) {
         format!("<li>{}{}</li>", look.key(), escaped(title))
     };
     let legend: String = chart.legend.iter().map(entry).collect();
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<figure><figcaption>{}</figcaption><div class=\"plot\">{}</div>\
          <ul class=\"legend\">{legend}</ul><details><summary>The numbers</summary>{}</details>\
-         </figure>\n",
+         </figure>",
         escaped(&chart.title),
         chart.svg,
         tables::plain(&chart.numbers)
@@ -282,13 +284,13 @@ fn figure(out: &mut String, chart: &Chart) {
 }
 
 fn rerun(out: &mut String, data: Data<'_>) {
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<section id=\"rerun\"><h2>Run it again</h2><pre>{}</pre><p>Every sample is in \
          <code>samples.jsonl</code>, the figures of this page in <code>summary.csv</code>. Test \
          them in your environment and with your work.</p></section>\n\
          <footer>Drawn by deathmatch. Colours after Okabe and Ito; percentiles after \
-         HdrHistogram.</footer>\n",
+         HdrHistogram.</footer>",
         escaped(&data.run.command)
     );
 }

@@ -2,9 +2,10 @@
 //! that two which overlap share them.
 
 use super::Data;
+use super::measure::Measure;
 use super::numbers::sensible;
 use super::run::{Ranking, Standing, Verdict};
-use super::series::{Measure, Row};
+use super::series::Row;
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +67,7 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
 /// Why a contender is not ranked, if it is not.
 fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
     if standing.contender == data.run.floor {
-        return Some("the floor: what the kernel alone costs".to_owned());
+        return Some("the floor, not ranked".to_owned());
     }
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
@@ -77,7 +78,7 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     }
     if row.limited() {
         return Some(match row.middle(Measure::Replies) {
-            Some(rate) => format!("≥ {}/s, load-limited", sensible(rate)),
+            Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
         });
     }
@@ -101,7 +102,8 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
         Verdict::Equal => "the same".to_owned(),
         Verdict::TooClose => "too close to call".to_owned(),
         Verdict::Worse | Verdict::Better if standing.ratio >= 2.0 => {
-            format!("{} times as much", sensible(standing.ratio))
+            let word = if standing.verdict == Verdict::Worse { "worse" } else { "better" };
+            format!("{word}: {} times that", sensible(standing.ratio))
         }
         Verdict::Better => format!("better: {apart} % {way}"),
         Verdict::Worse => format!("worse: {apart} % {way}"),
@@ -112,4 +114,68 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
 fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row<'d>> {
     let rows = data.ladders.iter().flat_map(|l| &l.rows);
     rows.into_iter().find(|r| r.work == ranking.work && r.contender == contender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::invented;
+    use crate::report::series::ladders;
+    use crate::sample::{Mark, Sample};
+
+    type Shown = (String, Option<(usize, usize)>, String);
+
+    /// (contender, ranks, remark) of a ranking by CPU, the best first.
+    fn shown(samples: &[Sample], rows: &[(&str, f64, f64, f64)]) -> Vec<Shown> {
+        let (run, _, _) = invented::run();
+        let rows = rows.iter().map(|(name, ratio, low, high)| Standing {
+            contender: (*name).to_owned(),
+            ratio: *ratio,
+            low: *low,
+            high: *high,
+            verdict: if *name == "nginx" { Verdict::Reference } else { Verdict::Better },
+        });
+        let ranking = Ranking {
+            work: "10k at 1000/s".to_owned(),
+            measure: Measure::CpuPerRequest,
+            rows: rows.collect(),
+        };
+        let ladders = ladders(samples);
+        let places = places(Data { run: &run, ladders: &ladders, rankings: &[] }, &ranking);
+        places.into_iter().map(|p| (p.standing.contender.clone(), p.ranks, p.remark)).collect()
+    }
+
+    #[test]
+    fn intervals_that_overlap_share_ranks() {
+        let rows = [("a", 0.5, 0.45, 0.55), ("b", 0.8, 0.7, 0.9), ("c", 0.85, 0.75, 0.95)];
+        let all = [rows[2], ("nginx", 1.0, 1.0, 1.0), rows[0], rows[1]];
+        let shown = shown(&[], &all);
+        let ranks: Vec<String> = shown.iter().map(|(_, ranks, _)| rank_words(*ranks)).collect();
+        assert_eq!(ranks, ["1", "2–3", "2–3", "4"]);
+        assert_eq!(shown[3].2, "the reference");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_has_no_rank() {
+        type Change = fn(&mut Sample);
+        let rows: [(Change, &str, &str); 4] = [
+            (|s| s.marks.push(Mark::GeneratorBusy), "load-limited", "the generator gave out"),
+            (|s| s.marks.push(Mark::WrongBytes), "wrong bytes", "other work was done"),
+            (|s| s.load.replies /= 2, "did not carry the rate", "unequal load"),
+            (|s| s.contender = "other".into(), "better", "nothing is known against it"),
+        ];
+        for (change, remark, why) in rows {
+            let mut sample = invented::sample(1, 0, 1e3);
+            change(&mut sample);
+            let shown = shown(&[sample], &[("hurtle", 0.5, 0.4, 0.6), ("floor", 0.3, 0.2, 0.4)]);
+            let hurtle = shown.iter().find(|s| s.0 == "hurtle").unwrap();
+            assert!(hurtle.2.contains(remark), "{why}: {hurtle:?}");
+            assert_eq!(hurtle.1.is_some(), remark == "better", "{why}");
+            assert_eq!(
+                shown.iter().find(|s| s.0 == "floor").unwrap().1,
+                None,
+                "the floor has none"
+            );
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::series::Measure;
+use super::measure::Measure;
 
 /// A run of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -49,10 +49,11 @@ impl Scale {
         if spans { Scale::log(values) } else { Scale::linear(values) }
     }
 
-    /// From the smallest value to the largest, by ratios; without ticks.
-    pub(super) fn tight(values: &[f64]) -> Scale {
-        let low = smallest_positive(values).unwrap_or(0.5);
-        Scale { low, high: largest(values).max(low * 1.01), log: true, ticks: Vec::new() }
+    /// Ratios about one, as far as those given but never beyond a number of times; without ticks.
+    pub(super) fn ratios(values: &[f64], times_max: f64) -> Scale {
+        let low = smallest_positive(values).unwrap_or(1.0).clamp(1.0 / times_max, 0.95);
+        let high = largest(values).clamp(1.05, times_max);
+        Scale { low, high, log: true, ticks: Vec::new() }
     }
 
     /// The steps of a ladder: each is a tick while there is room, and nothing lies beyond them.

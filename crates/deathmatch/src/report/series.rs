@@ -1,8 +1,7 @@
 //! Samples become rows, one for each contender and piece of work, and rows become ladders, one for
 //! each file and kind of load. Nothing here knows how a ladder is drawn.
 
-use serde::{Deserialize, Serialize};
-
+use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
 use crate::sample::{Mark, Offered, Sample};
 
@@ -14,104 +13,6 @@ pub(super) const ERROR_SHARE_MAX: f64 = 0.0001;
 
 /// The 99th percentile, in milliseconds, up to which a carried rate counts as held.
 pub(super) const HELD_P99_MS: f64 = 10.0;
-
-/// What can be read off a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Right answers a second.
-    Replies,
-    /// Standard deviation of replies over whole seconds, in per cent of their average.
-    Deviation,
-    /// Median response time, in milliseconds.
-    P50,
-    /// 99th percentile of the response time, in milliseconds.
-    P99,
-    /// Failed requests, in per cent of those offered.
-    Errors,
-    /// Processor time of the server, in per cent of one processor.
-    Cpu,
-    /// Processor time of the server for each answer, in microseconds.
-    CpuPerRequest,
-    /// Threads of the server that run or wait for a processor, on average.
-    Runnable,
-    /// The machine's load average.
-    LoadAverage,
-    /// Hardware interrupts a second, of the machine.
-    Interrupts,
-    /// Context switches a second, of the machine.
-    Switches,
-    /// Pages freed a second, of the machine.
-    PagesFreed,
-    /// Resident memory of the server, in MiB.
-    Resident,
-}
-
-impl Measure {
-    /// All of them, in the order a table shows them.
-    pub const ALL: [Measure; 13] = [
-        Measure::Replies,
-        Measure::Deviation,
-        Measure::P50,
-        Measure::P99,
-        Measure::Errors,
-        Measure::Cpu,
-        Measure::CpuPerRequest,
-        Measure::Runnable,
-        Measure::LoadAverage,
-        Measure::Interrupts,
-        Measure::Switches,
-        Measure::PagesFreed,
-        Measure::Resident,
-    ];
-
-    /// (its title, its unit, its name in a table).
-    pub(super) fn words(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Measure::Replies => ("Replies", "replies/s", "replies_per_s"),
-            Measure::Deviation => ("Unsteadiness", "% of the average", "deviation_percent"),
-            Measure::P50 => ("Response time, p50", "ms", "p50_ms"),
-            Measure::P99 => ("Response time, p99", "ms", "p99_ms"),
-            Measure::Errors => ("Errors", "% of requests", "errors_percent"),
-            Measure::Cpu => ("CPU", "% of one core", "cpu_percent"),
-            Measure::CpuPerRequest => ("CPU per request", "µs", "cpu_us_per_request"),
-            Measure::Runnable => ("Runnable threads", "threads", "runnable_threads"),
-            Measure::LoadAverage => ("Load average", "over 1 min", "load_average"),
-            Measure::Interrupts => ("Interrupts", "/s", "interrupts_per_s"),
-            Measure::Switches => ("Context switches", "/s", "switches_per_s"),
-            Measure::PagesFreed => ("Pages freed", "/s", "pages_freed_per_s"),
-            Measure::Resident => ("Resident memory", "MiB", "resident_mib"),
-        }
-    }
-
-    /// Whether more is better.
-    pub fn more_is_better(self) -> bool {
-        self == Measure::Replies
-    }
-
-    /// Its value in a sample; `None` where it was not measured.
-    pub fn of(self, sample: &Sample) -> Option<f64> {
-        let load = &sample.load;
-        let server = sample.server.as_ref();
-        let machine = sample.machine.as_ref();
-        let value = match self {
-            Measure::Replies => load.replies as f64 / load.seconds,
-            Measure::Deviation => deviation(&load.replies_per_second)?,
-            Measure::P50 => percentile_ms(&load.response, 0.5)?,
-            Measure::P99 => percentile_ms(&load.response, 0.99)?,
-            Measure::Errors => 100.0 * error_share(sample),
-            Measure::Cpu => 100.0 * server?.cpu_s / load.seconds,
-            Measure::CpuPerRequest => 1e6 * server?.cpu_s / load.replies as f64,
-            Measure::Runnable => server?.runnable,
-            Measure::Resident => server?.resident_bytes as f64 / f64::from(1 << 20),
-            Measure::LoadAverage => machine?.load_1m,
-            Measure::Interrupts => machine?.interrupts as f64 / machine?.seconds,
-            Measure::Switches => machine?.switches as f64 / machine?.seconds,
-            Measure::PagesFreed => machine?.pages_freed as f64 / machine?.seconds,
-        };
-        value.is_finite().then_some(value)
-    }
-}
 
 /// A value and how far rounds were apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,6 +33,8 @@ pub(super) struct Row<'a> {
     /// Requests a second, or connections.
     pub(super) x: f64,
     pub(super) samples: Vec<&'a Sample>,
+    /// All rounds' response times.
+    pub(super) response: Times,
 }
 
 impl Row<'_> {
@@ -140,7 +43,7 @@ impl Row<'_> {
         let mut values: Vec<f64> = self.samples.iter().filter_map(|s| measure.of(s)).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
-        let merged = |share| percentile_ms(&self.response(), share);
+        let merged = |share| percentile_ms(&self.response, share);
         let middle = match measure {
             Measure::P50 => merged(0.5)?,
             Measure::P99 => merged(0.99)?,
@@ -152,11 +55,6 @@ impl Row<'_> {
     /// A measure's middle.
     pub(super) fn middle(&self, measure: Measure) -> Option<f64> {
         self.spread(measure).map(|s| s.middle)
-    }
-
-    /// All rounds' response times.
-    pub(super) fn response(&self) -> Times {
-        self.merged(|s| &s.load.response)
     }
 
     /// All rounds' times of one kind.
@@ -228,8 +126,8 @@ impl Steps {
     pub(super) fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Steps::Even => ("offered requests/s", "open loop", "/s"),
-            Steps::Poisson => ("offered requests/s", "open loop, random gaps", "/s"),
-            Steps::Sessions => ("offered requests/s", "sessions, as httperf", "/s"),
+            Steps::Poisson => ("offered requests/s", "open loop with random gaps", "/s"),
+            Steps::Sessions => ("offered requests/s", "sessions as of httperf", "/s"),
             Steps::Connections => ("connections", "closed loop", " connections"),
         }
     }
@@ -299,12 +197,16 @@ pub(super) fn ladders(samples: &[Sample]) -> Vec<Ladder<'_>> {
         });
         let rows = &mut ladders[at].rows;
         match rows.iter_mut().find(|r| r.contender == sample.contender && r.work == sample.work) {
-            Some(row) => row.samples.push(sample),
+            Some(row) => {
+                row.samples.push(sample);
+                row.response.merge(&sample.load.response);
+            }
             None => rows.push(Row {
                 contender: &sample.contender,
                 work: &sample.work,
                 x,
                 samples: vec![sample],
+                response: sample.load.response.clone(),
             }),
         }
     }
@@ -326,31 +228,6 @@ fn step(offered: &Offered) -> (Steps, f64) {
     }
 }
 
-/// Requests that a sample should have sent; a closed loop intends what it gets to send.
-fn offered(sample: &Sample) -> u64 {
-    let ended = sample.load.replies + sample.load.errors.total();
-    if sample.load.intended == 0 { ended } else { sample.load.intended }
-}
-
-/// The share (0 to 1) of a sample's requests that failed.
-fn error_share(sample: &Sample) -> f64 {
-    sample.load.errors.total() as f64 / offered(sample).max(1) as f64
-}
-
-/// A percentile in milliseconds; `None` where nothing was answered.
-fn percentile_ms(times: &Times, share: f64) -> Option<f64> {
-    (times.count() > 0).then(|| times.quantile(share) as f64 / 1e6)
-}
-
-/// Standard deviation over whole seconds, in per cent of their average.
-fn deviation(bins: &[u64]) -> Option<f64> {
-    let count = bins.len() as f64;
-    let mean = bins.iter().sum::<u64>() as f64 / count;
-    let square = |bin: &u64| (*bin as f64 - mean).powi(2);
-    let variance = bins.iter().map(square).sum::<f64>() / (count - 1.0);
-    (bins.len() > 1 && mean > 0.0).then(|| 100.0 * variance.sqrt() / mean)
-}
-
 /// The median of sorted values.
 fn median(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
@@ -368,4 +245,95 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::invented;
+    use crate::sample::Errors;
+
+    #[test]
+    fn rounds_of_one_work_are_one_row() {
+        let mut samples: Vec<Sample> =
+            (0..3).map(|round| invented::sample(8, round, 1e3)).collect();
+        for (sample, replies) in samples.iter_mut().zip([5_000, 4_000, 4_990]) {
+            sample.load.replies = replies;
+        }
+        samples.push(invented::sample(8, 0, 4e3));
+        samples.push(invented::sample(0, 0, 1e3));
+        let ladders = ladders(&samples);
+        let [ladder] = &ladders[..] else { panic!("one file, one load: {ladders:?}") };
+        assert_eq!(ladder.contenders(), ["nginx", "floor"], "as they first appear");
+        assert_eq!(ladder.xs(), [1e3, 4e3], "connections a second times calls");
+        let row = ladder.at("nginx", 1e3).unwrap();
+        let spread = row.spread(Measure::Replies).unwrap();
+        assert_eq!((spread.low, spread.middle, spread.high), (800.0, 998.0, 1_000.0));
+        assert_eq!(row.response.count(), 6_000, "percentiles see every round's times");
+        assert_eq!(ladder.common(), Some(1e3), "the highest that both were offered");
+    }
+
+    #[test]
+    fn a_row_is_carried_held_limited_or_failing() {
+        type Change = fn(&mut Sample);
+        let late: Change = |s| s.marks.push(Mark::GeneratorLate);
+        let errors: Change = |s| s.load.errors = Errors { reset: 5, ..Errors::default() };
+        let one_error: Change = |s| {
+            (s.load.intended, s.load.replies) = (100_000, 99_999);
+            s.load.errors = Errors { reset: 1, ..Errors::default() };
+        };
+        let rows: [(Change, [bool; 4], &str); 7] = [
+            (|_| (), [true, true, false, false], "all is well"),
+            (|s| s.load.replies = 4_000, [false, false, false, false], "too few replies"),
+            (|s| s.load.response.record(90_000_000), [true, true, false, false], "one late answer"),
+            (
+                |s| (0..100).for_each(|_| s.load.response.record(90_000_000)),
+                [true, false, false, false],
+                "many",
+            ),
+            (late, [false, false, true, false], "nobody knows"),
+            (errors, [false, false, false, true], "0.1 % of errors"),
+            (one_error, [true, true, false, false], "0.001 % of errors"),
+        ];
+        for (change, want, why) in rows {
+            let mut sample = invented::sample(8, 0, 1e3);
+            change(&mut sample);
+            let samples = [sample];
+            let ladders = ladders(&samples);
+            let row = &ladders[0].rows[0];
+            assert_eq!([row.carried(), row.held(), row.limited(), row.failing()], want, "{why}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_nought() {
+        let mut sample = invented::sample(8, 0, 1e3);
+        (sample.server, sample.machine) = (None, None);
+        sample.load.replies_per_second = vec![100];
+        sample.load.response = Times::default();
+        let samples = [sample];
+        let row = &ladders(&samples)[0].rows[0];
+        let missing: Vec<Measure> =
+            Measure::ALL.into_iter().filter(|m| row.spread(*m).is_none()).collect();
+        let there = [Measure::Replies, Measure::Errors];
+        assert!(there.iter().all(|m| !missing.contains(m)));
+        assert_eq!(missing.len(), Measure::ALL.len() - there.len());
+    }
+
+    #[test]
+    fn loads_of_different_kinds_are_different_ladders() {
+        let offered = [
+            Offered::Open { rate: 1e3, poisson: false, connections: 50 },
+            Offered::Open { rate: 2e3, poisson: false, connections: 50 },
+            Offered::Open { rate: 1e3, poisson: true, connections: 50 },
+            Offered::Closed { connections: 50 },
+        ];
+        let samples = offered.map(|offered| Sample {
+            work: format!("{offered:?}"),
+            offered,
+            ..invented::sample(8, 0, 1e3)
+        });
+        let steps: Vec<Steps> = ladders(&samples).iter().map(|l| l.steps).collect();
+        assert_eq!(steps, [Steps::Even, Steps::Poisson, Steps::Connections]);
+    }
 }

@@ -16,6 +16,9 @@ use super::series::Ladder;
 /// The strip that shows intervals, in its own units.
 const STRIP: f64 = 150.0;
 
+/// Ratios beyond this many times lie at the strip's edge, as an arrow.
+const STRIP_TIMES_MAX: f64 = 3.0;
+
 /// A contender's key and title.
 pub(super) fn titled(data: Data<'_>, name: &str) -> String {
     format!("{}{}", look(data, name).key(), escaped(data.run.title(name)))
@@ -63,7 +66,7 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> String {
     );
     let finite = |p: &&Place<'_>| p.standing.high.is_finite() && p.standing.low > 0.0;
     let ends = places.iter().filter(finite).flat_map(|p| [p.standing.low, p.standing.high, 1.0]);
-    let scale = Scale::tight(&ends.collect::<Vec<_>>());
+    let scale = Scale::ratios(&ends.collect::<Vec<_>>(), STRIP_TIMES_MAX);
     for place in &places {
         let standing = place.standing;
         let class = if place.ranks.is_none() { " class=\"unranked\"" } else { "" };
@@ -101,13 +104,19 @@ fn strip(scale: &Scale, standing: &Standing, look: Look) -> String {
     }
     let at = |ratio: f64| 8.0 + scale.at(ratio) * (STRIP - 16.0);
     let [one, ratio, low, high] = [1.0, standing.ratio, standing.low, standing.high].map(at);
+    let mark = match standing.ratio {
+        r if r > STRIP_TIMES_MAX => {
+            format!("<path class=\"m\" d=\"M{} 5l7 4l-7 4z\"/>", STRIP - 8.0)
+        }
+        r if r < 1.0 / STRIP_TIMES_MAX => "<path class=\"m\" d=\"M8 5l-7 4l7 4z\"/>".to_owned(),
+        _ => look.marker(ratio, 9.0),
+    };
     format!(
         "<svg class=\"strip\" viewBox=\"0 0 {STRIP} 18\" aria-hidden=\"true\">\
          <path class=\"axis\" d=\"M{one:.1} 0V18\" stroke-dasharray=\"2 2\"/>\
          <g class=\"s {}\"><path class=\"bar\" d=\"M{low:.1} 9H{high:.1}M{low:.1} 5v8M{high:.1} \
-         5v8\"/>{}</g></svg>",
+         5v8\"/>{mark}</g></svg>",
         look.class(),
-        look.marker(ratio, 9.0)
     )
 }
 

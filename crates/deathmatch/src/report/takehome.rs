@@ -2,17 +2,24 @@
 //! that the intervals do not show.
 
 use super::Data;
-use super::numbers::{listed, sensible};
+use super::measure::Measure;
+use super::numbers::{listed, round, sensible};
 use super::overview::held;
 use super::rankings::close_pairs;
 use super::scale::step_words;
-use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Measure, Row};
+use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row};
 
 /// From how much deviation, in per cent, a contender is called unsteady.
 const UNSTEADY_PERCENT: f64 = 10.0;
 
 /// From how many times the median a contender stands out.
 const STANDS_OUT: f64 = 2.0;
+
+/// From how many times the best's a worst value's multiple is worth a word.
+const TIMES_MIN: f64 = 1.1;
+
+/// A gap between intervals smaller than this share is no difference worth a name.
+const SAME_WITHIN: f64 = 0.02;
 
 /// Close pairs that are named; the table shows all.
 const PAIRS_MAX: usize = 6;
@@ -32,13 +39,14 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
         sentences: [
             highest(data, ladder),
             limited(data, ladder),
-            least(data, ladder, Measure::CpuPerRequest, "used the least CPU per request", "most"),
-            least(data, ladder, Measure::P99, "had the shortest p99", "longest"),
+            least_of_all(data, ladder, &CPU),
+            least_of_half(data, ladder),
+            least_of_all(data, ladder, &SOONEST),
             errors(data, ladder),
             unsteady(data, ladder),
             stands_out(data, ladder, Measure::Switches, "context switches"),
             stands_out(data, ladder, Measure::PagesFreed, "pages freed"),
-            least(data, ladder, Measure::Resident, "kept the least memory", "most"),
+            least_of_all(data, ladder, &SMALLEST),
             close(data, ladder),
         ]
         .into_iter()
@@ -59,8 +67,8 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
         "p99 within {} ms, at most {} % errors",
-        sensible(HELD_P99_MS),
-        100.0 * ERROR_SHARE_MAX
+        round(HELD_P99_MS),
+        round(100.0 * ERROR_SHARE_MAX)
     );
     if most == 0.0 {
         return Some(format!("Nobody held even the lowest rate ({bounds})."));
@@ -90,84 +98,123 @@ fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let first = |name: &&str| {
         let row = ladder.of(name).find(|r| r.limited())?;
         let rate = sensible(row.middle(Measure::Replies)?);
-        Some(format!("{} (≥ {rate}/s)", data.run.title(name)))
+        Some(format!("{} (≥\u{202f}{rate}/s)", data.run.title(name)))
     };
     let names: Vec<String> = ladder.contenders().iter().filter_map(first).collect();
     let names = (!names.is_empty()).then(|| listed(&names))?;
     Some(format!("The generator was the limit for {names}: those rows are not ranked."))
 }
 
-/// Who is best by a measure of which less is better, at the highest step that all carried.
+/// What a sentence on the best and the worst says.
+struct Claim {
+    measure: Measure,
+    best: &'static str,
+    worst: &'static str,
+}
+
+const CPU: Claim = Claim {
+    measure: Measure::CpuPerRequest,
+    best: "used the least CPU per request",
+    worst: "most",
+};
+const SOONEST: Claim =
+    Claim { measure: Measure::P99, best: "had the shortest p99", worst: "longest" };
+const SMALLEST: Claim =
+    Claim { measure: Measure::Resident, best: "kept the least memory", worst: "most" };
+
+/// Who is best at the highest step that all carried.
+fn least_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
+    let step = ladder.common()?;
+    let first = claim.measure == CPU.measure && ladder.steps.rates();
+    let note = if first { ", the highest rate that all carried" } else { "" };
+    least(data, ladder, step, note, claim)
+}
+
+/// Who uses the least processor time where only the better half still carries the rate: one slow
+/// contender must not keep the others from being compared under load.
+fn least_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
+    let names = ranked(data, ladder);
+    let carried =
+        |x: f64| names.iter().filter(|name| ladder.at(name, x).is_some_and(Row::carried)).count();
+    let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
+    let step = ladder.xs().into_iter().rev().find(enough)?;
+    if !ladder.steps.rates() || ladder.common().is_some_and(|common| common >= step) {
+        return None;
+    }
+    let note = format!(", which {} of {} carried", carried(step), names.len());
+    least(data, ladder, step, &note, &CPU)
+}
+
+/// Who is best, by a measure of which less is better, of those that carried a step.
 fn least(
     data: Data<'_>,
     ladder: &Ladder<'_>,
-    measure: Measure,
-    claim: &str,
-    opposite: &str,
+    step: f64,
+    note: &str,
+    claim: &Claim,
 ) -> Option<String> {
-    let step = ladder.common()?;
+    let fits = |row: &&Row<'_>| match ladder.steps.rates() {
+        true => row.carried(),
+        false => !row.limited() && !row.wrong(),
+    };
     let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
         .into_iter()
         .filter_map(|name| ladder.at(name, step))
-        .filter(|row| !row.limited() && !row.wrong())
-        .filter_map(|row| Some((row, row.middle(measure)?)))
+        .filter(fits)
+        .filter_map(|row| Some((row, row.middle(claim.measure)?)))
         .collect();
     rows.sort_by(|a, b| a.1.total_cmp(&b.1));
     let [(first, value), .., (last, worst)] = rows[..] else { return None };
-    let unit = measure.words().1;
+    let tied = rows.iter().filter(|(row, _)| overlap(data, claim.measure, first, row));
     let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
-    let tied: Vec<String> = rows
-        .iter()
-        .filter(|(r, _)| overlap(data, measure, first, r))
-        .map(|(r, _)| title(r))
-        .collect();
-    let at = step_words(step, ladder.steps.words().2);
-    let carried = match measure {
-        Measure::CpuPerRequest if ladder.steps.rates() => ", the highest rate that all carried",
-        _ => "",
-    };
+    let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
+    let (at, best) = (step_words(step, ladder.steps.words().2), claim.best);
     if tied.len() == rows.len() {
-        let all = listed(&tied);
-        return Some(format!("At {at}{carried}, who {claim} is too close to call: {all}."));
+        return Some(format!("At {at}{note}, who {best} is too close to call: {}.", listed(&tied)));
     }
-    let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(measure));
+    let unit = claim.measure.words().1;
+    let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(claim.measure));
     let floor = floor.map(|v| format!(" (the floor: {})", sensible(v))).unwrap_or_default();
     let times = worst / value;
-    let times = match times >= 1.1 && times.is_finite() {
-        true => format!(", {} times as much", sensible(times)),
+    let times = match times >= TIMES_MIN && times.is_finite() {
+        true => format!(", {} times that", sensible(times)),
         false => String::new(),
     };
     let close = if tied.len() > 1 { ", too close to call between them" } else { "" };
     Some(format!(
-        "At {at}{carried}, {} {claim}: {} {unit}{floor}{close}; {} the {opposite}: {} {unit}{times}.",
+        "At {at}{note}, {} {best}: {} {unit}{floor}{close}; {} the {}: {} {unit}{times}.",
         listed(&tied),
         sensible(value),
         title(last),
+        claim.worst,
         sensible(worst),
     ))
 }
 
 /// Who had errors, and from where on.
 fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
-    let unit = ladder.steps.words().2;
-    let first = |name: &&str| {
-        let row = ladder.of(name).find(|r| r.failing())?;
-        let worst = ladder.of(name).filter_map(|r| Some((r, r.middle(Measure::Errors)?)));
-        let (at, share) = worst.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let where_ = match at.x == row.x {
-            true => "there".to_owned(),
-            false => format!("at {}", step_words(at.x, unit)),
-        };
-        let from = step_words(row.x, unit);
-        Some(format!("{} from {from} on ({} % {where_})", data.run.title(name), sensible(share)))
-    };
-    let names = ladder.contenders();
-    let failing: Vec<String> = names.iter().filter_map(first).collect();
     let total: u64 = ladder.rows.iter().map(|r| r.failed().0).sum();
-    Some(match (failing.len(), total) {
-        (0, 0) => "No request failed.".to_owned(),
-        (0, some) => format!("Nobody failed more than 0.01 % of requests ({some} in all)."),
-        _ => format!("Errors: {}; nobody else failed more than 0.01 %.", listed(&failing)),
+    let mut froms: Vec<String> = Vec::new();
+    for step in ladder.xs() {
+        let begins = |name: &&str| ladder.of(name).find(|r| r.failing()).map(|r| r.x) == Some(step);
+        let names = ladder.contenders().into_iter().filter(begins).map(|name| {
+            let shares = ladder.of(name).filter_map(|r| r.middle(Measure::Errors));
+            let most = sensible(shares.fold(0.0, f64::max));
+            format!("{} (up to {most} %)", data.run.title(name))
+        });
+        let names = listed(&names.collect::<Vec<_>>());
+        if !names.is_empty() {
+            froms.push(format!("from {} on {names}", step_words(step, ladder.steps.words().2)));
+        }
+    }
+    if ladder.rows.is_empty() {
+        return None;
+    }
+    let most = round(100.0 * ERROR_SHARE_MAX);
+    Some(match (froms.is_empty(), total) {
+        (true, 0) => "No request failed.".to_owned(),
+        (true, some) => format!("Nobody failed more than {most} % of requests ({some} in all)."),
+        _ => format!("Errors: {}; nobody else failed more than {most} %.", froms.join("; ")),
     })
 }
 
@@ -206,20 +253,22 @@ fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure, what: &str)
     })
 }
 
-/// Which pairs are too close to call.
+/// Which pairs are too close to call, ranking by ranking.
 fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let here = data.rankings.iter().filter(|r| ladder.rows.iter().any(|row| row.work == r.work));
-    let pairs: Vec<String> = here
-        .flat_map(|ranking| {
-            let by = format!("{}, {}", ranking.measure.words().0, ranking.work);
-            let pairs = close_pairs(data, ranking);
-            pairs.into_iter().map(move |(a, b)| format!("{a} / {b} ({by})"))
-        })
-        .collect();
-    let more = pairs.len().saturating_sub(PAIRS_MAX);
-    let shown = pairs.iter().take(PAIRS_MAX).cloned().collect::<Vec<_>>().join(", ");
-    let more = if more > 0 { format!(", and {more} more pairs") } else { String::new() };
-    (!pairs.is_empty()).then(|| format!("Too close to call: {shown}{more}."))
+    let by = here.filter_map(|ranking| {
+        let pairs = close_pairs(data, ranking);
+        let more = pairs.len().saturating_sub(PAIRS_MAX);
+        let mut names: Vec<String> =
+            pairs.into_iter().take(PAIRS_MAX).map(|(a, b)| format!("{a} / {b}")).collect();
+        if more > 0 {
+            names.push(format!("{more} more pairs"));
+        }
+        let by = format!("by {}, {}", ranking.measure.words().0, ranking.work);
+        (!names.is_empty()).then(|| format!("{by}: {}", listed(&names)))
+    });
+    let by: Vec<String> = by.collect();
+    (!by.is_empty()).then(|| format!("Too close to call {}.", by.join("; ")))
 }
 
 /// Who did not run and who is disqualified.
@@ -235,10 +284,13 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
             wrong.push(sentence);
         }
     }
-    absent.chain(wrong).collect()
+    let mut rows = data.ladders.iter().flat_map(|l| &l.rows).peekable();
+    let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
+    let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
+    absent.chain(wrong).chain(once).collect()
 }
 
-/// Whether the intervals of two rows overlap: those of the statistics where there are any, else
+/// Whether the intervals of two rows overlap or nearly do: those of the statistics where there are any, else
 /// from the smallest to the largest round.
 fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     let ranking = data.rankings.iter().find(|r| r.work == a.work && r.measure == measure);
@@ -248,10 +300,91 @@ fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     };
     let spread = |row: &Row<'_>| row.spread(measure).map(|s| (s.low, s.high));
     let ends = standing(a).zip(standing(b)).or_else(|| spread(a).zip(spread(b)));
-    ends.is_some_and(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+    let near = 1.0 + SAME_WITHIN;
+    ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
 }
 
 /// A ladder's contenders without the floor.
 fn ranked<'a>(data: Data<'_>, ladder: &Ladder<'a>) -> Vec<&'a str> {
     ladder.contenders().into_iter().filter(|name| *name != data.run.floor).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Ranking, Run, invented};
+    use crate::sample::{Errors, Mark, Sample};
+
+    fn said(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
+        let ladders = crate::report::series::ladders(samples);
+        let all = take_home(Data { run, ladders: &ladders, rankings });
+        let text: Vec<String> = all.into_iter().flat_map(|said| said.sentences).collect();
+        text.join("\n").replace('\u{202f}', " ")
+    }
+
+    #[test]
+    fn sentences_follow_from_the_samples() {
+        let (run, samples, rankings) = invented::run();
+        let text = said(&run, &samples, &rankings);
+        let rows = [
+            ("held the highest rate: 40 000/s", "whoever carried it in time"),
+            ("Erlang inets held none", "44 ms are too late"),
+            ("The generator was the limit for", "what the generator could not offer is told"),
+            (
+                "At 2 000/s, the highest rate that all carried, Hurtle used the least CPU",
+                "one best",
+            ),
+            ("At 20 000/s, which 11 of 14 carried, Hurtle", "one slow contender hides nothing"),
+            ("Hurtle and lighttpd had the shortest p99", "a tie names both"),
+            ("too close to call between them", "and says that it is one"),
+            ("from 3 000/s on Erlang inets", "errors begin somewhere"),
+            ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
+            ("Yaws stands out", "by context switches, as in the deck"),
+            ("lighttpd / h2o", "pairs that overlap"),
+            ("Swazoo did not run: gst", "who is missing, and why"),
+        ];
+        for (part, why) in rows {
+            assert!(text.contains(part), "{why}: {part} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn sentences_change_with_the_samples() {
+        let (mut run, all, _) = invented::run();
+        run.contenders.retain(|c| c.absent.is_none());
+        let of = |names: &[&str]| -> Vec<Sample> {
+            let low = |s: &&Sample| s.work == "10k at 1000/s" && names.contains(&&*s.contender);
+            all.iter().filter(low).cloned().collect()
+        };
+        let with = |change: fn(&mut Sample)| {
+            let mut samples = of(&["hurtle", "nginx"]);
+            samples.iter_mut().filter(|s| s.contender == "nginx").for_each(change);
+            samples
+        };
+        let rows: [(Vec<Sample>, &str, &str); 7] = [
+            (of(&["hurtle", "nginx"]), "No request failed.", "none did"),
+            (of(&["hurtle", "nginx"]), "nginx held the highest rate: the highest offered", "both"),
+            (of(&["inets"]), "Nobody held even the lowest rate", "nobody did"),
+            (
+                with(|s| s.load.errors = Errors { reset: 900, ..Errors::default() }),
+                "nginx (up to 18.0 %)",
+                "errors",
+            ),
+            (
+                with(|s| s.marks.push(Mark::WrongBytes)),
+                "nginx sent wrong bytes: disqualified.",
+                "bytes",
+            ),
+            (with(|s| s.marks.push(Mark::GeneratorLate)), "nginx (≥ 1 000/s)", "a late generator"),
+            (
+                of(&["lighttpd", "h2o"]),
+                "who used the least CPU per request is too close to call",
+                "a tie",
+            ),
+        ];
+        for (samples, part, why) in rows {
+            let text = said(&run, &samples, &[]);
+            assert!(text.contains(part), "{why}: {part} is not in\n{text}");
+        }
+    }
 }
