@@ -96,7 +96,7 @@ impl Arena {
     ///
     /// # Errors
     /// Why it cannot take part.
-    pub fn prepare(&self, contender: Contender) -> Result<Entrant, (Contender, String)> {
+    pub fn prepare(&self, contender: &Contender) -> Result<Entrant, String> {
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),
@@ -106,12 +106,10 @@ impl Arena {
         };
         let version = match contender.probe() {
             Ok(version) => version,
-            Err(missing) => return Err((contender, missing.to_string())),
+            Err(missing) => return Err(missing.to_string()),
         };
-        match contender.prepare(&site) {
-            Ok(prepared) => Ok(Entrant { contender, version, prepared }),
-            Err(e) => Err((contender, e.to_string())),
-        }
+        let prepared = contender.prepare(&site).map_err(|e| e.to_string())?;
+        Ok(Entrant { contender: contender.clone(), version, prepared })
     }
 
     /// Runs the plan with these entrants.

@@ -56,12 +56,12 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     arena.lay_out(&plan)?;
     let (mut entrants, mut shown) = (Vec::new(), Vec::new());
     for contender in contenders {
-        match arena.prepare(contender) {
+        match arena.prepare(&contender) {
             Ok(entrant) => {
                 shown.push(shown_entrant(&entrant));
                 entrants.push(entrant);
             }
-            Err((contender, why)) => shown.push(report::Contender {
+            Err(why) => shown.push(report::Contender {
                 name: contender.name,
                 title: contender.title,
                 absent: Some(why),
