@@ -132,6 +132,17 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     ))
 }
 
+#[test]
+fn another_executable_runs_as_the_contender_it_stands_for() {
+    for words in ["old=nginx:/usr/sbin/nginx", "otp=inets:/usr/bin/erl", "twin=floor"] {
+        let contender = Contender::overridden(words).unwrap();
+        match contender.probe() {
+            Err(missing) => println!("not run: {missing}"),
+            Ok(_) => drop(run(&contender).unwrap_or_else(|why| panic!("{words}: {why}"))),
+        }
+    }
+}
+
 /// A server in words: `sh -c SCRIPT`, as nginx in all else.
 fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
     let mut contender = Contender::named("nginx").unwrap();

@@ -22,7 +22,7 @@ use slots::Slots;
 use socket2::{Domain, Socket, Type};
 
 /// Larger files go by sendfile: from here on it is cheaper than sending from memory.
-const MEMORY_BYTES_MAX: u64 = 64 * 1024;
+const MEMORY_BYTES_MAX: u64 = 32 * 1024;
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 const BACKLOG: i32 = 4096;

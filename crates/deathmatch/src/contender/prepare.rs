@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::probe::{find, is_root};
+use super::probe::{BUILT, find, is_root};
 use super::template::{self, Names};
 use super::{Contender, StopSignal, embedded};
 use crate::process::{Launch, Running, StartError};
 
 /// Seconds a program may take to be built.
 const BUILD_WITHIN_S: &str = "600";
-/// Stands in the folder of a contender whose program was built from the files beside it.
+/// Stands in the folder of a contender whose program was built from the files beside it; names the
+/// executable it was built for.
 const BUILT_MARK: &str = ".built";
 /// Whom a server started by root becomes, where it can: Debian's own choice.
 const USER: &str = "www-data";
@@ -80,17 +81,21 @@ impl Contender {
         let names = self.names(site, &work, &docroot)?;
         let filler = Filler { contender: self, names };
         let (files, is_new) = filler.write_files(&work)?;
-        let built = work.join(BUILT_MARK);
-        if self.chosen.is_none() && !self.build.is_empty() && (is_new || !built.exists()) {
-            // Gone first, so that what fails is tried again.
-            let _ = fs::remove_file(&built);
+        if self.is_to_build(is_new, &work, &filler) {
             filler.build(&work)?;
-            fs::write(&built, "")?;
         }
         let launch = filler.launch(site, work)?;
         let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
         let tuned = tuned.collect::<io::Result<_>>()?;
         Ok(Prepared { launch, files, tuned })
+    }
+
+    /// Whether its program is yet to be built: a chosen executable stands in for the one that would
+    /// be built, but another Erlang builds its modules anew.
+    fn is_to_build(&self, is_new: bool, work: &Path, filler: &Filler<'_>) -> bool {
+        let is_given = self.chosen.is_some() && self.executable.starts_with(BUILT);
+        let by = fs::read_to_string(work.join(BUILT_MARK)).ok();
+        !self.build.is_empty() && !is_given && (is_new || by.as_ref() != filler.names.get("BIN"))
     }
 
     fn names(&self, site: &Site, work: &Path, docroot: &Path) -> io::Result<Names> {
@@ -157,6 +162,9 @@ impl Filler<'_> {
     }
 
     fn build(&self, work: &Path) -> io::Result<()> {
+        let mark = work.join(BUILT_MARK);
+        // Gone first, so that what fails is tried again.
+        let _ = fs::remove_file(&mark);
         for command in &self.contender.build {
             let command = self.fill_all(command)?;
             let output = Command::new("timeout")
@@ -174,7 +182,7 @@ impl Filler<'_> {
                 return Err(io::Error::other(text));
             }
         }
-        Ok(())
+        fs::write(mark, self.names.get("BIN").map_or("", String::as_str))
     }
 
     fn launch(&self, site: &Site, work: PathBuf) -> io::Result<Launch> {

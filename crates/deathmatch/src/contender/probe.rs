@@ -13,7 +13,7 @@ use super::template::{self, Names};
 /// Seconds a program may take to say its version.
 const VERSION_WITHIN_S: &str = "20";
 /// How the name of an executable begins that has yet to be built.
-const BUILT: &str = "{WORK}/";
+pub(super) const BUILT: &str = "{WORK}/";
 /// Where servers are, though not in every user's PATH.
 const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 

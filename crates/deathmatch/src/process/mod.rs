@@ -77,7 +77,7 @@ impl std::fmt::Display for StartError {
             StartError::PortTaken(addr, e) => {
                 write!(
                     f,
-                    "{addr} cannot be listened on ({e}): stop what listens there, or choose another port"
+                    "{addr} cannot be listened on ({e}): stop what listens there, or take another"
                 )
             }
             StartError::NotStarted(what, e) => write!(f, "{what} could not be started: {e}"),
