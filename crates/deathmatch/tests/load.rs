@@ -1,5 +1,7 @@
 //! The load generator against scripted servers on loopback.
 
+#![allow(clippy::unwrap_used)] // the servers' threads are tests too
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
