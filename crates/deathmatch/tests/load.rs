@@ -18,8 +18,9 @@ const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 const MS: u64 = 1_000_000;
 
-const OPEN: Offered = Offered::Open { rate: 500.0, poisson: false, connections: 4 };
-const SESSIONS: Offered = Offered::Sessions { rate: 50.0, calls: 10 };
+const OPEN: Offered = Offered::Open { rate: 1000.0, poisson: false, connections: 4 };
+const SLOWER: Offered = Offered::Open { rate: 500.0, poisson: false, connections: 4 };
+const SESSIONS: Offered = Offered::Sessions { rate: 100.0, calls: 10 };
 const CLOSED: Offered = Offered::Closed { connections: 2 };
 
 #[test]
@@ -142,7 +143,7 @@ fn a_head_may_be_split_anywhere() {
 fn a_session_is_one_connection_with_its_calls() {
     let _turn = beside_others();
     let server = serve(Then::Answer(HELLO.to_vec()));
-    let sessions = Offered::Sessions { rate: 100.0, calls: 7 };
+    let sessions = Offered::Sessions { rate: 200.0, calls: 7 };
     let load = run(&job(server.address, sessions)).unwrap();
     assert_eq!((load.intended, load.replies), (140, 140));
     assert_eq!(server.connections.load(Ordering::SeqCst), 20);
@@ -153,7 +154,7 @@ fn a_session_is_one_connection_with_its_calls() {
 fn the_warm_up_is_not_counted() {
     let _turn = beside_others();
     let server = serve(Then::Answer(HELLO.to_vec()));
-    let warm_up = Duration::from_millis(300);
+    let warm_up = Duration::from_millis(150);
     let load = run(&Job { warm_up, ..job(server.address, OPEN) }).unwrap();
     assert_eq!((load.intended, load.replies), (100, 100));
     assert_eq!(server.requests.load(Ordering::SeqCst), 250);
@@ -163,8 +164,8 @@ fn the_warm_up_is_not_counted() {
 fn bins_are_whole_seconds() {
     let _turn = alone();
     let server = serve(Then::Answer(HELLO.to_vec()));
-    let duration = Duration::from_millis(2200);
-    let load = run(&Job { duration, ..job(server.address, OPEN) }).unwrap();
+    let duration = Duration::from_millis(2100);
+    let load = run(&Job { duration, ..job(server.address, SLOWER) }).unwrap();
     assert_eq!(load.replies_per_second.len(), 2);
     assert!(load.replies_per_second.iter().all(|n| (400..=600).contains(n)), "{}", brief(&load));
 }
@@ -179,7 +180,7 @@ fn a_stall_is_seen_by_every_request_it_delays() {
         let address = serve_with_a_stall(Duration::from_millis(300), Duration::from_millis(200));
         run(&Job { duration: Duration::from_secs(1), ..job(address, offered) }).unwrap()
     };
-    let open = run_with(OPEN);
+    let open = run_with(SLOWER);
     assert_eq!((open.intended, open.replies), (500, 500));
     let late = slower(&open.response, 100 * MS);
     assert!((40..=100).contains(&late), "{late} of 500 waited longer than 100 ms");
@@ -193,13 +194,13 @@ fn a_stall_is_seen_by_every_request_it_delays() {
     assert!(naive.response.quantile(0.99) < 100 * MS && open.response.quantile(0.99) >= 100 * MS);
 }
 
-/// One connection that takes a millisecond or more for an answer is offered five times as much: what
+/// One connection that takes a millisecond or more for an answer is offered ten times as much: what
 /// waits too long is given up, unsent or not, and the run ends.
 #[test]
 fn overload_ends_in_timeouts_and_is_not_the_generators_lateness() {
     let _turn = alone();
     let server = serve(Then::Split(HELLO.to_vec(), 10));
-    let offered = Offered::Open { rate: 5000.0, poisson: false, connections: 1 };
+    let offered = Offered::Open { rate: 10_000.0, poisson: false, connections: 1 };
     let timeout = Duration::from_millis(100);
     let load = run(&Job { timeout, ..job(server.address, offered) }).unwrap();
     assert!(is_whole(&load) && load.intended == 1000, "{}", brief(&load));
@@ -278,7 +279,7 @@ fn job(target: SocketAddr, offered: Offered) -> Job {
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered,
         warm_up: Duration::ZERO,
-        duration: Duration::from_millis(200),
+        duration: Duration::from_millis(100),
         timeout: Duration::from_secs(5),
     }
 }
