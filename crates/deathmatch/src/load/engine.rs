@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
 use super::Job;
-use super::pace::Pace;
-use super::reader::{Memo, Reader, Step, Wrong};
+use super::pace::{Pace, plan};
+use super::pool::{Call, Pool, State};
+use super::reader::{Memo, Step, Wrong};
 use super::tally::{Failure, Reply, Tally, nanoseconds};
 use super::wire::{self, EVENTS_MAX, Moved, Opened, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
@@ -25,10 +25,6 @@ const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 /// Asked for while a head is awaited whose body will be discarded: a usual head and little more.
 const HEAD_RECEIVE_BYTES: usize = 1024;
 
-/// Rates that can be offered, in arrivals a second.
-const RATE_MIN: f64 = 0.001;
-const RATE_MAX: f64 = 1e9;
-
 const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// One thread's worth of load.
@@ -36,17 +32,12 @@ pub(super) struct Engine<'a> {
     job: &'a Job,
     started: Instant,
     poll: Poll,
-    slots: Vec<Slot>,
-    /// Connected and without a call; the one that has been so longest is next, as in wrk2.
-    idle: VecDeque<usize>,
-    /// Not connected and without a call.
-    shut: Vec<usize>,
+    pool: Pool,
     /// Arrived, but no connection was free: first in, first out, none older than the timeout.
     waiting: VecDeque<u64>,
     pace: Option<Pace>,
     /// Slots with a call.
     calls: usize,
-    slots_max: usize,
     tally: Tally,
     memo: Memo,
     buffer: Vec<u8>,
@@ -55,47 +46,6 @@ pub(super) struct Engine<'a> {
     timeout: u64,
     /// When this turn of the loop began.
     turn: u64,
-}
-
-/// A place for a connection.
-#[derive(Default)]
-struct Slot {
-    socket: Option<OwnedFd>,
-    /// Tells events of the present connection from those of its predecessors.
-    generation: u32,
-    state: State,
-    call: Option<Call>,
-    /// When the generator saw that no call needed it any more.
-    free_since: u64,
-    /// The connection stood before its call began, so the server may have closed it meanwhile.
-    reused: bool,
-    reader: Reader,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Shut,
-    Connecting,
-    Idle,
-    Busy {
-        /// Bytes of the request sent.
-        pushed: usize,
-    },
-}
-
-/// A request under way.
-#[derive(Clone, Copy)]
-struct Call {
-    /// When it, or the session it belongs to, should have begun.
-    intended: u64,
-    /// When its response time begins.
-    began: u64,
-    sent: u64,
-    /// Of this session, itself included.
-    left: u32,
-    bytes: u64,
-    retried: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -107,13 +57,10 @@ impl<'a> Engine<'a> {
             job,
             started: Instant::now(),
             poll: Poll::new()?,
-            slots: std::iter::repeat_with(Slot::default).take(slots).collect(),
-            idle: VecDeque::new(),
-            shut: Vec::new(),
+            pool: Pool::new(slots, slots_max),
             waiting: VecDeque::new(),
             pace,
             calls: 0,
-            slots_max,
             tally: Tally::new(job.warm_up, job.duration, job.timeout),
             memo: Memo::default(),
             buffer: vec![0; RECEIVE_BYTES],
@@ -166,11 +113,11 @@ impl<'a> Engine<'a> {
 
     /// Opens the pool, or starts every connection of a closed loop.
     fn begin(&mut self) -> io::Result<()> {
-        for index in 0..self.slots.len() {
+        for index in 0..self.pool.slots.len() {
             match self.job.offered {
                 Offered::Closed { .. } => {
                     self.tally.intend(0, 1);
-                    self.start(index, 0)?;
+                    self.start(index, 0, 0)?;
                 }
                 _ => self.open(index)?,
             }
@@ -189,16 +136,17 @@ impl<'a> Engine<'a> {
             self.waiting.push_back(intended);
         }
         self.pace = Some(pace);
+        let sessions = matches!(self.job.offered, Offered::Sessions { .. });
         let mut worked = false;
         while let Some(&intended) = self.waiting.front() {
-            let Some(index) = self.free_slot() else { break };
+            let Some(index) = self.pool.take(sessions) else { break };
             self.waiting.pop_front();
             // Only what the generator itself delays: while no connection was free the server was
             // slow, and that belongs to the response time.
-            let free_since = self.slots[index].free_since.max(intended);
+            let free_since = self.pool.slots[index].free_since.max(intended);
             let now = self.now();
             self.tally.late(intended, now.saturating_sub(free_since));
-            self.start(index, intended)?;
+            self.start(index, intended, now)?;
             worked = true;
         }
         Ok(worked)
@@ -208,33 +156,27 @@ impl<'a> Engine<'a> {
         if let Offered::Sessions { calls, .. } = self.job.offered { calls } else { 1 }
     }
 
-    fn free_slot(&mut self) -> Option<usize> {
-        let free = self.idle.pop_front().or_else(|| self.shut.pop());
-        let grows = matches!(self.job.offered, Offered::Sessions { .. });
-        if free.is_some() || !grows || self.slots.len() >= self.slots_max {
-            return free;
-        }
-        self.slots.push(Slot::default());
-        Some(self.slots.len() - 1)
-    }
-
     /// Begins a request, or a session, on a free slot.
-    fn start(&mut self, index: usize, intended: u64) -> io::Result<()> {
+    fn start(&mut self, index: usize, intended: u64, now: u64) -> io::Result<()> {
         let left = self.calls_per_arrival();
         let call = Call { intended, began: intended, sent: 0, left, bytes: 0, retried: false };
         self.calls += 1;
-        self.proceed(index, call)
+        self.proceed(index, call, now)
     }
 
     /// Sends a call, over a new connection if there is none.
-    fn proceed(&mut self, index: usize, call: Call) -> io::Result<()> {
-        self.slots[index].call = Some(Call { sent: self.now(), ..call });
-        if self.slots[index].socket.is_some() { self.send(index) } else { self.open(index) }
+    fn proceed(&mut self, index: usize, call: Call, now: u64) -> io::Result<()> {
+        self.pool.slots[index].call = Some(Call { sent: now, ..call });
+        if self.pool.slots[index].socket.is_some() {
+            self.send(index, now)
+        } else {
+            self.open(index)
+        }
     }
 
     fn open(&mut self, index: usize) -> io::Result<()> {
         let opened = wire::open(self.job.target)?;
-        let slot = &mut self.slots[index];
+        let slot = &mut self.pool.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         slot.reused = false;
         let Opened::Begun(socket) = opened else { return self.refused(index) };
@@ -244,9 +186,8 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn send(&mut self, index: usize) -> io::Result<()> {
-        let now = self.now();
-        let slot = &mut self.slots[index];
+    fn send(&mut self, index: usize, now: u64) -> io::Result<()> {
+        let slot = &mut self.pool.slots[index];
         slot.reader.reset();
         slot.state = State::Busy { pushed: 0 };
         if let Some(call) = &mut slot.call {
@@ -257,7 +198,7 @@ impl<'a> Engine<'a> {
     }
 
     fn push(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.pool.slots[index];
         let (State::Busy { pushed }, Some(socket)) = (&mut slot.state, &slot.socket) else {
             return Ok(());
         };
@@ -271,7 +212,7 @@ impl<'a> Engine<'a> {
 
     fn handle(&mut self, event: u64, flags: EventFlags) -> io::Result<()> {
         let index = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        let Some(slot) = self.slots.get(index) else { return Ok(()) };
+        let Some(slot) = self.pool.slots.get(index) else { return Ok(()) };
         if event != token(index, slot.generation) {
             return Ok(());
         }
@@ -279,9 +220,9 @@ impl<'a> Engine<'a> {
         match slot.state {
             State::Shut => Ok(()),
             State::Connecting => self.connected(index),
+            // Also where data came that nobody asked for (RFC 9112, 9.2).
             State::Idle if readable => {
-                self.idle.retain(|&other| other != index);
-                self.release(index, true);
+                self.pool.lose(index, self.now());
                 Ok(())
             }
             State::Idle => Ok(()),
@@ -295,12 +236,13 @@ impl<'a> Engine<'a> {
     }
 
     fn connected(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.pool.slots[index];
         if !slot.socket.as_ref().is_some_and(wire::connected) {
             return self.refused(index);
         }
         if slot.call.is_some() {
-            return self.send(index);
+            let now = self.now();
+            return self.send(index, now);
         }
         slot.reused = true;
         self.release(index, false);
@@ -311,7 +253,7 @@ impl<'a> Engine<'a> {
     fn take(&mut self, index: usize, gone: bool) -> io::Result<()> {
         let expected = &self.job.expected;
         loop {
-            let slot = &mut self.slots[index];
+            let slot = &mut self.pool.slots[index];
             let (Some(socket), Some(call)) = (&slot.socket, &mut slot.call) else { return Ok(()) };
             let discard = slot.reader.may_discard(expected);
             let head_only = self.discards && slot.reader.in_head();
@@ -345,7 +287,10 @@ impl<'a> Engine<'a> {
     /// An answer is over: the next call, or the slot is free.
     fn complete(&mut self, index: usize, wrong: Option<Wrong>, close: bool) -> io::Result<()> {
         let now = self.now();
-        let slot = &mut self.slots[index];
+        let slot = &mut self.pool.slots[index];
+        // An answer that came before its request had left ends the connection (RFC 9112, 9.5).
+        let unsent = slot.state != State::Busy { pushed: self.job.request.len() };
+        let close = close || unsent;
         slot.reused = true;
         let Some(call) = slot.call.take() else { return Ok(()) };
         let Call { intended, began, sent, bytes, .. } = call;
@@ -368,16 +313,16 @@ impl<'a> Engine<'a> {
             return Ok(());
         };
         if close {
-            self.slots[index].socket = None;
+            self.pool.slots[index].socket = None;
         }
-        self.proceed(index, next)
+        self.proceed(index, next, now)
     }
 
     /// The connection ended before the answer did. Where it had stood before and nothing of the
     /// answer came, the server may have closed it just before the request reached it: that is sent
     /// once more over a new one (RFC 9112, 9.3.1), and its time goes on.
     fn broken(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.pool.slots[index];
         let raced = slot.reused && slot.reader.is_untouched();
         if let Some(call) = slot.call.as_mut().filter(|call| raced && !call.retried) {
             call.retried = true;
@@ -389,7 +334,7 @@ impl<'a> Engine<'a> {
     }
 
     fn refused(&mut self, index: usize) -> io::Result<()> {
-        if self.slots[index].call.is_some() {
+        if self.pool.slots[index].call.is_some() {
             self.fail(index, Failure::Refused);
         } else {
             self.release(index, true);
@@ -399,28 +344,15 @@ impl<'a> Engine<'a> {
 
     /// Gives a call up, and those of its session that would have followed.
     fn fail(&mut self, index: usize, why: Failure) {
-        if let Some(call) = self.slots[index].call.take() {
+        if let Some(call) = self.pool.slots[index].call.take() {
             self.calls -= 1;
             self.tally.fail(call.intended, why, u64::from(call.left));
         }
         self.release(index, true);
     }
 
-    /// The slot is free; closed on request. Data that nobody asked for also ends a connection
-    /// (RFC 9112, 9.2).
     fn release(&mut self, index: usize, close: bool) {
-        let now = self.now();
-        let slot = &mut self.slots[index];
-        slot.free_since = now;
-        if close {
-            slot.socket = None;
-            slot.generation = slot.generation.wrapping_add(1);
-            slot.state = State::Shut;
-            self.shut.push(index);
-        } else {
-            slot.state = State::Idle;
-            self.idle.push_back(index);
-        }
+        self.pool.release(index, close, self.now());
     }
 
     /// Gives up what is overdue, and opens a closed loop's lost connections again: not at once, or
@@ -428,8 +360,8 @@ impl<'a> Engine<'a> {
     fn sweep(&mut self) -> io::Result<()> {
         let now = self.turn;
         let oldest = now.saturating_sub(self.timeout);
-        for index in 0..self.slots.len() {
-            if self.slots[index].call.is_some_and(|call| call.sent < oldest) {
+        for index in 0..self.pool.slots.len() {
+            if self.pool.slots[index].call.is_some_and(|call| call.sent < oldest) {
                 self.fail(index, Failure::Timeout);
             }
         }
@@ -439,9 +371,9 @@ impl<'a> Engine<'a> {
             self.tally.fail(intended, Failure::Timeout, calls);
         }
         if matches!(self.job.offered, Offered::Closed { .. }) && now < self.tally.to() {
-            for index in std::mem::take(&mut self.shut) {
+            for index in self.pool.take_shut() {
                 self.tally.intend(now, 1);
-                self.start(index, now)?;
+                self.start(index, now, now)?;
             }
         }
         Ok(())
@@ -449,8 +381,8 @@ impl<'a> Engine<'a> {
 
     /// Time is up for everything.
     fn abandon(&mut self) {
-        for index in 0..self.slots.len() {
-            if self.slots[index].call.is_some() {
+        for index in 0..self.pool.slots.len() {
+            if self.pool.slots[index].call.is_some() {
                 self.fail(index, Failure::Timeout);
             }
         }
@@ -459,35 +391,6 @@ impl<'a> Engine<'a> {
             self.tally.fail(intended, Failure::Timeout, calls);
         }
     }
-}
-
-/// Slots at the start, and the arrivals. An error says which figure of the job is unusable.
-fn plan(offered: &Offered, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
-    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    let (connections, rate, poisson) = match *offered {
-        Offered::Open { rate, poisson, connections } => (connections, Some(rate), poisson),
-        Offered::Sessions { rate, .. } => (0, Some(rate), false),
-        Offered::Closed { connections } => (connections, None, false),
-    };
-    if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
-        return invalid(format!(
-            "a rate of {rate}/s cannot be offered: ask for {RATE_MIN} to {RATE_MAX}"
-        ));
-    }
-    if matches!(offered, Offered::Sessions { calls: 0, .. }) {
-        return invalid("a session without calls offers nothing: ask for at least one".into());
-    }
-    if connections == 0 && !matches!(offered, Offered::Sessions { .. }) {
-        return invalid("there is no connection to send over: ask for at least one".into());
-    }
-    let slots = usize::try_from(connections).unwrap_or(usize::MAX);
-    if slots > slots_max {
-        return invalid(format!(
-            "{connections} connections are more than the {slots_max} that the descriptor limit \
-             leaves: raise it (ulimit -n) or ask for fewer"
-        ));
-    }
-    Ok((slots, rate.map(|rate| Pace::new(rate, poisson))))
 }
 
 fn token(index: usize, generation: u32) -> u64 {

@@ -33,6 +33,7 @@ mod engine;
 mod head;
 mod marks;
 mod pace;
+mod pool;
 mod reader;
 pub mod saturation;
 mod tally;

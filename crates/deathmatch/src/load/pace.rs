@@ -1,4 +1,14 @@
-//! When requests should be sent: equal or exponential gaps, fixed before anything is answered.
+//! When requests should be sent: equal or exponential gaps, fixed before anything is answered. Also
+//! whether a job can be offered at all.
+
+use std::io;
+
+use crate::sample::Offered;
+
+/// Rates that can be offered, in arrivals a second. One thread sends far less than the highest; it
+/// bounds what waits.
+const RATE_MIN: f64 = 0.001;
+const RATE_MAX: f64 = 1e6;
 
 /// Every run draws the same gaps, so that contenders meet the same arrivals.
 const SEED: u64 = 0x6875_7274_6c65;
@@ -33,6 +43,35 @@ impl Pace {
         };
         Some(next)
     }
+}
+
+/// Slots at the start, and the arrivals. An error says which figure of the job is unusable.
+pub(super) fn plan(offered: &Offered, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
+    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let (connections, rate, poisson) = match *offered {
+        Offered::Open { rate, poisson, connections } => (connections, Some(rate), poisson),
+        Offered::Sessions { rate, .. } => (0, Some(rate), false),
+        Offered::Closed { connections } => (connections, None, false),
+    };
+    if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
+        return invalid(format!(
+            "a rate of {rate}/s cannot be offered: ask for {RATE_MIN} to {RATE_MAX}"
+        ));
+    }
+    if matches!(offered, Offered::Sessions { calls: 0, .. }) {
+        return invalid("a session without calls offers nothing: ask for at least one".into());
+    }
+    if connections == 0 && !matches!(offered, Offered::Sessions { .. }) {
+        return invalid("there is no connection to send over: ask for at least one".into());
+    }
+    let slots = usize::try_from(connections).unwrap_or(usize::MAX);
+    if slots > slots_max {
+        return invalid(format!(
+            "{connections} connections are more than the {slots_max} that the descriptor limit \
+             leaves: raise it (ulimit -n) or ask for fewer"
+        ));
+    }
+    Ok((slots, rate.map(|rate| Pace::new(rate, poisson))))
 }
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014;
