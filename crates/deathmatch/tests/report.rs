@@ -12,8 +12,9 @@ use deathmatch::report::{self, PAGE, TABLE};
 /// Browsers that can dump a page's document, by the names they are installed under.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Charts of a run with one ladder: twelve over its steps, errors among them, and a distribution.
-const CHARTS: usize = 14;
+/// Charts of the invented run: of its rates, thirteen measures and a distribution; of its closed
+/// loop, in which nothing fails, one less.
+const CHARTS: usize = 14 + 13;
 
 /// A directory of a test's own, emptied first.
 fn directory(name: &str) -> PathBuf {
@@ -106,7 +107,13 @@ fn dumped(browser: &str, dir: &Path) -> Option<String> {
 fn the_terminal_gets_a_table_and_the_take_home() {
     let (run, samples, rankings) = invented::run();
     let text = report::terminal(&run, &samples, &rankings);
-    for part in ["10k.png, sessions as of httperf", "Hurtle", "Take home", "load-limited"] {
+    for part in [
+        "10k.png, sessions as of httperf",
+        "10k.png, closed loop",
+        "Hurtle",
+        "Take home",
+        "load-limited",
+    ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     println!("{text}");

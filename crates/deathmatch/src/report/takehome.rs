@@ -39,6 +39,7 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
         sentences: [
             highest(data, ladder),
             limited(data, ladder),
+            least_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
             least_of_all(data, ladder, &CPU),
             least_of_half(data, ladder),
             least_of_all(data, ladder, &SOONEST),
@@ -112,6 +113,7 @@ struct Claim {
     worst: &'static str,
 }
 
+const MOST: Claim = Claim { measure: Measure::Replies, best: "answered most", worst: "fewest" };
 const CPU: Claim = Claim {
     measure: Measure::CpuPerRequest,
     best: "used the least CPU per request",
@@ -125,8 +127,12 @@ const SMALLEST: Claim =
 /// Who is best at the highest step that all carried.
 fn least_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
     let step = ladder.common()?;
-    let first = claim.measure == CPU.measure && ladder.steps.rates();
-    let note = if first { ", the highest rate that all carried" } else { "" };
+    let limited = ladder.rows.iter().any(|r| r.x == step && r.limited());
+    let note = match ladder.steps.rates() {
+        true if claim.measure == CPU.measure => ", the highest rate that all carried",
+        false if limited => ", of those that the generator did not limit",
+        _ => "",
+    };
     least(data, ladder, step, note, claim)
 }
 
@@ -145,7 +151,7 @@ fn least_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     least(data, ladder, step, &note, &CPU)
 }
 
-/// Who is best, by a measure of which less is better, of those that carried a step.
+/// Who is best of those that carried a step.
 fn least(
     data: Data<'_>,
     ladder: &Ladder<'_>,
@@ -163,7 +169,8 @@ fn least(
         .filter(fits)
         .filter_map(|row| Some((row, row.middle(claim.measure)?)))
         .collect();
-    rows.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let more = claim.measure.more_is_better();
+    rows.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let [(first, value), .., (last, worst)] = rows[..] else { return None };
     let tied = rows.iter().filter(|(row, _)| overlap(data, claim.measure, first, row));
     let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
@@ -337,6 +344,10 @@ mod tests {
             ("At 20 000/s, which 11 of 14 carried, Hurtle", "one slow contender hides nothing"),
             ("Hurtle and lighttpd had the shortest p99", "a tie names both"),
             ("too close to call between them", "and says that it is one"),
+            (
+                "At 50 connections, of those that the generator did not limit, Apache worker answered",
+                "most",
+            ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
             ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
             ("Yaws stands out", "by context switches, as in the deck"),
