@@ -68,7 +68,8 @@ fn best(
 ) -> Option<String> {
     let fits = |row: &&Row<'_>| match ladder.steps.rates() {
         true => row.carried(),
-        false => !row.limited() && !row.wrong(),
+        false if row.limited() || row.wrong() => false,
+        false => claim.measure != Measure::CpuPerRequest || row.saturated(),
     };
     let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
         .into_iter()

@@ -37,12 +37,12 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
             best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
             best_of_all(data, ladder, &CPU),
             best_of_half(data, ladder),
-            best_of_all(data, ladder, &SOONEST),
+            best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.rates()),
             errors(data, ladder),
             unsteady(data, ladder),
-            stands_out(data, ladder, Measure::Switches, "context switches"),
-            stands_out(data, ladder, Measure::PagesFreed, "pages freed"),
-            best_of_all(data, ladder, &SMALLEST),
+            stands_out(data, ladder, Measure::Switches),
+            stands_out(data, ladder, Measure::PagesFreed),
+            best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.rates()),
             close(data, ladder),
         ]
         .into_iter()
@@ -62,7 +62,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let rate = |name: &str| held(ladder, name).map_or(0.0, |r| r.x);
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
-        "p99 within {} ms, at most {} % errors",
+        "p99 within {} ms, at most {}\u{202f}% errors",
         round(HELD_P99_MS),
         round(100.0 * ERROR_SHARE_MAX)
     );
@@ -110,7 +110,7 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         let names = ladder.contenders().into_iter().filter(begins).map(|name| {
             let shares = ladder.of(name).filter_map(|r| r.middle(Measure::Errors));
             let most = sensible(shares.fold(0.0, f64::max));
-            format!("{} (up to {most} %)", data.run.title(name))
+            format!("{} (up to {most}\u{202f}%)", data.run.title(name))
         });
         let names = listed(&names.collect::<Vec<_>>());
         if !names.is_empty() {
@@ -123,8 +123,10 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let most = round(100.0 * ERROR_SHARE_MAX);
     Some(match (froms.is_empty(), total) {
         (true, 0) => "No request failed.".to_owned(),
-        (true, some) => format!("Nobody failed more than {most} % of requests ({some} in all)."),
-        _ => format!("Errors: {}; nobody else failed more than {most} %.", froms.join("; ")),
+        (true, some) => {
+            format!("Nobody failed more than {most}\u{202f}% of requests ({some} in all).")
+        }
+        _ => format!("Errors: {}; nobody else failed more than {most}\u{202f}%.", froms.join("; ")),
     })
 }
 
@@ -135,30 +137,35 @@ fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         let row = ladder.of(name).find(rough)?;
         let (title, unit) = (data.run.title(name), ladder.steps.words().2);
         let percent = sensible(row.middle(Measure::Deviation)?);
-        Some(format!("{title} from {} on (± {percent} %)", step_words(row.x, unit)))
+        Some(format!("{title} from {} on (± {percent}\u{202f}%)", step_words(row.x, unit)))
     };
     let names: Vec<String> = ranked(data, ladder).into_iter().filter_map(first).collect();
     (!names.is_empty())
         .then(|| format!("Unsteady from one second to the next: {}.", listed(&names)))
 }
 
-/// Who is far above the others by a measure.
-fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure, what: &str) -> Option<String> {
-    let step = ladder.common()?;
-    let value = |name: &str| Some((name.to_owned(), ladder.at(name, step)?.middle(measure)?));
+/// Who is far above the others by a measure, at a rate all carried.
+fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
+    let step = ladder.common().filter(|_| ladder.steps.rates())?;
+    let value = |name: &str| {
+        let value = ladder.at(name, step)?.middle(measure)?;
+        Some((data.run.title(name).to_owned(), value))
+    };
     let mut values: Vec<(String, f64)> =
         ranked(data, ladder).into_iter().filter_map(value).collect();
-    values.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (name, most) = values.last()?;
-    let (_, median) = values.get(values.len() / 2)?;
-    let out = values.len() > 2 && *most >= STANDS_OUT * median && *most > 0.0;
-    out.then(|| {
+    values.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (_, median) = *values.get(values.len() / 2)?;
+    let out = values.iter().filter(|(_, value)| *value > 0.0 && *value >= STANDS_OUT * median);
+    let out: Vec<String> =
+        out.map(|(title, value)| format!("{title} ({}/s)", sensible(*value))).collect();
+    (values.len() > 2 && !out.is_empty()).then(|| {
         format!(
-            "{} stands out with {} {what} a second at {}; the median contender has {}.",
-            data.run.title(name),
-            sensible(*most),
+            "{} at {}: far above the others {} {}; the median contender has {}/s.",
+            measure.words().0,
             step_words(step, ladder.steps.words().2),
-            sensible(*median)
+            if out.len() == 1 { "is" } else { "are" },
+            listed(&out),
+            sensible(median)
         )
     })
 }
@@ -174,7 +181,7 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         if more > 0 {
             names.push(format!("{more} more pairs"));
         }
-        let by = format!("by {}, {}", ranking.measure.words().0, ranking.work);
+        let by = format!("by {}, {}", ranking.measure.in_a_sentence(), ranking.work);
         (!names.is_empty()).then(|| format!("{by}: {}", listed(&names)))
     });
     let by: Vec<String> = by.collect();
@@ -234,7 +241,10 @@ mod tests {
             ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
             ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
-            ("Yaws stands out", "by context switches, as in the deck"),
+            (
+                "Context switches at 2 000/s: far above the others is Yaws",
+                "by context switches, as in the deck",
+            ),
             ("lighttpd / h2o", "pairs that overlap"),
             ("Swazoo did not run: gst", "who is missing, and why"),
         ];
