@@ -80,7 +80,7 @@ fn home(out: &mut String, data: Data<'_>) {
     out.push_str("<section class=\"home\" id=\"take-home\"><h2>Take home</h2>");
     let all = take_home(data);
     for said in &all {
-        if !said.about.is_empty() && data.ladders.len() > 1 {
+        if data.ladders.len() > 1 {
             let _ = write!(out, "<h3>{}</h3>", escaped(&said.about));
         }
         out.push_str("<ul>");

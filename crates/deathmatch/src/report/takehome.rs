@@ -22,7 +22,7 @@ const PAIRS_MAX: usize = 6;
 /// What there is to say of one ladder, or of the run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said {
-    /// The ladder's title; empty for what concerns the run.
+    /// The ladder's title, or that it concerns the run.
     pub(super) about: String,
     pub(super) sentences: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
         .flatten()
         .collect(),
     });
-    let run = Said { about: String::new(), sentences: of_the_run(data) };
+    let run = Said { about: "The run".to_owned(), sentences: of_the_run(data) };
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
