@@ -12,8 +12,9 @@ use deathmatch::report::{self, PAGE, TABLE};
 /// Browsers that can dump a page's document, by the names they are installed under.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Charts of a run with one ladder: twelve over its steps, errors among them, and a distribution.
-const CHARTS: usize = 14;
+/// Charts of the invented run: of its rates, thirteen measures and a distribution; of its closed
+/// loop, in which nothing fails, one less.
+const CHARTS: usize = 14 + 13;
 
 /// A directory of a test's own, emptied first.
 fn directory(name: &str) -> PathBuf {
@@ -47,7 +48,9 @@ fn the_page_stands_alone() {
     }
     assert!(!page.contains("<b>\"Evil\""), "a title is text");
     assert!(page.contains("&lt;b&gt;&quot;Evil&quot; &amp; Söhne"), "and is shown as it is");
-    assert!(!page.contains("NaN") && !page.contains("inf"), "every place is a number");
+    for number in ["NaN", "\"inf", "Minf", "Linf", "Vinf", "Hinf", " inf"] {
+        assert!(!page.contains(number), "every place in a drawing is a number, not {number}");
+    }
     let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(files.len(), 2, "{PAGE} and {TABLE} alone: {files:?}");
 }
@@ -96,7 +99,14 @@ fn a_browser_finds_every_heading_and_chart() {
 fn dumped(browser: &str, dir: &Path) -> Option<String> {
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let page = format!("file://{}", dir.join(PAGE).display());
-    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"];
+    let flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--dump-dom",
+    ];
     let output = Command::new(browser).args(flags).args([&profile, &page]).output().ok()?;
     assert!(output.status.success(), "{browser} gave up: {output:?}");
     Some(String::from_utf8(output.stdout).unwrap())
@@ -106,7 +116,13 @@ fn dumped(browser: &str, dir: &Path) -> Option<String> {
 fn the_terminal_gets_a_table_and_the_take_home() {
     let (run, samples, rankings) = invented::run();
     let text = report::terminal(&run, &samples, &rankings);
-    for part in ["10k.png, sessions as of httperf", "Hurtle", "Take home", "load-limited"] {
+    for part in [
+        "10k.png, sessions as of httperf",
+        "10k.png, closed loop",
+        "Hurtle",
+        "Take home",
+        "load-limited",
+    ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     println!("{text}");

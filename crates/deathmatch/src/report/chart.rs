@@ -12,14 +12,14 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 58.0;
 const TOP: f64 = 30.0;
-const BOTTOM: f64 = 46.0;
+const BOTTOM: f64 = 50.0;
 
 /// Room for names on the right; the page cuts it off on small screens, where the legend below says
 /// the same.
-const NAMES: f64 = 160.0;
+const NAMES: f64 = 168.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 17;
 
 /// Between two names' lines, at most.
 const NAME_GAP: f64 = 17.0;

@@ -218,12 +218,15 @@ fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for (ns, share) in times.steps() {
         let x = nines(share).min(nines_max);
-        if points.last().is_none_or(|last| x - last.x >= apart) {
-            points.push(point(x, ns));
+        // A staircase: what lies between two shares took no longer than the upper one's time.
+        match points.last().map(|last| last.x) {
+            Some(last) if x - last >= apart => points.extend([point(last, ns), point(x, ns)]),
+            Some(_) => {}
+            None => points.push(point(x, ns)),
         }
     }
-    if times.count() > 0 {
-        points.push(point(nines_max, times.max()));
+    if let Some(last) = points.last().map(|last| last.x) {
+        points.extend([last, nines_max].map(|x| point(x, times.max())));
     }
     points
 }

@@ -74,6 +74,12 @@ impl Measure {
         }
     }
 
+    /// Its title within a sentence.
+    pub(super) fn in_a_sentence(self) -> String {
+        let title = self.words().0;
+        if title.starts_with("CPU") { title.to_owned() } else { title.to_lowercase() }
+    }
+
     /// Whether more is better.
     pub fn more_is_better(self) -> bool {
         self == Measure::Replies

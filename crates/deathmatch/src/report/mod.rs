@@ -4,6 +4,7 @@
 
 mod chart;
 mod charts;
+mod claims;
 mod csv;
 mod dots;
 mod measure;

@@ -36,7 +36,7 @@ pub(super) fn round(value: f64) -> String {
 pub(super) fn short(value: f64) -> String {
     match value.abs() {
         v if v >= 1e6 => format!("{}M", round(value / 1e6)),
-        v if v >= 1e4 => format!("{}k", round(value / 1e3)),
+        v if v >= 1e3 => format!("{}k", round(value / 1e3)),
         _ => round(value),
     }
 }
@@ -123,7 +123,8 @@ mod tests {
         let rows = [
             (0.0, "0"),
             (0.25, "0.25"),
-            (5_000.0, "5\u{202f}000"),
+            (999.0, "999"),
+            (5_000.0, "5k"),
             (20_000.0, "20k"),
             (2_500_000.0, "2.5M"),
             (0.000_01, "1e-5"),

@@ -80,7 +80,7 @@ fn home(out: &mut String, data: Data<'_>) {
     out.push_str("<section class=\"home\" id=\"take-home\"><h2>Take home</h2>");
     let all = take_home(data);
     for said in &all {
-        if !said.about.is_empty() && data.ladders.len() > 1 {
+        if data.ladders.len() > 1 {
             let _ = write!(out, "<h3>{}</h3>", escaped(&said.about));
         }
         out.push_str("<ul>");
@@ -179,7 +179,7 @@ fn test(out: &mut String, data: Data<'_>) {
             write!(out, "<li>{}: {}</li>", escaped(&ladder.title()), escaped(&steps.join(", ")));
     }
     out.push_str(
-        "</ul><p>Every contender returned the same bytes before and after. Rounds interleave the \
+        "</ul><p>A contender that returns other bytes than the others, before or after, is disqualified. Rounds interleave the \
          contenders in an order drawn from the seed; one is alive at a time. Points are medians \
          over rounds, bars reach from the smallest to the largest round; no round is left out.</p>",
     );

@@ -84,8 +84,12 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     }
     let ladder = data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work));
     let by_rate = ladder.is_some_and(|l| l.steps.rates());
-    let unequal = by_rate && ranking.measure != Measure::Replies && !row.carried();
-    unequal.then(|| "did not carry the rate".to_owned())
+    if by_rate {
+        let unequal = ranking.measure != Measure::Replies && !row.carried();
+        return unequal.then(|| "did not carry the rate".to_owned());
+    }
+    let idle = ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.saturated();
+    idle.then(|| "not saturated".to_owned())
 }
 
 /// The verdict in words.

@@ -65,7 +65,7 @@ impl Scale {
         let mut scale = Scale::log(xs);
         let (low, high) = (smallest_positive(xs).unwrap_or(scale.low), largest(xs));
         (scale.low, scale.high) = (low * 0.9, high * 1.1);
-        let apart = 0.07;
+        let apart = 0.045;
         let mut ticks: Vec<(f64, String)> = Vec::new();
         for x in xs.iter().copied().filter(|x| *x > 0.0) {
             let near = ticks.last().is_some_and(|(last, _)| scale.at(x) - scale.at(*last) < apart);
@@ -161,7 +161,7 @@ mod tests {
     fn ticks_are_numbers_people_count_in() {
         let rows: [(&[f64], &[&str], &str); 6] = [
             (&[0.9], &["0", "0.2", "0.4", "0.6", "0.8", "1"], "a little under one"),
-            (&[5_000.0], &["0", "1 000", "2 000", "3 000", "4 000", "5 000"], "the deck's"),
+            (&[5_000.0], &["0", "1k", "2k", "3k", "4k", "5k"], "the deck's"),
             (&[13.0], &["0", "2.5", "5", "7.5", "10", "12.5", "15"], "quarters"),
             (&[0.0], &["0", "0.2", "0.4", "0.6", "0.8", "1"][..2], "nothing at all"),
             (&[], &["0", "0.2"], "no values"),
@@ -176,7 +176,7 @@ mod tests {
     fn logarithmic_ticks_hold_the_values_between_them() {
         let rows: [(&[f64], &[&str], &str); 4] = [
             (&[0.3, 8.0], &["0.2", "0.5", "1", "2", "5", "10"], "a decade and a half"),
-            (&[0.05, 900.0], &["0.1", "1", "10", "100", "1 000"], "more: tens alone"),
+            (&[0.05, 900.0], &["0.1", "1", "10", "100", "1k"], "more: tens alone"),
             (&[0.0, 3.0], &["2", "5"], "nought has no place but breaks nothing"),
             (&[7.0], &["5", "10"], "one value"),
         ];
@@ -193,7 +193,7 @@ mod tests {
     fn a_ladder_that_doubles_is_logarithmic_and_names_its_steps() {
         let doubling = [1e3, 2e3, 3e3, 4e3, 5e3, 1e4, 2e4, 4e4];
         let scale = Scale::steps(&doubling);
-        assert_eq!(labels(&scale), ["1 000", "2 000", "3 000", "4 000", "10k", "20k", "40k"]);
+        assert_eq!(labels(&scale), ["1k", "2k", "3k", "4k", "5k", "10k", "20k", "40k"]);
         let even = |a: f64, b: f64| scale.at(b) - scale.at(a);
         assert!((even(1e3, 2e3) - even(2e4, 4e4)).abs() < 1e-9, "doubling takes the same room");
         assert_eq!(Scale::steps(&doubling[..5]).kind(), "", "the deck's own is linear");

@@ -14,6 +14,9 @@ pub(super) const ERROR_SHARE_MAX: f64 = 0.0001;
 /// The 99th percentile, in milliseconds, up to which a carried rate counts as held.
 pub(super) const HELD_P99_MS: f64 = 10.0;
 
+/// The share of one processor, in per cent, from which a server counts as saturated.
+const SATURATED_PERCENT: f64 = 97.0;
+
 /// A value and how far rounds were apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
@@ -100,6 +103,12 @@ impl Row<'_> {
         shares.sort_by(f64::total_cmp);
         let enough = median(&shares).is_some_and(|share| share >= CARRIED_SHARE);
         enough && !self.failing() && !self.limited() && !self.wrong()
+    }
+
+    /// Whether the server, and nothing else, was the limit: only then do closed loops compare by
+    /// processor time.
+    pub(super) fn saturated(&self) -> bool {
+        self.middle(Measure::Cpu).is_some_and(|percent| percent >= SATURATED_PERCENT)
     }
 
     /// Whether it was answered in time, too.

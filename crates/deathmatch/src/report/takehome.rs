@@ -2,6 +2,7 @@
 //! that the intervals do not show.
 
 use super::Data;
+use super::claims::{CPU, MOST, SMALLEST, SOONEST, best_of_all, best_of_half, ranked};
 use super::measure::Measure;
 use super::numbers::{listed, round, sensible};
 use super::overview::held;
@@ -15,19 +16,13 @@ const UNSTEADY_PERCENT: f64 = 10.0;
 /// From how many times the median a contender stands out.
 const STANDS_OUT: f64 = 2.0;
 
-/// From how many times the best's a worst value's multiple is worth a word.
-const TIMES_MIN: f64 = 1.1;
-
-/// A gap between intervals smaller than this share is no difference worth a name.
-const SAME_WITHIN: f64 = 0.02;
-
 /// Close pairs that are named; the table shows all.
 const PAIRS_MAX: usize = 6;
 
 /// What there is to say of one ladder, or of the run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said {
-    /// The ladder's title; empty for what concerns the run.
+    /// The ladder's title, or that it concerns the run.
     pub(super) about: String,
     pub(super) sentences: Vec<String>,
 }
@@ -39,21 +34,22 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
         sentences: [
             highest(data, ladder),
             limited(data, ladder),
-            least_of_all(data, ladder, &CPU),
-            least_of_half(data, ladder),
-            least_of_all(data, ladder, &SOONEST),
+            best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
+            best_of_all(data, ladder, &CPU),
+            best_of_half(data, ladder),
+            best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.rates()),
             errors(data, ladder),
             unsteady(data, ladder),
-            stands_out(data, ladder, Measure::Switches, "context switches"),
-            stands_out(data, ladder, Measure::PagesFreed, "pages freed"),
-            least_of_all(data, ladder, &SMALLEST),
+            stands_out(data, ladder, Measure::Switches),
+            stands_out(data, ladder, Measure::PagesFreed),
+            best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.rates()),
             close(data, ladder),
         ]
         .into_iter()
         .flatten()
         .collect(),
     });
-    let run = Said { about: String::new(), sentences: of_the_run(data) };
+    let run = Said { about: "The run".to_owned(), sentences: of_the_run(data) };
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
@@ -66,7 +62,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let rate = |name: &str| held(ladder, name).map_or(0.0, |r| r.x);
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
-        "p99 within {} ms, at most {} % errors",
+        "p99 within {} ms, at most {}\u{202f}% errors",
         round(HELD_P99_MS),
         round(100.0 * ERROR_SHARE_MAX)
     );
@@ -105,92 +101,6 @@ fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     Some(format!("The generator was the limit for {names}: those rows are not ranked."))
 }
 
-/// What a sentence on the best and the worst says.
-struct Claim {
-    measure: Measure,
-    best: &'static str,
-    worst: &'static str,
-}
-
-const CPU: Claim = Claim {
-    measure: Measure::CpuPerRequest,
-    best: "used the least CPU per request",
-    worst: "most",
-};
-const SOONEST: Claim =
-    Claim { measure: Measure::P99, best: "had the shortest p99", worst: "longest" };
-const SMALLEST: Claim =
-    Claim { measure: Measure::Resident, best: "kept the least memory", worst: "most" };
-
-/// Who is best at the highest step that all carried.
-fn least_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
-    let step = ladder.common()?;
-    let first = claim.measure == CPU.measure && ladder.steps.rates();
-    let note = if first { ", the highest rate that all carried" } else { "" };
-    least(data, ladder, step, note, claim)
-}
-
-/// Who uses the least processor time where only the better half still carries the rate: one slow
-/// contender must not keep the others from being compared under load.
-fn least_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
-    let names = ranked(data, ladder);
-    let carried =
-        |x: f64| names.iter().filter(|name| ladder.at(name, x).is_some_and(Row::carried)).count();
-    let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
-    let step = ladder.xs().into_iter().rev().find(enough)?;
-    if !ladder.steps.rates() || ladder.common().is_some_and(|common| common >= step) {
-        return None;
-    }
-    let note = format!(", which {} of {} carried", carried(step), names.len());
-    least(data, ladder, step, &note, &CPU)
-}
-
-/// Who is best, by a measure of which less is better, of those that carried a step.
-fn least(
-    data: Data<'_>,
-    ladder: &Ladder<'_>,
-    step: f64,
-    note: &str,
-    claim: &Claim,
-) -> Option<String> {
-    let fits = |row: &&Row<'_>| match ladder.steps.rates() {
-        true => row.carried(),
-        false => !row.limited() && !row.wrong(),
-    };
-    let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
-        .into_iter()
-        .filter_map(|name| ladder.at(name, step))
-        .filter(fits)
-        .filter_map(|row| Some((row, row.middle(claim.measure)?)))
-        .collect();
-    rows.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let [(first, value), .., (last, worst)] = rows[..] else { return None };
-    let tied = rows.iter().filter(|(row, _)| overlap(data, claim.measure, first, row));
-    let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
-    let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
-    let (at, best) = (step_words(step, ladder.steps.words().2), claim.best);
-    if tied.len() == rows.len() {
-        return Some(format!("At {at}{note}, who {best} is too close to call: {}.", listed(&tied)));
-    }
-    let unit = claim.measure.words().1;
-    let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(claim.measure));
-    let floor = floor.map(|v| format!(" (the floor: {})", sensible(v))).unwrap_or_default();
-    let times = worst / value;
-    let times = match times >= TIMES_MIN && times.is_finite() {
-        true => format!(", {} times that", sensible(times)),
-        false => String::new(),
-    };
-    let close = if tied.len() > 1 { ", too close to call between them" } else { "" };
-    Some(format!(
-        "At {at}{note}, {} {best}: {} {unit}{floor}{close}; {} the {}: {} {unit}{times}.",
-        listed(&tied),
-        sensible(value),
-        title(last),
-        claim.worst,
-        sensible(worst),
-    ))
-}
-
 /// Who had errors, and from where on.
 fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let total: u64 = ladder.rows.iter().map(|r| r.failed().0).sum();
@@ -200,7 +110,7 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         let names = ladder.contenders().into_iter().filter(begins).map(|name| {
             let shares = ladder.of(name).filter_map(|r| r.middle(Measure::Errors));
             let most = sensible(shares.fold(0.0, f64::max));
-            format!("{} (up to {most} %)", data.run.title(name))
+            format!("{} (up to {most}\u{202f}%)", data.run.title(name))
         });
         let names = listed(&names.collect::<Vec<_>>());
         if !names.is_empty() {
@@ -213,8 +123,10 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let most = round(100.0 * ERROR_SHARE_MAX);
     Some(match (froms.is_empty(), total) {
         (true, 0) => "No request failed.".to_owned(),
-        (true, some) => format!("Nobody failed more than {most} % of requests ({some} in all)."),
-        _ => format!("Errors: {}; nobody else failed more than {most} %.", froms.join("; ")),
+        (true, some) => {
+            format!("Nobody failed more than {most}\u{202f}% of requests ({some} in all).")
+        }
+        _ => format!("Errors: {}; nobody else failed more than {most}\u{202f}%.", froms.join("; ")),
     })
 }
 
@@ -225,30 +137,35 @@ fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         let row = ladder.of(name).find(rough)?;
         let (title, unit) = (data.run.title(name), ladder.steps.words().2);
         let percent = sensible(row.middle(Measure::Deviation)?);
-        Some(format!("{title} from {} on (± {percent} %)", step_words(row.x, unit)))
+        Some(format!("{title} from {} on (± {percent}\u{202f}%)", step_words(row.x, unit)))
     };
     let names: Vec<String> = ranked(data, ladder).into_iter().filter_map(first).collect();
     (!names.is_empty())
         .then(|| format!("Unsteady from one second to the next: {}.", listed(&names)))
 }
 
-/// Who is far above the others by a measure.
-fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure, what: &str) -> Option<String> {
-    let step = ladder.common()?;
-    let value = |name: &str| Some((name.to_owned(), ladder.at(name, step)?.middle(measure)?));
+/// Who is far above the others by a measure, at a rate all carried.
+fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
+    let step = ladder.common().filter(|_| ladder.steps.rates())?;
+    let value = |name: &str| {
+        let value = ladder.at(name, step)?.middle(measure)?;
+        Some((data.run.title(name).to_owned(), value))
+    };
     let mut values: Vec<(String, f64)> =
         ranked(data, ladder).into_iter().filter_map(value).collect();
-    values.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (name, most) = values.last()?;
-    let (_, median) = values.get(values.len() / 2)?;
-    let out = values.len() > 2 && *most >= STANDS_OUT * median && *most > 0.0;
-    out.then(|| {
+    values.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (_, median) = *values.get(values.len() / 2)?;
+    let out = values.iter().filter(|(_, value)| *value > 0.0 && *value >= STANDS_OUT * median);
+    let out: Vec<String> =
+        out.map(|(title, value)| format!("{title} ({}/s)", sensible(*value))).collect();
+    (values.len() > 2 && !out.is_empty()).then(|| {
         format!(
-            "{} stands out with {} {what} a second at {}; the median contender has {}.",
-            data.run.title(name),
-            sensible(*most),
+            "{} at {}: far above the others {} {}; the median contender has {}/s.",
+            measure.words().0,
             step_words(step, ladder.steps.words().2),
-            sensible(*median)
+            if out.len() == 1 { "is" } else { "are" },
+            listed(&out),
+            sensible(median)
         )
     })
 }
@@ -264,7 +181,7 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         if more > 0 {
             names.push(format!("{more} more pairs"));
         }
-        let by = format!("by {}, {}", ranking.measure.words().0, ranking.work);
+        let by = format!("by {}, {}", ranking.measure.in_a_sentence(), ranking.work);
         (!names.is_empty()).then(|| format!("{by}: {}", listed(&names)))
     });
     let by: Vec<String> = by.collect();
@@ -288,25 +205,6 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
     let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
     let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
     absent.chain(wrong).chain(once).collect()
-}
-
-/// Whether the intervals of two rows overlap or nearly do: those of the statistics where there are any, else
-/// from the smallest to the largest round.
-fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
-    let ranking = data.rankings.iter().find(|r| r.work == a.work && r.measure == measure);
-    let standing = |row: &Row<'_>| {
-        let rows = &ranking?.rows;
-        rows.iter().find(|s| s.contender == row.contender).map(|s| (s.low, s.high))
-    };
-    let spread = |row: &Row<'_>| row.spread(measure).map(|s| (s.low, s.high));
-    let ends = standing(a).zip(standing(b)).or_else(|| spread(a).zip(spread(b)));
-    let near = 1.0 + SAME_WITHIN;
-    ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
-}
-
-/// A ladder's contenders without the floor.
-fn ranked<'a>(data: Data<'_>, ladder: &Ladder<'a>) -> Vec<&'a str> {
-    ladder.contenders().into_iter().filter(|name| *name != data.run.floor).collect()
 }
 
 #[cfg(test)]
@@ -337,9 +235,16 @@ mod tests {
             ("At 20 000/s, which 11 of 14 carried, Hurtle", "one slow contender hides nothing"),
             ("Hurtle and lighttpd had the shortest p99", "a tie names both"),
             ("too close to call between them", "and says that it is one"),
+            (
+                "At 50 connections, of those that the generator did not limit, Apache worker answered",
+                "most",
+            ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
             ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
-            ("Yaws stands out", "by context switches, as in the deck"),
+            (
+                "Context switches at 2 000/s: far above the others is Yaws",
+                "by context switches, as in the deck",
+            ),
             ("lighttpd / h2o", "pairs that overlap"),
             ("Swazoo did not run: gst", "who is missing, and why"),
         ];

@@ -18,7 +18,7 @@ pub(super) fn table(data: Data<'_>) -> String {
     }
     out += "Take home\n\n";
     for said in take_home(data) {
-        if !said.about.is_empty() && data.ladders.len() > 1 {
+        if data.ladders.len() > 1 {
             out += &format!("{}:\n", clean(&said.about));
         }
         for sentence in said.sentences {

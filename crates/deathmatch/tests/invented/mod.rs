@@ -36,6 +36,7 @@ pub(crate) fn run() -> (Run, Vec<Sample>, Vec<Ranking>) {
     for round in 0..ROUNDS {
         for at in 0..FIELD.len() {
             samples.extend(RATES.map(|rate| sample(at, round, rate)));
+            samples.push(saturated(at, round));
         }
     }
     let work = work(2e3);
@@ -166,6 +167,16 @@ pub(crate) fn sample(at: usize, round: u32, rate: f64) -> Sample {
         }),
         marks: if limited { vec![Mark::GeneratorBusy] } else { Vec::new() },
     }
+}
+
+/// One contender's sample from a closed loop: as much as it can, nothing fails.
+fn saturated(at: usize, round: u32) -> Sample {
+    let mut sample = sample(at, round, 0.97 * FIELD[at].2);
+    sample.work = "10k at 50 connections".into();
+    sample.offered = Offered::Closed { connections: 50 };
+    sample.load.intended = 0;
+    sample.load.errors = Errors::default();
+    sample
 }
 
 /// Times about a median, with a tail, longer as the server fills up.

@@ -1,0 +1,126 @@
+//! Claims of the take home: who is best by a measure, who shares the place, who is worst.
+
+use super::Data;
+use super::measure::Measure;
+use super::numbers::{listed, sensible};
+use super::scale::step_words;
+use super::series::{Ladder, Row};
+
+/// A gap between intervals smaller than this share is no difference worth a name.
+const SAME_WITHIN: f64 = 0.02;
+
+/// From how many times the best's a worst value's multiple is worth a word.
+const TIMES_MIN: f64 = 1.1;
+
+/// What a sentence on the best and the worst says.
+pub(super) struct Claim {
+    measure: Measure,
+    best: &'static str,
+    worst: &'static str,
+}
+
+pub(super) const MOST: Claim =
+    Claim { measure: Measure::Replies, best: "answered most", worst: "fewest" };
+pub(super) const CPU: Claim = Claim {
+    measure: Measure::CpuPerRequest,
+    best: "used the least CPU per request",
+    worst: "most",
+};
+pub(super) const SOONEST: Claim =
+    Claim { measure: Measure::P99, best: "had the shortest p99", worst: "longest" };
+pub(super) const SMALLEST: Claim =
+    Claim { measure: Measure::Resident, best: "kept the least memory", worst: "most" };
+
+/// Who is best at the highest step that all carried.
+pub(super) fn best_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
+    let step = ladder.common()?;
+    let limited = ladder.rows.iter().any(|r| r.x == step && r.limited());
+    let note = match ladder.steps.rates() {
+        true if claim.measure == CPU.measure => ", the highest rate that all carried",
+        false if limited => ", of those that the generator did not limit",
+        _ => "",
+    };
+    best(data, ladder, step, note, claim)
+}
+
+/// Who uses the least processor time where only the better half still carries the rate: one slow
+/// contender must not keep the others from being compared under load.
+pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
+    let names = ranked(data, ladder);
+    let carried =
+        |x: f64| names.iter().filter(|name| ladder.at(name, x).is_some_and(Row::carried)).count();
+    let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
+    let step = ladder.xs().into_iter().rev().find(enough)?;
+    if !ladder.steps.rates() || ladder.common().is_some_and(|common| common >= step) {
+        return None;
+    }
+    let note = format!(", which {} of {} carried", carried(step), names.len());
+    best(data, ladder, step, &note, &CPU)
+}
+
+/// Who is best of those that carried a step.
+fn best(
+    data: Data<'_>,
+    ladder: &Ladder<'_>,
+    step: f64,
+    note: &str,
+    claim: &Claim,
+) -> Option<String> {
+    let fits = |row: &&Row<'_>| match ladder.steps.rates() {
+        true => row.carried(),
+        false if row.limited() || row.wrong() => false,
+        false => claim.measure != Measure::CpuPerRequest || row.saturated(),
+    };
+    let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
+        .into_iter()
+        .filter_map(|name| ladder.at(name, step))
+        .filter(fits)
+        .filter_map(|row| Some((row, row.middle(claim.measure)?)))
+        .collect();
+    let more = claim.measure.more_is_better();
+    rows.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    let [(first, value), .., (last, worst)] = rows[..] else { return None };
+    let tied = rows.iter().filter(|(row, _)| overlap(data, claim.measure, first, row));
+    let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
+    let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
+    let (at, does) = (step_words(step, ladder.steps.words().2), claim.best);
+    if tied.len() == rows.len() {
+        return Some(format!("At {at}{note}, who {does} is too close to call: {}.", listed(&tied)));
+    }
+    let unit = claim.measure.words().1;
+    let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(claim.measure));
+    let floor = floor.map(|v| format!(" (the floor: {})", sensible(v))).unwrap_or_default();
+    let times = worst / value;
+    let times = match times >= TIMES_MIN && times.is_finite() {
+        true => format!(", {} times that", sensible(times)),
+        false => String::new(),
+    };
+    let close = if tied.len() > 1 { ", too close to call between them" } else { "" };
+    Some(format!(
+        "At {at}{note}, {} {does}: {} {unit}{floor}{close}; {} the {}: {} {unit}{times}.",
+        listed(&tied),
+        sensible(value),
+        title(last),
+        claim.worst,
+        sensible(worst),
+    ))
+}
+
+/// Whether the intervals of two rows overlap or nearly do: those of the statistics where there are any, else
+/// from the smallest to the largest round.
+fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
+    let ranking = data.rankings.iter().find(|r| r.work == a.work && r.measure == measure);
+    let standing = |row: &Row<'_>| {
+        let rows = &ranking?.rows;
+        rows.iter().find(|s| s.contender == row.contender).map(|s| (s.low, s.high))
+    };
+    let spread = |row: &Row<'_>| row.spread(measure).map(|s| (s.low, s.high));
+    let ends = standing(a).zip(standing(b)).or_else(|| spread(a).zip(spread(b)));
+    let near = 1.0 + SAME_WITHIN;
+    ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
+}
+
+/// A ladder's contenders without the floor.
+pub(super) fn ranked<'a>(data: Data<'_>, ladder: &Ladder<'a>) -> Vec<&'a str> {
+    ladder.contenders().into_iter().filter(|name| *name != data.run.floor).collect()
+}
