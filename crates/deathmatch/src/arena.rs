@@ -291,6 +291,8 @@ impl Turn<'_> {
         Ok(Sample {
             plan: self.plan.name.clone(),
             round: self.round,
+            attempt: 0,
+            probe: false,
             contender: self.entrant.contender.name.clone(),
             work: work.name.clone(),
             file: work.file.clone(),

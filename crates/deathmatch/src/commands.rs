@@ -87,6 +87,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
         limits: limits(),
         reference: plan.reference.clone(),
         floor: FLOOR.to_owned(),
+        twin: None,
     };
     fs::write(arena.out.join(RUN), serde_json::to_vec_pretty(&run)?)?;
     draw(&arena.out, &run, &outcome.samples)?;
