@@ -2,15 +2,19 @@
 //! weather was the same for all, and rounds with each other. Percentiles come from merged histograms.
 
 pub mod bins;
+pub mod fit;
 pub mod interval;
 pub mod ranks;
 pub mod ratio;
+pub mod saturation;
 pub mod shift;
 
 pub use bins::Bins;
+pub use fit::{comparable, counts, generator_limited, is_overload};
 pub use interval::{Coverage, exact};
 pub use ranks::{Rank, ranks};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use saturation::{Saturation, saturation};
 pub use shift::{Shift, shift};
 
 use crate::histogram::Times;
