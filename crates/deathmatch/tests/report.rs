@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deathmatch::report::{self, PAGE, TABLE};
+use deathmatch::summary;
 
 /// Browsers that can dump a page's document, by the names they are installed under.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// A page of a whole deck may be this large.
+const PAGE_BYTES_MAX: usize = 6 << 20;
 
 /// Charts of the invented run: of its rates, thirteen measures and a distribution; of its closed
 /// loop, in which nothing fails, one less.
@@ -22,6 +26,47 @@ fn directory(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// The full deck, written as `deathmatch run` does it.
+fn full(name: &str) -> (PathBuf, String) {
+    let (run, samples) = invented::full::run();
+    let rankings = summary::rankings(&samples, &run.reference, &run.floor);
+    let dir = directory(name);
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    (dir, page)
+}
+
+#[test]
+fn the_full_deck_says_what_it_should() {
+    let (dir, page) = full("report-full");
+    let text = page.replace('\u{202f}', " ");
+    let rows = [
+        ("Round 3 was repeated: the floor beside it", "which rounds, and why"),
+        ("In round 5 the floor was more than 5 % off", "and which were not"),
+        ("The machine was fit", "the reference against itself"),
+        ("(which ran twice)", "that it ran twice"),
+        ("wrong bytes: disqualified", "who is disqualified"),
+        ("did not run: it died in round 2", "who died"),
+        ("the generator was late by more than a tenth of it", "whose p99 is the generator's"),
+        ("What failed, by kind", "errors"),
+        ("wrong status", "by kind"),
+        ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),
+        ("load-limited", "what the generator could not offer"),
+        ("it answers", "overload"),
+        ("Offered 1.5 times what each carries, these fell behind", "in a sentence"),
+        (">all out<", "a cost of going all out"),
+    ];
+    for (part, why) in rows {
+        assert!(text.contains(part), "{why}: {part} is not in the page");
+    }
+    let csv = std::fs::read_to_string(dir.join(TABLE)).unwrap();
+    for table in [&csv, &page.split("id=\"replies\"").nth(1).unwrap().to_owned()] {
+        assert!(!table.contains("floor before") && !table.contains("times what it carries"));
+        assert!(!table.contains("nginx-again") && !table.contains("nginx once more"));
+    }
+    assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
 }
 
 fn written(name: &str) -> (PathBuf, String) {

@@ -5,7 +5,7 @@ use super::Data;
 use super::measure::Measure;
 use super::numbers::sensible;
 use super::run::{Ranking, Standing, Verdict};
-use super::series::Row;
+use super::series::{Ladder, Row};
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +22,11 @@ pub(super) struct Place<'a> {
 /// Everybody's place, the best first, then those not ranked.
 pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>> {
     let barred = |s: &Standing| barred(data, ranking, s);
-    let ranked: Vec<&Standing> = ranking.rows.iter().filter(|s| barred(s).is_none()).collect();
+    let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
+    let ranked: Vec<&Standing> = rows().filter(|s| barred(s).is_none()).collect();
     let less = !ranking.measure.more_is_better();
     let ahead = |a: &Standing, b: &Standing| if less { a.high < b.low } else { a.low > b.high };
-    let mut places: Vec<Place<'a>> = ranking
-        .rows
-        .iter()
+    let mut places: Vec<Place<'a>> = rows()
         .map(|standing| {
             let reason = barred(standing);
             let better = ranked.iter().filter(|other| ahead(other, standing)).count();
@@ -43,6 +42,15 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>>
     places
         .sort_by(|a, b| a.ranks.is_none().cmp(&b.ranks.is_none()).then(key(a).total_cmp(&key(b))));
     places
+}
+
+/// Whether a ranking is of those that decide: everybody all out, the highest rate that all carried, and
+/// the highest that half of them did. The others are there to be looked up.
+pub(super) fn decides(data: Data<'_>, ranking: &Ranking) -> bool {
+    let Some(ladder) = ladder(data, ranking) else { return true };
+    let mut rows = ladder.rows.iter().filter(|row| row.work == ranking.work);
+    let steps = [ladder.common(), ladder.telling()];
+    !ladder.steps.rates() || rows.any(|row| steps.contains(&Some(row.x)))
 }
 
 /// Pairs of ranked neighbours whose intervals overlap.
@@ -82,7 +90,10 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
             None => "load-limited".to_owned(),
         });
     }
-    let ladder = data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work));
+    if ranking.measure.is_time() && row.late() {
+        return Some("the generator was late by more than a tenth of it".to_owned());
+    }
+    let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.rates());
     if by_rate {
         let unequal = ranking.measure != Measure::Replies && !row.carried();
@@ -114,6 +125,11 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
     }
 }
 
+/// The ladder that a ranking is of.
+fn ladder<'d>(data: Data<'d>, ranking: &Ranking) -> Option<&'d Ladder<'d>> {
+    data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work))
+}
+
 /// The row that a contender's standing is about.
 fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row<'d>> {
     let rows = data.ladders.iter().flat_map(|l| &l.rows);
@@ -123,6 +139,7 @@ fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::beside::Beside;
     use crate::report::invented;
     use crate::report::series::ladders;
     use crate::sample::{Mark, Sample};
@@ -144,8 +161,8 @@ mod tests {
             measure: Measure::CpuPerRequest,
             rows: rows.collect(),
         };
-        let ladders = ladders(samples);
-        let places = places(Data { run: &run, ladders: &ladders, rankings: &[] }, &ranking);
+        let (ladders, beside) = (ladders(samples), Beside::of(&run, samples));
+        let places = places(Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside }, &ranking);
         places.into_iter().map(|p| (p.standing.contender.clone(), p.ranks, p.remark)).collect()
     }
 

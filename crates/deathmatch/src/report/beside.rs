@@ -1,0 +1,59 @@
+//! What stands beside the ladders: the brackets of saturation, the looks at the floor, the rounds that
+//! were repeated, and the reference's pair.
+
+use std::collections::BTreeMap;
+
+use super::limit::{Limit, limits};
+use super::measure::Measure;
+use super::pair::{Pair, pairs};
+use super::run::Run;
+use crate::sample::{Mark, Sample};
+use crate::stats::{by_round, restless};
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside<'a> {
+    pub(super) limits: Vec<Limit>,
+    pub(super) pairs: Vec<Pair>,
+    pub(super) looks: Vec<&'a Sample>,
+    /// Rounds from 0, and how many samples of each were set aside.
+    pub(super) repeated: BTreeMap<u32, usize>,
+    /// Rounds, from 0, whose floor was too far off all the same.
+    pub(super) restless: Vec<u32>,
+}
+
+impl<'a> Beside<'a> {
+    pub(super) fn of(run: &Run, samples: &'a [Sample]) -> Beside<'a> {
+        let looks: Vec<&Sample> =
+            samples.iter().filter(|s| s.probe && s.load.seconds > 0.0).collect();
+        let mut repeated = BTreeMap::new();
+        for sample in samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved) && !s.probe) {
+            *repeated.entry(sample.round).or_default() += 1;
+        }
+        Beside {
+            limits: limits(run, samples),
+            pairs: pairs(run, samples),
+            restless: restless_rounds(&looks),
+            looks,
+            repeated,
+        }
+    }
+}
+
+/// Rounds whose floor, before them or after them, strayed from the others'.
+fn restless_rounds(looks: &[&Sample]) -> Vec<u32> {
+    let mut works: Vec<&str> = looks.iter().map(|s| s.work.as_str()).collect();
+    works.sort_unstable();
+    works.dedup();
+    let stands = |s: &&&Sample| !s.marks.contains(&Mark::FloorMoved);
+    let mut rounds: Vec<u32> = works
+        .into_iter()
+        .flat_map(|work| {
+            let its = looks.iter().filter(stands).filter(|s| s.work == work).copied();
+            restless(&by_round(its, |s| Measure::Replies.of(s)))
+        })
+        .collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds
+}
