@@ -60,7 +60,7 @@ pub(super) fn page(data: Data<'_>) -> String {
 
 fn header(out: &mut String, data: Data<'_>) {
     let run = data.run;
-    let all = || run.contenders.iter().filter(|c| run.twin.as_ref() != Some(&c.name));
+    let all = || run.contenders.iter().filter(|c| run.competes(&c.name));
     let ran = all().filter(|c| c.absent.is_none()).count();
     let samples: usize = data.ladders.iter().flat_map(|l| &l.rows).map(|r| r.samples.len()).sum();
     let again = match &run.twin {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
-use super::numbers::sensible;
+use super::numbers::round;
 use super::run::Run;
 use crate::sample::{Offered, Sample};
 use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
@@ -68,7 +68,7 @@ pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
     let seen = pairs.iter().map(|pair| {
         format!("{} {} ({})", pair.measure.in_a_sentence(), ends(&pair.ratio), pair.work)
     });
-    let margin = sensible(100.0 * MARGIN);
+    let margin = round(100.0 * MARGIN);
     let means = match verdict {
         Fitness::Fit => format!(
             "fit: the two are equal within {margin}\u{202f}%, so differences beyond that are real"

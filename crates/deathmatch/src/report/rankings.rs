@@ -2,10 +2,16 @@
 //! that two which overlap share them.
 
 use super::Data;
+use super::csv::marks;
 use super::measure::Measure;
 use super::numbers::sensible;
 use super::run::{Ranking, Standing, Verdict};
 use super::series::{Ladder, Row};
+use crate::stats::MARGIN;
+
+/// Why some are not ranked.
+const WRONG: &str = "wrong bytes: disqualified";
+const LATE: &str = "the generator was late by more than a tenth of it";
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +50,28 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>>
     places
 }
 
+/// Who did a ranking's work and has no ratio: (name, value, why not).
+pub(super) fn unplaced<'d>(
+    data: Data<'d>,
+    ranking: &'d Ranking,
+) -> impl Iterator<Item = (&'d str, String, String)> {
+    let rows = data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.work == ranking.work);
+    let placed = |name: &str| ranking.rows.iter().any(|s| s.contender == name);
+    rows.filter(move |row| !placed(row.contender)).map(move |row| {
+        let why = match () {
+            () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
+            () if row.wrong() => WRONG.to_owned(),
+            () if ranking.measure.is_time() && row.late() => LATE.to_owned(),
+            () => match marks(row) {
+                marks if marks.is_empty() => "shares no round with the reference".to_owned(),
+                marks => marks,
+            },
+        };
+        let value = row.middle(ranking.measure).map(sensible).unwrap_or_default();
+        (row.contender, value, why)
+    })
+}
+
 /// Whether a ranking is of those that decide: everybody all out, the highest rate that all carried, and
 /// the highest that half of them did. The others are there to be looked up.
 pub(super) fn decides(data: Data<'_>, ranking: &Ranking) -> bool {
@@ -80,9 +108,14 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
     }
+    // An interval that is exact would have said which.
+    let unsure = standing.low > 1.0 + MARGIN || standing.high < 1.0 / (1.0 + MARGIN);
+    if standing.verdict == Verdict::TooClose && unsure {
+        return Some("too few rounds to be sure".to_owned());
+    }
     let row = row(data, ranking, &standing.contender)?;
     if row.wrong() {
-        return Some("wrong bytes: disqualified".to_owned());
+        return Some(WRONG.to_owned());
     }
     if row.limited() {
         return Some(match row.middle(Measure::Replies) {
@@ -91,7 +124,7 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
         });
     }
     if ranking.measure.is_time() && row.late() {
-        return Some("the generator was late by more than a tenth of it".to_owned());
+        return Some(LATE.to_owned());
     }
     let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.rates());

@@ -7,7 +7,7 @@ use super::Data;
 use super::chart::{self, Line, Look, Plot, Point};
 use super::charts::Chart;
 use super::measure::Measure;
-use super::numbers::{listed, sensible};
+use super::numbers::{listed, round, sensible};
 use super::scale::Scale;
 use crate::sample::{Mark, Sample};
 use crate::stats::FLOOR_OFF_MAX;
@@ -68,7 +68,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
 /// What there is to say of it, a sentence each.
 pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
     let beside = data.beside;
-    let margin = sensible(100.0 * FLOOR_OFF_MAX);
+    let margin = round(100.0 * FLOOR_OFF_MAX);
     let mut said = Vec::new();
     for (round, count) in &beside.repeated {
         said.push(format!(

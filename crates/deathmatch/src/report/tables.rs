@@ -9,7 +9,7 @@ use super::csv::marks;
 use super::limit::{Limit, Overload, words};
 use super::numbers::{escaped, sensible};
 use super::overview;
-use super::rankings::{Place, places, rank_words};
+use super::rankings::{Place, places, rank_words, unplaced};
 use super::run::{Ranking, Standing};
 use super::scale::{Scale, step_words};
 use super::series::Ladder;
@@ -124,6 +124,15 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> String {
             ratio_words(standing),
             strip(&scale, standing, look(data, &standing.contender)),
             escaped(&place.remark)
+        );
+    }
+    for (name, value, why) in unplaced(data, ranking) {
+        let _ = write!(
+            out,
+            "<tr class=\"unranked\"><td>{}</td><td>–</td><td>{value}</td><td>–</td><td></td>\
+             <td class=\"words\">{}</td></tr>",
+            titled(data, name),
+            escaped(&why)
         );
     }
     format!("<h3>{}, {}</h3>{out}</table></div>", escaped(title), escaped(&ranking.work))

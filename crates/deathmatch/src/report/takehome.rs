@@ -127,7 +127,8 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             froms.push(format!("from {} on {names}", step_words(step, ladder.steps.words().2)));
         }
     }
-    if ladder.rows.is_empty() {
+    // Beyond their limits errors are what a search looks for.
+    if ladder.rows.is_empty() || ladder.steps == Steps::Even && total > 0 {
         return None;
     }
     let most = round(100.0 * ERROR_SHARE_MAX);
