@@ -140,8 +140,61 @@ fn a_browser_finds_every_heading_and_chart() {
     assert_eq!(document.matches("<figure>").count(), CHARTS);
 }
 
+/// A page is opened at these widths, in pixels: a desk's and a telephone's.
+const WIDTHS: [u32; 2] = [1_100, 400];
+
+#[test]
+fn in_a_browser_everything_has_a_size_and_nothing_is_complained_about() {
+    let (dir, page) = full("report-seen");
+    // The page itself runs no script; a copy of it is asked what became of it.
+    let asked = page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'");
+    let asked = asked.replace("</body>", &format!("<script>{QUESTION}</script></body>"));
+    std::fs::write(dir.join(PAGE), asked).unwrap();
+    for width in WIDTHS {
+        let size = format!("--window-size={width},900");
+        let Some((document, log)) = BROWSERS.iter().find_map(|name| opened(name, &dir, &size)) else {
+            eprintln!("skipped: no browser is installed");
+            return;
+        };
+        let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "at {width} pixels: {complaints:?}");
+        // The last: the question itself names it, too.
+        let answer = document.rsplit("id=\"answer\">").next().expect("an answer");
+        let answer = answer.split('<').next().unwrap();
+        assert_eq!(answer, "all is well", "at {width} pixels");
+    }
+}
+
+/// Which of the things a reader must see have no size, or reach beyond the page's sides.
+const QUESTION: &str = "
+const faults = [];
+const see = (what, least) => {
+  const all = [...document.querySelectorAll(what)].filter(e => !e.closest('details:not([open])'));
+  if (all.length < least) faults.push(what + ': ' + all.length);
+  for (const e of all) {
+    const box = e.getBoundingClientRect();
+    if (box.width < 20 || box.height < 8) faults.push(what + ' has no size');
+  }
+};
+see('h1', 1); see('h2', 15); see('section', 15); see('nav a', 15); see('figure', 20);
+see('svg.chart', 20); see('svg.chart .l', 100); see('table', 8); see('.home li', 10);
+if (document.documentElement.scrollWidth > innerWidth) faults.push('it scrolls sideways');
+for (const svg of document.querySelectorAll('svg.chart'))
+  if (!svg.getAttribute('aria-label')) faults.push('a chart has no name');
+for (const figure of document.querySelectorAll('section[id] figure'))
+  if (!figure.querySelector('table') && figure.nextElementSibling?.querySelector('table') == null)
+    faults.push('a chart has no table');
+document.body.insertAdjacentHTML('beforeend',
+  '<p id=\"answer\">' + (faults.join('; ') || 'all is well') + '</p>');
+";
+
 /// The document as a browser understood it; `None` where that browser is not installed.
 fn dumped(browser: &str, dir: &Path) -> Option<String> {
+    opened(browser, dir, "--window-size=1100,900").map(|(document, _)| document)
+}
+
+/// (document, log) of a browser that opened the page; `None` where it is not installed.
+fn opened(browser: &str, dir: &Path, size: &str) -> Option<(String, String)> {
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let page = format!("file://{}", dir.join(PAGE).display());
     let flags = [
@@ -150,11 +203,14 @@ fn dumped(browser: &str, dir: &Path) -> Option<String> {
         "--disable-gpu",
         "--disable-background-networking",
         "--no-first-run",
+        "--enable-logging=stderr",
         "--dump-dom",
+        size,
     ];
     let output = Command::new(browser).args(flags).args([&profile, &page]).output().ok()?;
     assert!(output.status.success(), "{browser} gave up: {output:?}");
-    Some(String::from_utf8(output.stdout).unwrap())
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(&output.stdout), text(&output.stderr)))
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub(super) struct Beside<'a> {
     pub(super) looks: Vec<&'a Sample>,
     /// Rounds from 0, and how many samples of each were set aside.
     pub(super) repeated: BTreeMap<u32, usize>,
+    /// Contenders in the order in which they choose colours: those that are ahead, and whose lines lie
+    /// together for longest, get the ones that differ most.
+    pub(super) order: Vec<String>,
     /// Rounds, from 0, whose floor was too far off all the same.
     pub(super) restless: Vec<u32>,
 }
@@ -30,14 +33,29 @@ impl<'a> Beside<'a> {
         for sample in samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved) && !s.probe) {
             *repeated.entry(sample.round).or_default() += 1;
         }
+        let limits = limits(run, samples);
         Beside {
-            limits: limits(run, samples),
+            order: order(run, &limits),
+            limits,
             pairs: pairs(run, samples),
             restless: restless_rounds(&looks),
             looks,
             repeated,
         }
     }
+}
+
+/// The reference, then by the limits found, then as the run lists them.
+fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
+    let found = limits.iter().map(|l| &l.contender);
+    let all = [&run.reference].into_iter().chain(found).chain(run.contenders.iter().map(|c| &c.name));
+    let mut order: Vec<String> = Vec::new();
+    for name in all.filter(|name| run.competes(name)) {
+        if !order.contains(name) && run.contenders.iter().any(|c| c.name == *name) {
+            order.push(name.clone());
+        }
+    }
+    order
 }
 
 /// Rounds whose floor, before them or after them, strayed from the others'.

@@ -19,7 +19,7 @@ const BOTTOM: f64 = 50.0;
 const NAMES: f64 = 168.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 17;
+const NAME_CHARS: usize = 18;
 
 /// Between two names' lines, at most.
 const NAME_GAP: f64 = 17.0;

@@ -204,13 +204,13 @@ pub(super) fn look(data: Data<'_>, name: &str) -> Look {
     if name == data.run.floor {
         return Look::Floor;
     }
-    let others = data.run.contenders.iter().filter(|c| data.run.competes(&c.name));
-    let known = others.clone().position(|c| c.name == name);
+    let order = &data.beside.order;
     let unknown = || {
         let strangers = data.ladders.iter().flat_map(Ladder::contenders);
-        let mut strangers = strangers.filter(|n| data.run.contenders.iter().all(|c| c.name != *n));
-        others.count() + strangers.position(|n| n == name).unwrap_or(0)
+        let mut strangers = strangers.filter(|n| order.iter().all(|known| known != n));
+        order.len() + strangers.position(|n| n == name).unwrap_or(0)
     };
+    let known = order.iter().position(|known| known == name);
     Look::Nth(known.unwrap_or_else(unknown))
 }
 

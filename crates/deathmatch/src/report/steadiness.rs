@@ -35,7 +35,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
         by_line.entry((glance.set_aside, glance.work)).or_default().push(glance);
     }
     let line = |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&Glance<'_>>))| Line {
-        title: if set_aside { format!("{work}, repeated") } else { work.to_owned() },
+        title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
         look: Look::Nth(at),
         points: glances.into_iter().map(|g| point(g, off(g))).collect(),
         markers: true,
@@ -57,7 +57,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     };
     let mut numbers = vec![["round", "attempt", "look", "replies/s", "% off"].map(str::to_owned).into()];
     numbers.extend(glances.iter().map(|g| {
-        let work = if g.set_aside { format!("{}, repeated", g.work) } else { g.work.to_owned() };
+        let work = if g.set_aside { format!("{}, set aside", g.work) } else { g.work.to_owned() };
         let off = format!("{:+.1}", off(g));
         vec![(g.round + 1).to_string(), (g.attempt + 1).to_string(), work, sensible(g.replies), off]
     }));
