@@ -48,7 +48,8 @@ impl<'a> Beside<'a> {
 /// The reference, then by the limits found, then as the run lists them.
 fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
     let found = limits.iter().map(|l| &l.contender);
-    let all = [&run.reference].into_iter().chain(found).chain(run.contenders.iter().map(|c| &c.name));
+    let all =
+        [&run.reference].into_iter().chain(found).chain(run.contenders.iter().map(|c| &c.name));
     let mut order: Vec<String> = Vec::new();
     for name in all.filter(|name| run.competes(name)) {
         if !order.contains(name) && run.contenders.iter().any(|c| c.name == *name) {

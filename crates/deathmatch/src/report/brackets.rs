@@ -93,10 +93,7 @@ fn bar(out: &mut String, data: Data<'_>, limit: &Limit, y: f64, at: impl Fn(f64)
             high
         }
         None => {
-            let _ = write!(
-                out,
-                "<path class=\"end\" d=\"M{low:.1} {y:.1}h16m-5 -4l5 4l-5 4\"/>"
-            );
+            let _ = write!(out, "<path class=\"end\" d=\"M{low:.1} {y:.1}h16m-5 -4l5 4l-5 4\"/>");
             low + 16.0
         }
     };

@@ -57,10 +57,12 @@ pub(super) fn carried(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     if let Some(last) = groups.last().filter(|_| groups.len() > 1) {
         sentence += &format!("; least of all {} ({})", names(last), range(last));
     }
-    let floor = data.beside.limits.iter().find(|l| {
-        l.file == ladder.file && l.contender == data.run.floor && l.bracket.low > 0.0
-    });
-    let floor = floor.map(|l| format!(" The floor, which does the least there is: {}.", words(&l.bracket)));
+    let floor =
+        data.beside.limits.iter().find(|l| {
+            l.file == ladder.file && l.contender == data.run.floor && l.bracket.low > 0.0
+        });
+    let floor =
+        floor.map(|l| format!(" The floor, which does the least there is: {}.", words(&l.bracket)));
     Some(format!("{sentence}.{}", floor.unwrap_or_default()))
 }
 
@@ -103,7 +105,9 @@ pub(super) fn overloaded(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> 
     let titles = |some: Vec<&(&Limit, Overload)>| some.into_iter().map(|(l, _)| title(l)).collect();
     let (soon, late): (Vec<String>, Vec<String>) = (titles(soon), titles(late));
     let mut sentence = match fell.is_empty() {
-        true => format!("Offered {times} times what it carries, everybody went on answering as much."),
+        true => {
+            format!("Offered {times} times what it carries, everybody went on answering as much.")
+        }
         false => format!(
             "Offered {times} times what each carries, these fell behind what they carry: {}.",
             listed(&fell)

@@ -9,9 +9,9 @@ use super::scale::Scale;
 
 /// The drawing, in its own units; the page scales it.
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 380.0;
+const HEIGHT: f64 = 386.0;
 const LEFT: f64 = 58.0;
-const TOP: f64 = 36.0;
+const TOP: f64 = 42.0;
 const BOTTOM: f64 = 50.0;
 
 /// Room for names on the right; the page cuts it off on small screens, where the legend below says

@@ -165,7 +165,8 @@ fn point(data: Data<'_>, steps: Steps, row: &Row<'_>, measure: Measure) -> Optio
 
 /// The distribution of response times at the highest step that all carried.
 pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
-    let x = ladder.common().or_else(|| ladder.telling()).or_else(|| ladder.xs().first().copied())?;
+    let x =
+        ladder.common().or_else(|| ladder.telling()).or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
     let lines = lines(data, ladder.contenders(), false, |name| {
@@ -271,13 +272,7 @@ fn ends(point: &Point) -> impl Iterator<Item = f64> {
 }
 
 /// What a point says when pointed at.
-fn hint(
-    data: Data<'_>,
-    steps: Steps,
-    row: &Row<'_>,
-    spread: Spread,
-    measure: Measure,
-) -> String {
+fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Measure) -> String {
     let limited = if row.limited() { ", load-limited" } else { "" };
     format!(
         "{} at {}: {} {} ({} to {} in {} rounds){limited}",

@@ -132,7 +132,8 @@ mod tests {
         let (run, samples, rankings) = crate::report::invented::run();
         let ladders = crate::report::ladders(&run, &samples);
         let beside = crate::report::beside::Beside::of(&run, &samples);
-        let table = table(Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside });
+        let table =
+            table(Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside });
         let counts: Vec<usize> = table.lines().map(|l| l.split(',').count()).collect();
         assert!(counts.len() > 10 && counts.iter().all(|c| *c == counts[0]), "{counts:?}");
         assert!(table.contains("generator busy in 3 of 3"), "marks are told");

@@ -165,7 +165,7 @@ fn contenders(out: &mut String, data: Data<'_>) {
     out.push_str("<table class=\"words\"><tr><th>Contender</th><th>version</th></tr>");
     for contender in &data.run.contenders {
         let (class, text) = match &contender.absent {
-            Some(why) => (" class=\"unranked\"", format!("did not run: {why}")),
+            Some(why) => (" class=\"unranked\"", format!("did not run, or not to the end: {why}")),
             None if data.run.twin.as_ref() == Some(&contender.name) => {
                 ("", format!("{}: the reference once more, not ranked", contender.version))
             }
@@ -261,7 +261,7 @@ fn configured(out: &mut String, contender: &Contender, title: &str) {
         escaped(&contender.version)
     );
     if let Some(why) = &contender.absent {
-        let _ = write!(out, "<p>Did not run: {}</p>", escaped(why));
+        let _ = write!(out, "<p>Did not run, or not to the end: {}</p>", escaped(why));
     }
     if !contender.tuned.is_empty() {
         out.push_str("<dl>");

@@ -43,7 +43,11 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
         let ratio = Ratio::of(&rounds(twin), &rounds(&run.reference))?;
         Some(Pair { work: work.to_owned(), measure, fitness: fitness(&ratio), ratio })
     };
-    works.into_iter().flat_map(|work| JUDGED_BY.map(|measure| of(work, measure))).flatten().collect()
+    works
+        .into_iter()
+        .flat_map(|work| JUDGED_BY.map(|measure| of(work, measure)))
+        .flatten()
+        .collect()
 }
 
 /// The worst of them; `None` of none.
@@ -83,7 +87,10 @@ pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
         ),
     };
     let seen: Vec<String> = seen.collect();
-    Some(format!("{name} ran a second time against itself; {}. The machine was {means}.", seen.join("; ")))
+    Some(format!(
+        "{name} ran a second time against itself; {}. The machine was {means}.",
+        seen.join("; ")
+    ))
 }
 
 /// A ratio near one to three places.

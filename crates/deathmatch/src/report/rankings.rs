@@ -195,7 +195,8 @@ mod tests {
             rows: rows.collect(),
         };
         let (ladders, beside) = (ladders(samples), Beside::of(&run, samples));
-        let places = places(Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside }, &ranking);
+        let places =
+            places(Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside }, &ranking);
         places.into_iter().map(|p| (p.standing.contender.clone(), p.ranks, p.remark)).collect()
     }
 

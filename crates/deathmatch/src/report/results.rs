@@ -121,9 +121,8 @@ fn spotless(ladders: &[&Ladder<'_>]) -> bool {
 
 /// A chart, its legend and its numbers.
 pub(super) fn figure(out: &mut String, chart: &Chart) {
-    let entry = |(look, title): &(Look, String)| {
-        format!("<li>{}{}</li>", look.key(), escaped(title))
-    };
+    let entry =
+        |(look, title): &(Look, String)| format!("<li>{}{}</li>", look.key(), escaped(title));
     let legend: String = chart.legend.iter().map(entry).collect();
     let _ = writeln!(
         out,

@@ -36,7 +36,8 @@ impl Scale {
 
     /// As far below nought as above it.
     pub(super) fn about_nought(values: &[f64]) -> Scale {
-        let most = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, |a, v| v.abs().max(a));
+        let most =
+            values.iter().copied().filter(|v| v.is_finite()).fold(0.0, |a, v| v.abs().max(a));
         let step = nice_step(if most > 0.0 { 2.0 * most } else { 1.0 });
         let count = (most / step).ceil().max(1.0) as i32;
         let ticks = (-count..=count).map(|n| f64::from(n) * step).map(|v| (v, signed(v))).collect();

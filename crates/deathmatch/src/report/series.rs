@@ -213,7 +213,8 @@ impl<'a> Ladder<'a> {
     /// highest all were given.
     pub(super) fn common(&self) -> Option<f64> {
         let names = self.fit();
-        let all = |x: &f64| names.iter().all(|name| self.at(name, *x).is_some_and(|r| self.fits(r)));
+        let all =
+            |x: &f64| names.iter().all(|name| self.at(name, *x).is_some_and(|r| self.fits(r)));
         self.xs().into_iter().rev().find(all).filter(|_| !names.is_empty())
     }
 
@@ -234,9 +235,7 @@ impl<'a> Ladder<'a> {
     /// Contenders that carried any step, with the right bytes.
     fn fit(&self) -> Vec<&'a str> {
         let mut names = self.contenders();
-        names.retain(|name| {
-            !self.of(name).any(Row::wrong) && self.of(name).any(|r| self.fits(r))
-        });
+        names.retain(|name| !self.of(name).any(Row::wrong) && self.of(name).any(|r| self.fits(r)));
         names
     }
 

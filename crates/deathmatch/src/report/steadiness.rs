@@ -25,8 +25,7 @@ struct Glance<'a> {
 /// The chart; `None` where nobody looked.
 pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     let glances: Vec<Glance<'_>> = data.beside.looks.iter().filter_map(|s| glance(s)).collect();
-    let mut all: Vec<f64> =
-        glances.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
+    let mut all: Vec<f64> = glances.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
     let median = crate::stats::interval::median(&mut all)?;
     let off = |glance: &Glance<'_>| 100.0 * (glance.replies / median - 1.0);
     let rounds = glances.iter().map(|g| g.round + 1).max()?;
@@ -34,16 +33,18 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     for glance in &glances {
         by_line.entry((glance.set_aside, glance.work)).or_default().push(glance);
     }
-    let line = |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&Glance<'_>>))| Line {
-        title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
-        look: Look::Nth(at),
-        points: glances.into_iter().map(|g| point(g, off(g))).collect(),
-        markers: true,
-    };
+    let line =
+        |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&Glance<'_>>))| Line {
+            title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
+            look: Look::Nth(at),
+            points: glances.into_iter().map(|g| point(g, off(g))).collect(),
+            markers: true,
+        };
     let lines: Vec<Line> = by_line.into_iter().enumerate().map(line).collect();
     let margin = 100.0 * FLOOR_OFF_MAX;
     let (first, last) = (0.6, f64::from(rounds) + 0.4);
-    let band = [(first, margin), (last, margin), (last, -margin), (first, -margin), (first, margin)];
+    let band =
+        [(first, margin), (last, margin), (last, -margin), (first, -margin), (first, margin)];
     let offs: Vec<f64> = glances.iter().map(off).chain([margin]).collect();
     let plot = Plot {
         title: format!("The floor beside each round, against its median of {}/s", sensible(median)),
@@ -55,7 +56,8 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
         seams: Vec::new(),
         lines,
     };
-    let mut numbers = vec![["round", "attempt", "look", "replies/s", "% off"].map(str::to_owned).into()];
+    let mut numbers =
+        vec![["round", "attempt", "look", "replies/s", "% off"].map(str::to_owned).into()];
     numbers.extend(glances.iter().map(|g| {
         let work = if g.set_aside { format!("{}, set aside", g.work) } else { g.work.to_owned() };
         let off = format!("{:+.1}", off(g));

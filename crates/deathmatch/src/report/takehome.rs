@@ -204,7 +204,9 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
 fn of_the_run(data: Data<'_>) -> Vec<String> {
     let absent = data.run.contenders.iter().filter_map(|c| {
         let why = c.absent.as_ref()?.trim_end_matches('.');
-        Some(format!("{} did not run: {why}.", data.run.title(&c.name)))
+        let some = data.ladders.iter().any(|l| l.of(&c.name).next().is_some());
+        let word = if some { "did not finish" } else { "did not run" };
+        Some(format!("{} {word}: {why}.", data.run.title(&c.name)))
     });
     let mut wrong: Vec<String> = Vec::new();
     for row in data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.wrong()) {

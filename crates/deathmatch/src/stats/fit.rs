@@ -65,8 +65,7 @@ mod tests {
         let (late, busy) = (Mark::GeneratorLate, Mark::GeneratorBusy);
         let open = |marks: &[Mark], p99_ms| sample(marks, p99_ms);
         let named = |work: &str| Sample { work: work.into(), ..sample(&[], 1) };
-        let closed =
-            Sample { offered: Offered::Closed { connections: 50 }, ..sample(&[late], 1) };
+        let closed = Sample { offered: Offered::Closed { connections: 50 }, ..sample(&[late], 1) };
         // (counts, by time, by something else, limited by the generator)
         let rows = [
             (open(&[], 1), [true, true, true, false], "nothing against it"),

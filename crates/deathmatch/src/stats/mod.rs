@@ -50,19 +50,6 @@ pub fn merged<'a>(
     all
 }
 
-/// A contender's figure in each round of one piece of work, marked samples left out.
-pub fn rounds<'a>(
-    samples: impl IntoIterator<Item = &'a Sample>,
-    contender: &str,
-    work: &str,
-    figure: impl Fn(&Sample) -> Option<f64>,
-) -> Rounds {
-    let wanted = |sample: &&Sample| {
-        sample.contender == contender && sample.work == work && sample.marks.is_empty()
-    };
-    by_round(samples.into_iter().filter(wanted), figure)
-}
-
 /// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
 /// has no value above 0 are left out: a ratio has no use for them.
 pub fn by_round<'a>(

@@ -50,7 +50,8 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
     let mut rates: Vec<u64> = rounds.values().flat_map(BTreeMap::keys).copied().collect();
     rates.sort_unstable();
     rates.dedup();
-    over_rounds(&brackets, rates.into_iter().map(f64::from_bits))
+    let rates: Vec<f64> = rates.into_iter().map(f64::from_bits).collect();
+    over_rounds(&brackets, &rates)
 }
 
 /// One round's: most samples of a rate decide it, ties against the server.
@@ -66,10 +67,7 @@ fn of_a_round(rates: &BTreeMap<u64, Votes>) -> Saturation {
 }
 
 /// All rounds' together; `None` of none.
-fn over_rounds(
-    rounds: &[Saturation],
-    rates: impl Iterator<Item = f64> + Clone,
-) -> Option<Saturation> {
+fn over_rounds(rounds: &[Saturation], rates: &[f64]) -> Option<Saturation> {
     if rounds.is_empty() {
         return None;
     }
@@ -77,11 +75,11 @@ fn over_rounds(
     let against =
         |rate: f64| rounds.iter().filter(|r| r.high.is_some_and(|high| high <= rate)).count();
     let carried = |rate: &f64| for_it(*rate) > against(*rate);
-    let low = rates.clone().filter(carried).fold(0.0, f64::max);
+    let low = rates.iter().copied().filter(carried).fold(0.0, f64::max);
     let missed = |rate: &f64| *rate > low && against(*rate) > 0 && !carried(rate);
     // One round alone must not end a bracket that the generator's limit left open for most.
     let open = rounds.iter().filter(|r| r.high.is_none()).count();
-    let high = rates.clone().find(missed).filter(|_| 2 * open <= rounds.len());
+    let high = rates.iter().copied().find(missed).filter(|_| 2 * open <= rounds.len());
     let load_limited = high.is_none() && rounds.iter().any(|r| r.load_limited);
     Some(Saturation { low, high, load_limited })
 }

@@ -86,7 +86,11 @@ fn of_a_contender(at: usize, round: u32) -> Vec<Sample> {
         let sample = open(at, round, rate);
         let (held, limited) = (carries(&sample), sample.marks.contains(&Mark::GeneratorBusy));
         samples.push(sample);
-        if held && !limited { low = rate } else { failed = failed.min(rate) }
+        if held && !limited {
+            low = rate;
+        } else {
+            failed = failed.min(rate);
+        }
         rate = match (held && !limited, failed.is_finite(), low > 0.0) {
             (true, false, _) => rate * 2.0,
             (false, _, false) => rate / 2.0,
