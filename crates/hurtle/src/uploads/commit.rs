@@ -256,3 +256,80 @@ fn lock(directory: &OwnedFd, name: &[u8]) -> Result<MutexGuard<'static, ()>, Ref
     // It guards no data, so a panic under it leaves nothing half done.
     Ok(LOCKED[number as usize].lock().unwrap_or_else(PoisonError::into_inner))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::super::unfinished::create_named;
+    use super::*;
+
+    /// A directory of a test's own, removed at its end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = format!("hurtle-commit-{}-{name}", std::process::id());
+            let dir = std::env::temp_dir().join(dir);
+            fs::create_dir_all(&dir).unwrap();
+            Scratch(dir)
+        }
+
+        fn open(&self) -> OwnedFd {
+            fs::File::open(&self.0).unwrap().into()
+        }
+
+        /// A file with these contents and a hidden name, as where there are none without.
+        fn named(&self, contents: &[u8]) -> Hidden {
+            let (file, name) = create_named(&self.open()).unwrap();
+            rustix::io::write(&file, contents).unwrap();
+            Hidden { directory: self.open(), file, name: Some(name) }
+        }
+
+        fn contents(&self) -> Vec<(String, Vec<u8>)> {
+            let entries = fs::read_dir(&self.0).unwrap().map(Result::unwrap);
+            let read = |e: fs::DirEntry| {
+                (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())
+            };
+            entries.map(read).collect()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_had_to_have_a_name_changes_it_or_goes() {
+        let scratch = Scratch::new("named");
+        let abandoned = scratch.named(b"half");
+        assert!(files::is_unfinished(scratch.contents()[0].0.as_bytes()), "never served");
+        drop(abandoned);
+        assert_eq!(scratch.contents(), []);
+
+        scratch.named(b"one").name_it(b"a", false).unwrap();
+        assert_eq!(scratch.contents(), [("a".to_owned(), b"one".to_vec())]);
+        assert_eq!(scratch.named(b"no").name_it(b"a", false), Err(Errno::EXIST));
+        assert_eq!(scratch.contents(), [("a".to_owned(), b"one".to_vec())], "nothing replaced");
+        scratch.named(b"two").name_it(b"a", true).unwrap();
+        assert_eq!(scratch.contents(), [("a".to_owned(), b"two".to_vec())]);
+        fs::create_dir(scratch.0.join("d")).unwrap();
+        assert!(scratch.named(b"no").name_it(b"d", true).is_err());
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2, "a failure leaves nothing");
+    }
+
+    #[test]
+    fn a_new_file_is_never_as_old_as_the_one_it_replaces() {
+        let scratch = Scratch::new("time");
+        let hidden = scratch.named(b"x");
+        set_time(&hidden.file, None).unwrap();
+        let mut stamp = Stamp::of(&rustix::fs::fstat(&hidden.file).unwrap());
+        stamp.modified_ns += 3_600_000_000_000;
+        set_time(&hidden.file, Some(&stamp)).unwrap();
+        let later = Stamp::of(&rustix::fs::fstat(&hidden.file).unwrap());
+        assert!(later.modified_ns > stamp.modified_ns, "though the clock says less");
+    }
+}

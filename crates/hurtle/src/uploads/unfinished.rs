@@ -150,7 +150,8 @@ pub(super) fn hidden_name() -> Vec<u8> {
     [UNFINISHED, format!("{process:x}-{now:x}-{number:x}").as_bytes()].concat()
 }
 
-fn create_named(directory: &OwnedFd) -> Result<(OwnedFd, Vec<u8>), Refusal> {
+/// A file with such a name, for where there are none without.
+pub(super) fn create_named(directory: &OwnedFd) -> Result<(OwnedFd, Vec<u8>), Refusal> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..NAMES_TRIED {
         let name = hidden_name();
