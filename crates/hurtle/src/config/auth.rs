@@ -8,6 +8,7 @@ use super::problem::{Wrong, shown};
 use super::reader::Reader;
 use super::table::Table;
 use super::types::{Config, Listen};
+use super::value::Value;
 
 /// What a client must show before it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +93,7 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
             };
             let mut basic = Basic::new(users.path(reader)?);
             table.set("realm", reader, |v, r| v.parse(r, realm), &mut basic.realm);
-            table.set("auth_cleartext", reader, |v, r| v.flag(r), &mut basic.cleartext);
+            table.set("auth_cleartext", reader, Value::flag, &mut basic.cleartext);
             reader.users.push((users.spot, basic.users.clone()));
             if !basic.cleartext {
                 reader.needs_privacy.push(written.spot);

@@ -35,7 +35,7 @@ pub struct Directory {
     lane: Lane,
     listings: Listings,
     memory_bytes_max: u64,
-    uploads: Option<Uploads>,
+    uploads: Option<Box<Uploads>>,
 }
 
 /// What every directory is served by.
@@ -66,7 +66,7 @@ impl Directory {
         let by_sendfile_only = means.sendfile == Sendfile::On;
         Directory {
             index: config.index.clone().into(),
-            uploads: Uploads::new(&config, &means.disk, &means.changed),
+            uploads: Uploads::new(&config, &means.disk, &means.changed).map(Box::new),
             config,
             lane: means.disk.lane(),
             listings: means.listings.clone(),

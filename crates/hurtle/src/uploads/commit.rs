@@ -207,7 +207,7 @@ impl Hidden {
         match rustix::fs::linkat(&self.directory, &hidden[..], &self.directory, name, flags) {
             // A file system without second names. Where another process makes the file in this
             // very moment, it is replaced.
-            Err(Errno::PERM | Errno::OPNOTSUPP) => return self.rename(hidden, name),
+            Err(Errno::PERM | Errno::OPNOTSUPP) => self.rename(hidden, name),
             linked => {
                 // Its hidden name goes with `self`.
                 self.name = Some(hidden);

@@ -4,7 +4,7 @@ use std::fs;
 
 use hurtle::config::{EtagSource, Symlinks};
 
-use super::{limits, names, send, start, with};
+use super::{limits, names, send, with};
 use crate::support::site::files;
 use crate::support::{Response, Server};
 
