@@ -27,7 +27,7 @@ pub struct Plan {
     pub reference: String,
     /// Rounds; every contender does all the work once in each.
     pub rounds: u32,
-    /// Not counted, before each sample.
+    /// Not counted, once a contender was started; between two samples less will do.
     pub warm_up: Duration,
     /// Counted.
     pub sample: Duration,
@@ -56,8 +56,23 @@ pub struct Work {
     pub name: String,
     /// The file asked for.
     pub file: String,
-    /// How load is offered.
-    pub offered: Offered,
+    /// What is offered.
+    pub shape: Shape,
+}
+
+/// What one piece of work offers a contender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// One sample.
+    Steady(Offered),
+    /// Open loop, upwards by doubling until the contender or the generator has enough, then the
+    /// steps between the last two; at the end one sample at one and a half times what was carried.
+    Upward {
+        /// The rate to begin with, in requests a second.
+        from: f64,
+        /// Connections the requests are spread over.
+        connections: u32,
+    },
 }
 
 /// What is wrong with a plan.
@@ -80,10 +95,6 @@ struct Written {
     description: String,
     reference: String,
     rounds: u32,
-    /// Kept for readers of the plan: every round restarts every contender.
-    #[serde(default)]
-    #[allow(dead_code)]
-    restart_after: u32,
     warm_up_s: f64,
     sample_s: f64,
     contenders: Vec<String>,
@@ -97,6 +108,7 @@ struct WrittenWork {
     file: String,
     sessions: Option<Sessions>,
     open: Option<Open>,
+    upward: Option<Upward>,
     closed: Option<Closed>,
 }
 
@@ -118,6 +130,13 @@ struct Open {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Upward {
+    from: f64,
+    connections: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Closed {
     connections: Vec<u32>,
 }
@@ -128,8 +147,14 @@ const ROUNDS_MAX: u32 = 100;
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
-/// Starting, checking and stopping a contender, in seconds: for the estimate only.
-const START_S: f64 = 2.0;
+/// The most that is not counted between two samples of a contender: what the one before left is over.
+const SETTLE_MAX: Duration = Duration::from_millis(300);
+
+/// Starting, checking and stopping a contender: for the estimate only.
+const START: Duration = Duration::from_secs(2);
+
+/// Samples of an upward search: for the estimate only.
+const UPWARD_SAMPLES: u32 = 8;
 
 impl Plan {
     /// A built-in plan by its name.
@@ -189,10 +214,14 @@ impl Plan {
 
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
-        let each =
-            (self.warm_up + self.sample) * u32::try_from(self.works.len()).unwrap_or(u32::MAX);
-        let starts = Duration::from_secs_f64(START_S);
-        (each + starts) * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+        let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
+        let turn = START + self.warm_up + (self.settle() + self.sample) * samples;
+        turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+    }
+
+    /// Not counted, between two samples of a contender.
+    pub fn settle(&self) -> Duration {
+        self.warm_up.min(SETTLE_MAX)
     }
 
     /// The contenders' order in a round. Rounds come in pairs, the second of which is the first's
@@ -211,44 +240,67 @@ impl Plan {
     }
 }
 
+impl Work {
+    /// An open loop's name, by which its samples are known in every round.
+    pub fn open_name(file: &str, rate: f64, connections: u32) -> String {
+        format!("{file} at {rate}/s over {connections} connections")
+    }
+}
+
+impl Shape {
+    fn samples(&self) -> u32 {
+        match self {
+            Shape::Steady(_) => 1,
+            Shape::Upward { .. } => UPWARD_SAMPLES,
+        }
+    }
+}
+
 impl WrittenWork {
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
         let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
-        match (&self.sessions, &self.open, &self.closed) {
-            (Some(s), None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
+        match (&self.sessions, &self.open, &self.upward, &self.closed) {
+            (Some(s), None, None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
                 let work = |requests: &f64| Work {
                     name: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
-                    offered: Offered::Sessions {
+                    shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
                         calls: s.calls,
-                    },
+                    }),
                 };
                 Ok(s.requests.iter().map(work).collect())
             }
-            (None, Some(o), None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
+            (None, Some(o), None, None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
                 let work = |rate: &f64| Work {
-                    name: format!("{file} at {rate}/s over {} connections", o.connections),
+                    name: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
-                    offered: Offered::Open {
+                    shape: Shape::Steady(Offered::Open {
                         rate: *rate,
                         poisson: o.poisson,
                         connections: o.connections,
-                    },
+                    }),
                 };
                 Ok(o.requests.iter().map(work).collect())
             }
-            (None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
+            (None, None, Some(u), None) if u.connections > 0 && rate_ok(&u.from) => {
+                let (from, connections) = (u.from, u.connections);
+                let name = format!("{file} upwards from {from}/s over {connections} connections");
+                let shape = Shape::Upward { from, connections };
+                Ok(vec![Work { name, file: file.clone(), shape }])
+            }
+            (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
                     name: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
-                    offered: Offered::Closed { connections },
+                    shape: Shape::Steady(Offered::Closed { connections }),
                 };
                 Ok(c.connections.iter().map(work).collect())
             }
             _ => Err(BadPlan(format!(
-                "work on {file:?}: write one of sessions, open and closed, with numbers above 0"
+                "work on {file:?}: write one of sessions, open, upward and closed, with numbers \
+                 above 0"
             ))),
         }
     }

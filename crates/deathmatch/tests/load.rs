@@ -281,6 +281,7 @@ fn job(target: SocketAddr, offered: Offered) -> Job {
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(100),
         timeout: Duration::from_secs(5),
+        stop: Arc::default(),
     }
 }
 

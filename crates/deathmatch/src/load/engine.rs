@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
@@ -87,6 +88,9 @@ impl<'a> Engine<'a> {
             if self.turn >= sweep {
                 sweep = self.turn + SWEEP_NS;
                 self.sweep()?;
+                if self.job.stop.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
             }
             let count = self.poll.ready(&mut events)?;
             for event in &events[..count] {
