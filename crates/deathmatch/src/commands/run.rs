@@ -75,7 +75,8 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     note_failures(&mut run, &outcome.failed);
     write_run(&arena, &run)?;
     draw(&arena.out, &run, &outcome.samples)?;
-    Ok(ExitCode::SUCCESS)
+    let has_result = outcome.samples.iter().any(|sample| !sample.probe);
+    Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Who takes part.
