@@ -110,7 +110,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let lowest = failed.fold(f64::INFINITY, f64::min);
         let mut start = from;
         while start >= lowest {
-            start /= 2.0;
+            start = saturation::tidy(start / 2.0);
         }
         start
     }

@@ -11,6 +11,9 @@ const P99_NS_MAX: u64 = 10_000_000;
 /// A rate carried: at most this share of errors.
 const ERROR_SHARE_MAX: f64 = 0.0001;
 
+/// Rates are said in so many digits: 977, not 976.5625.
+const DIGITS: i32 = 3;
+
 /// Below this many requests a second nobody is looked for.
 const RATE_MIN: f64 = 10.0;
 
@@ -54,14 +57,14 @@ pub fn search<E>(
                 if high.is_finite() {
                     break;
                 }
-                rate *= 2.0;
+                rate = tidy(rate * 2.0);
             }
             Judged::Overloaded => {
                 high = rate;
                 if low > 0.0 {
                     break;
                 }
-                rate /= 2.0;
+                rate = tidy(rate / 2.0);
             }
         }
     }
@@ -70,7 +73,7 @@ pub fn search<E>(
     }
     // At most three: 1.25^3 < 2 < 1.25^4; the factor leaves a rate alone that all but equals high.
     while low * STEP < high * 0.999 {
-        let rate = low * STEP;
+        let rate = tidy(low * STEP);
         match judge(rate)? {
             Judged::Carried => low = rate,
             Judged::Overloaded => return Ok(Bracket { low, high: rate }),
@@ -78,6 +81,17 @@ pub fn search<E>(
         }
     }
     Ok(Bracket { low, high })
+}
+
+/// A rate in three digits, as it is said.
+pub fn tidy(rate: f64) -> f64 {
+    let unit = 10_f64.powi(rate.log10().floor() as i32 + 1 - DIGITS);
+    // Divided where the unit is less than 1, so that 78.1 is 78.1 and not 78.10000000000001.
+    if unit < 1.0 {
+        (rate / unit).round() / (1.0 / unit).round()
+    } else {
+        (rate / unit).round() * unit
+    }
 }
 
 /// Whether one sample carried its rate.
@@ -109,10 +123,11 @@ mod tests {
     fn the_bracket_holds_the_invented_saturation() {
         let none = f64::INFINITY;
         let rows = [
-            ("between two doublings", 1000.0, none, 13_000.0, (12_500.0, 15_625.0)),
-            ("just below a doubling", 1000.0, none, 15_900.0, (15_625.0, 16_000.0)),
+            ("between two doublings", 1000.0, none, 13_000.0, (12_500.0, 15_600.0)),
+            ("just below a doubling", 1000.0, none, 15_900.0, (15_600.0, 16_000.0)),
             ("on a doubling", 1000.0, none, 8000.0, (8000.0, 10_000.0)),
-            ("below the start", 1000.0, none, 300.0, (250.0, 312.5)),
+            ("below the start", 1000.0, none, 300.0, (250.0, 313.0)),
+            ("far below the start", 1000.0, none, 90.0, (78.1, 97.6)),
             ("beyond the generator", 1000.0, 5000.0, 1e9, (4000.0, none)),
             ("the generator gives out at a step", 1000.0, 9000.0, 10_500.0, (8000.0, 16_000.0)),
         ];
