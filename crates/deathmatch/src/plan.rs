@@ -1,5 +1,5 @@
-//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck
-//! and the quick look are built in. Carrying it out is `arena`'s work.
+//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck,
+//! its experiments, a ladder of sizes and the quick look are built in. Carrying it out is `arena`'s work.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,10 @@ use serde::Deserialize;
 use crate::sample::Offered;
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 2] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
     ("deck", include_str!("../arena/plans/deck.toml")),
+    ("experiments", include_str!("../arena/plans/experiments.toml")),
+    ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
 
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let good = BUILT_IN[1].1;
+        let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "quick").unwrap();
         for (from, to, message, why) in [
             ("rounds = 1", "rounds = 0", "rounds: write 1 to 100", "no round"),
             ("rounds = 1", "rounds = 1\nroudns = 2", "unknown field", "a key that is none"),

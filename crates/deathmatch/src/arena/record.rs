@@ -65,10 +65,11 @@ pub fn recorded(out: &Path) -> io::Result<Vec<Sample>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let mut latest: BTreeMap<(u32, u32, String, String), usize> = BTreeMap::new();
+    let mut latest = BTreeMap::new();
     let mut samples: Vec<Sample> = Vec::new();
     for sample in journal::read(&path).map_err(io::Error::other)?.samples {
-        let key = (sample.round, sample.attempt, sample.contender.clone(), sample.work.clone());
+        let which = (sample.round, sample.attempt, sample.trial);
+        let key = (which, sample.contender.clone(), sample.work.clone());
         match latest.get(&key) {
             Some(&at) => samples[at] = sample,
             None => {

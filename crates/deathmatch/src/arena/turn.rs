@@ -27,6 +27,9 @@ const FOREIGN_MAX: f64 = 0.01;
 /// The overload beyond what a contender carries.
 const OVERLOAD: f64 = 1.5;
 
+/// Samples of a rate in a search, at most.
+const TRIALS: u32 = 3;
+
 /// Why a turn ended early.
 pub(super) enum Ended {
     /// The contender's fault: the others go on.
@@ -64,7 +67,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             (self.tell)(Event::Work { work: &work.name });
             match work.shape {
                 Shape::Steady(offered) => {
-                    self.sampled(&work.name, &work.file, offered)?;
+                    self.sampled(&work.name, &work.file, offered, 0)?;
                 }
                 Shape::Upward { from, connections } => self.upwards(work, from, connections)?,
             }
@@ -76,7 +79,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Takes one short sample of the floor.
     pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        self.sampled(name, &work.file, offered)?;
+        self.sampled(name, &work.file, offered, 0)?;
         self.finish()
     }
 
@@ -86,28 +89,44 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let open = |rate| Offered::Open { rate, poisson: false, connections };
         let start = self.start_rate(file, from);
         let bracket = saturation::search(start, |rate| {
-            let name = Work::open_name(file, rate, connections);
-            self.sampled(&name, file, open(rate)).map(|at| self.judged(at))
+            self.judge(&Work::open_name(file, rate, connections), file, open(rate))
         })?;
         if bracket.low > 0.0 && bracket.high.is_finite() {
             let name = format!("{file} at {OVERLOAD} times what it carries");
-            self.sampled(&name, file, open(bracket.low * OVERLOAD))?;
+            self.sampled(&name, file, open(bracket.low * OVERLOAD), 0)?;
         }
         Ok(())
     }
 
-    /// The plan's first rate, or as many halves of it as this turn has seen are needed: a server far
+    /// Two of three samples of one rate, where the first is bad and the server does not drown: a
+    /// pause of the machine is no fault of the server's.
+    fn judge(&mut self, name: &str, file: &str, offered: Offered) -> Result<Judged, Ended> {
+        let mut judged = Judged::Unknown;
+        let mut carried = 0;
+        for trial in 0..TRIALS {
+            let at = self.sampled(name, file, offered, trial)?;
+            let sample = &self.record.samples[at];
+            judged = saturation::judged(sample);
+            carried += u32::from(judged == Judged::Carried);
+            let is_clear = trial == 0 && (carried == 1 || saturation::drowned(&sample.load));
+            if is_clear || judged == Judged::Unknown || trial == 1 && carried == 0 {
+                break;
+            }
+        }
+        Ok(judged)
+    }
+
+    /// The plan's first rate, or half of it as often as this turn has seen it needed: a server far
     /// slower would only be shown drowning.
     fn start_rate(&self, file: &str, from: f64) -> f64 {
         let of_turn = |s: &&Sample| self.is_of_turn(s) && s.file == file;
-        let rates = self.record.samples.iter().filter(of_turn).filter_map(|s| match s.offered {
-            Offered::Sessions { rate, calls } => {
-                Some((rate * f64::from(calls), saturation::judged(s)))
+        let drowned = self.record.samples.iter().filter(of_turn).filter_map(|s| match s.offered {
+            Offered::Sessions { rate, calls } if saturation::drowned(&s.load) => {
+                Some(rate * f64::from(calls))
             }
-            Offered::Open { .. } | Offered::Closed { .. } => None,
+            _ => None,
         });
-        let failed = rates.filter(|(_, j)| *j == Judged::Overloaded).map(|(rate, _)| rate);
-        let lowest = failed.fold(f64::INFINITY, f64::min);
+        let lowest = drowned.fold(f64::INFINITY, f64::min);
         let mut start = from;
         while start >= lowest {
             start = saturation::tidy(start / 2.0);
@@ -115,17 +134,19 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         start
     }
 
-    fn judged(&self, at: usize) -> Judged {
-        saturation::judged(&self.record.samples[at])
-    }
-
     fn is_of_turn(&self, s: &Sample) -> bool {
         s.round == self.round && s.attempt == self.attempt && s.contender == self.entrant.name
     }
 
     /// A sample, taken now unless the journal has it; where it stands among the samples.
-    fn sampled(&mut self, name: &str, file: &str, offered: Offered) -> Result<usize, Ended> {
-        let known = |s: &Sample| self.is_of_turn(s) && s.work == name;
+    fn sampled(
+        &mut self,
+        name: &str,
+        file: &str,
+        offered: Offered,
+        trial: u32,
+    ) -> Result<usize, Ended> {
+        let known = |s: &Sample| self.is_of_turn(s) && s.work == name && s.trial == trial;
         if let Some(at) = self.record.samples.iter().position(known) {
             return Ok(at);
         }
@@ -137,7 +158,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             Some(server) => server,
             None => self.start()?,
         };
-        let sample = self.sample(&server, name, file, offered, warm_up)?;
+        let sample = Sample { trial, ..self.sample(&server, name, file, offered, warm_up)? };
         server.check_alive().map_err(Ended::Contender)?;
         self.server = Some(server);
         self.record.add(sample)?;
@@ -216,6 +237,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             plan: self.plan.name.clone(),
             round: self.round,
             attempt: self.attempt,
+            trial: 0,
             probe: is_probe,
             contender: self.entrant.name.clone(),
             work: name.to_owned(),

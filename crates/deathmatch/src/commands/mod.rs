@@ -10,7 +10,7 @@ use deathmatch::arena;
 use deathmatch::cli::CompareArgs;
 use deathmatch::contender::{self, Contender};
 use deathmatch::machine::doctor;
-use deathmatch::plan::Plan;
+use deathmatch::plan::{BUILT_IN, Plan};
 use deathmatch::report::{self, Run};
 use deathmatch::sample::Sample;
 use deathmatch::{compare as comparing, summary};
@@ -158,8 +158,10 @@ fn chosen_plan(name: &str) -> Result<Plan, String> {
     if let Some(plan) = Plan::built_in(name) {
         return Ok(plan);
     }
-    let text = fs::read_to_string(name)
-        .map_err(|e| format!("{name} is no built-in plan (deck, quick), and as a file: {e}"))?;
+    let text = fs::read_to_string(name).map_err(|e| {
+        let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        format!("{name} is no built-in plan ({}), and as a file: {e}", known.join(", "))
+    })?;
     Plan::read(&text).map_err(|e| format!("{name}: {e}"))
 }
 

@@ -11,6 +11,9 @@ const P99_NS_MAX: u64 = 10_000_000;
 /// A rate carried: at most this share of errors.
 const ERROR_SHARE_MAX: f64 = 0.0001;
 
+/// A server that answers less than this share of what is asked drowns.
+const DROWNED_SHARE: f64 = 0.9;
+
 /// Rates are said in so many digits: 977, not 976.5625.
 const DIGITS: i32 = 3;
 
@@ -29,7 +32,7 @@ pub struct Bracket {
     pub high: f64,
 }
 
-/// What one rate turned out to be.
+/// What one sample, or one rate, turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// The server carried it.
@@ -100,6 +103,15 @@ pub fn carried(load: &Load) -> bool {
     load.replies > 0 && errors && load.response.quantile(0.99) <= P99_NS_MAX
 }
 
+/// Whether a server was so far behind that no bad luck of the machine explains it: a tenth of what was
+/// asked in the whole seconds of the sample was not answered in them.
+pub fn drowned(load: &Load) -> bool {
+    let seconds = load.replies_per_second.len() as f64;
+    let answered = load.replies_per_second.iter().sum::<u64>() as f64;
+    let asked = load.intended as f64 / load.seconds * seconds;
+    seconds > 0.0 && answered < DROWNED_SHARE * asked
+}
+
 /// What a sample says of its rate. One that was carried is believed even of a generator that was
 /// late: the server can only have been better.
 pub fn judged(sample: &Sample) -> Judged {
@@ -157,6 +169,25 @@ mod tests {
             Some(Bracket { low: 0.0, high: f64::INFINITY })
         );
         assert_eq!(search(100.0, |_| Err("full disk")), Err("full disk"));
+    }
+
+    #[test]
+    fn a_server_drowns_when_it_falls_behind() {
+        let load = |per_second: &[u64]| Load {
+            seconds: 2.0,
+            intended: 2000,
+            replies_per_second: per_second.to_vec(),
+            ..Load::default()
+        };
+        let rows: [(&str, &[u64], bool); 4] = [
+            ("all in time", &[1000, 1000], false),
+            ("a stall, made up for", &[500, 1400], false),
+            ("half of it", &[500, 500], true),
+            ("too short to tell", &[], false),
+        ];
+        for (name, per_second, want) in rows {
+            assert_eq!(drowned(&load(per_second)), want, "{name}");
+        }
     }
 
     #[test]

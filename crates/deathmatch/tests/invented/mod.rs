@@ -131,6 +131,7 @@ pub(crate) fn sample(at: usize, round: u32, rate: f64) -> Sample {
         plan: "deck".into(),
         round,
         attempt: 0,
+        trial: 0,
         probe: false,
         contender: name.into(),
         work: work(rate),
