@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::random::SplitMix;
 use crate::sample::Offered;
 
 /// The plans that need no file: name and text.
@@ -41,14 +42,21 @@ pub struct Plan {
     pub works: Vec<Work>,
 }
 
-/// A file every contender serves.
+/// A file every contender serves, or many of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its name, below the document root.
+    /// Its name, below the document root; of many, with `{}` for their number.
     pub name: String,
-    /// Its size.
+    /// The size of each.
     pub bytes: u64,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One piece of work.
@@ -60,6 +68,9 @@ pub struct Work {
     pub file: String,
     /// What is offered.
     pub shape: Shape,
+    /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
+    /// alike.
+    pub zipf: f64,
 }
 
 /// What one piece of work offers a contender.
@@ -108,6 +119,8 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct WrittenWork {
     file: String,
+    #[serde(default)]
+    zipf: f64,
     sessions: Option<Sessions>,
     open: Option<Open>,
     upward: Option<Upward>,
@@ -146,6 +159,12 @@ struct Closed {
 /// Rounds a plan may have; more would run for days.
 const ROUNDS_MAX: u32 = 100;
 
+/// Files of one kind; more would take longer to lay out than to serve.
+const FILES_MAX: u32 = 1_000_000;
+
+/// The steepest popularity: beyond it nearly all would ask for one file.
+const ZIPF_MAX: f64 = 10.0;
+
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
@@ -183,6 +202,9 @@ impl Plan {
         }
         if written.sample_s == 0.0 {
             return bad("sample_s: a sample takes time".to_owned());
+        }
+        for file in &written.file {
+            file.check()?;
         }
         let mut works: Vec<Work> = Vec::new();
         for work in &written.work {
@@ -233,12 +255,35 @@ impl Plan {
         let mut random = SplitMix(seed.wrapping_add(u64::from(round / 2)));
         // Fisher and Yates, in Durstenfeld's form (CACM 1964, algorithm 235).
         for last in (1..order.len()).rev() {
-            order.swap(last, (random.next() % (last as u64 + 1)) as usize);
+            order.swap(last, random.below(last + 1));
         }
         if round % 2 == 1 {
             order.reverse();
         }
         order
+    }
+}
+
+impl File {
+    /// Every file's name.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.count).map(|number| self.name.replace("{}", &number.to_string()))
+    }
+
+    fn check(&self) -> Result<(), BadPlan> {
+        let name = &self.name;
+        let beneath = !name.is_empty() && !name.starts_with('/') && !name.contains("..");
+        if !beneath {
+            return Err(BadPlan(format!("file {name:?}: write a name below the document root")));
+        }
+        if self.count == 0 || self.count > FILES_MAX {
+            return Err(BadPlan(format!("file {name:?}: count: write 1 to {FILES_MAX}")));
+        }
+        if (self.count > 1) != name.contains("{}") {
+            let why = "`{}` in its name stands for the number of one of many (count)";
+            return Err(BadPlan(format!("file {name:?}: {why}")));
+        }
+        Ok(())
     }
 }
 
@@ -261,12 +306,17 @@ impl Shape {
 impl WrittenWork {
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
+        if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
+            return Err(BadPlan(format!("work on {file:?}: zipf: write 0 to {ZIPF_MAX}")));
+        }
+        let zipf = self.zipf;
         let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
         match (&self.sessions, &self.open, &self.upward, &self.closed) {
             (Some(s), None, None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
                 let work = |requests: &f64| Work {
                     name: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
+                    zipf,
                     shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
                         calls: s.calls,
@@ -278,6 +328,7 @@ impl WrittenWork {
                 let work = |rate: &f64| Work {
                     name: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
+                    zipf,
                     shape: Shape::Steady(Offered::Open {
                         rate: *rate,
                         poisson: o.poisson,
@@ -290,12 +341,13 @@ impl WrittenWork {
                 let (from, connections) = (u.from, u.connections);
                 let name = format!("{file} upwards from {from}/s over {connections} connections");
                 let shape = Shape::Upward { from, connections };
-                Ok(vec![Work { name, file: file.clone(), shape }])
+                Ok(vec![Work { name, file: file.clone(), shape, zipf }])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
                     name: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
+                    zipf,
                     shape: Shape::Steady(Offered::Closed { connections }),
                 };
                 Ok(c.connections.iter().map(work).collect())
@@ -311,19 +363,6 @@ impl WrittenWork {
 fn first_repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = std::collections::BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))
-}
-
-/// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]
@@ -353,6 +392,10 @@ mod tests {
             ("requests = [1000]", "requests = [0]", "numbers above 0", "no load"),
             ("connections = [50]", "connections = [50, 50]", "is there twice", "work twice"),
             ("name = \"10k.png\"", "name = \"other\"", "no file \"10k.png\"", "a file not served"),
+            ("bytes = 10240", "bytes = 1\ncount = 2", "`{}` in its name", "many of one name"),
+            ("bytes = 10240", "bytes = 1\ncount = 0", "count: write 1 to", "none of a kind"),
+            ("name = \"10k.png\"", "name = \"../x\"", "below the document root", "a way out"),
+            ("sessions = {", "zipf = -1\nsessions = {", "zipf: write 0 to 10", "upside down"),
             ("\"floor\", ", "\"floor\", \"floor\", ", "\"floor\" is there twice", "one twice"),
         ] {
             let text = good.replacen(from, to, 1);

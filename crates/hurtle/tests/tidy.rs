@@ -35,7 +35,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// The modules of `deathmatch`, likewise.
 const DEATHMATCH_LAYERS: &[&[&str]] = &[
-    &["histogram"],
+    &["random", "histogram"],
     &["sample"],
     &["load", "machine", "process"],
     &["contender", "verify"],

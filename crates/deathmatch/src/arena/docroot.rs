@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::plan::Plan;
 
+/// Of the first file of a kind; the next has the next.
+const SEED: u64 = 0x2009;
+
 /// Makes the files to be served.
 ///
 /// # Errors
@@ -13,17 +16,22 @@ use crate::plan::Plan;
 pub(super) fn lay_out(docroot: &Path, plan: &Plan) -> io::Result<()> {
     fs::create_dir_all(docroot)?;
     for file in &plan.files {
-        let path = docroot.join(&file.name);
-        if !fs::metadata(&path).is_ok_and(|m| m.len() == file.bytes) {
-            fs::write(path, noise(file.bytes))?;
+        for (seed, name) in (SEED..).zip(file.names()) {
+            let path = docroot.join(&name);
+            if let Some(folder) = path.parent().filter(|_| name.contains('/')) {
+                fs::create_dir_all(folder)?;
+            }
+            if !fs::metadata(&path).is_ok_and(|m| m.len() == file.bytes) {
+                fs::write(path, noise(seed, file.bytes))?;
+            }
         }
     }
     Ok(())
 }
 
 /// Bytes that no compression makes shorter, the same every time (xorshift64*, Vigna 2016).
-fn noise(bytes: u64) -> Vec<u8> {
-    let mut state: u64 = 0x2009;
+fn noise(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut state = seed;
     let words = (0..bytes.div_ceil(8)).flat_map(|_| {
         state ^= state >> 12;
         state ^= state << 25;

@@ -4,6 +4,7 @@
 
 mod docroot;
 mod entrant;
+mod order;
 mod record;
 mod turn;
 

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::entrant::Server;
+use super::order::order;
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
@@ -29,6 +30,9 @@ const OVERLOAD: f64 = 1.5;
 
 /// Samples of a rate in a search, at most.
 const TRIALS: u32 = 3;
+
+/// Files of one kind whose bytes are checked.
+const CHECKED_MAX: usize = 32;
 
 /// Why a turn ended early.
 pub(super) enum Ended {
@@ -67,7 +71,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             (self.tell)(Event::Work { work: &work.name });
             match work.shape {
                 Shape::Steady(offered) => {
-                    self.sampled(&work.name, &work.file, offered, 0)?;
+                    self.sampled(&work.name, work, offered, 0)?;
                 }
                 Shape::Upward { from, connections } => self.upwards(work, from, connections)?,
             }
@@ -79,7 +83,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Takes one short sample of the floor.
     pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        self.sampled(name, &work.file, offered, 0)?;
+        self.sampled(name, work, offered, 0)?;
         self.finish()
     }
 
@@ -89,22 +93,22 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let open = |rate| Offered::Open { rate, poisson: false, connections };
         let start = self.start_rate(file, from);
         let bracket = saturation::search(start, |rate| {
-            self.judge(&Work::open_name(file, rate, connections), file, open(rate))
+            self.judge(&Work::open_name(file, rate, connections), work, open(rate))
         })?;
         if bracket.low > 0.0 && bracket.high.is_finite() {
             let name = format!("{file} at {OVERLOAD} times what it carries");
-            self.sampled(&name, file, open(bracket.low * OVERLOAD), 0)?;
+            self.sampled(&name, work, open(bracket.low * OVERLOAD), 0)?;
         }
         Ok(())
     }
 
     /// Two of three samples of one rate, where the first is bad and the server does not drown: a
     /// pause of the machine is no fault of the server's.
-    fn judge(&mut self, name: &str, file: &str, offered: Offered) -> Result<Judged, Ended> {
+    fn judge(&mut self, name: &str, work: &Work, offered: Offered) -> Result<Judged, Ended> {
         let mut judged = Judged::Unknown;
         let mut carried = 0;
         for trial in 0..TRIALS {
-            let at = self.sampled(name, file, offered, trial)?;
+            let at = self.sampled(name, work, offered, trial)?;
             let sample = &self.record.samples[at];
             judged = saturation::judged(sample);
             carried += u32::from(judged == Judged::Carried);
@@ -142,7 +146,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     fn sampled(
         &mut self,
         name: &str,
-        file: &str,
+        work: &Work,
         offered: Offered,
         trial: u32,
     ) -> Result<usize, Ended> {
@@ -158,7 +162,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             Some(server) => server,
             None => self.start()?,
         };
-        let sample = Sample { trial, ..self.sample(&server, name, file, offered, warm_up)? };
+        let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
         server.check_alive().map_err(Ended::Contender)?;
         self.server = Some(server);
         self.record.add(sample)?;
@@ -184,12 +188,15 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         stopped.map_err(|e| Ended::Contender(format!("it did not stop: {e}")))
     }
 
-    /// Whether every file comes back as it is on the disk.
+    /// Whether every file comes back as it is on the disk; of many, some from everywhere among them.
     fn check(&self, server: &Server) -> Result<(), Ended> {
         for file in &self.plan.files {
-            let bytes = fs::read(self.arena.docroot().join(&file.name))?;
-            verify(server.addr(), &server.url_path(&file.name), &bytes)
-                .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
+            let every = (file.count as usize).div_ceil(CHECKED_MAX);
+            for name in file.names().step_by(every) {
+                let bytes = fs::read(self.arena.docroot().join(&name))?;
+                verify(server.addr(), &server.url_path(&name), &bytes)
+                    .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
+            }
         }
         Ok(())
     }
@@ -198,22 +205,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         &self,
         server: &Server,
         name: &str,
-        file: &str,
+        work: &Work,
         offered: Offered,
         warm_up: Duration,
     ) -> io::Result<Sample> {
-        let target = server.addr();
-        let bytes = self.plan.files.iter().find(|f| f.name == file).map_or(0, |f| f.bytes);
-        let mut job = Job {
-            target,
-            request: request(target, &server.url_path(file)),
-            expected: Expected { status: 200, body_bytes: bytes, body: None },
-            offered,
-            warm_up: Duration::ZERO,
-            duration: warm_up,
-            timeout: ANSWER_WITHIN,
-            stop: self.arena.stop.clone(),
-        };
+        let mut job = self.job(server, work, offered)?;
+        job.duration = warm_up;
         if !job.duration.is_zero() {
             load::run(&job)?;
         }
@@ -241,13 +238,32 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             probe: is_probe,
             contender: self.entrant.name.clone(),
             work: name.to_owned(),
-            file: file.to_owned(),
+            file: work.file.clone(),
             offered,
             began_unix_s,
             load,
             server,
             machine,
             marks,
+        })
+    }
+}
+
+impl<T> Turn<'_, T> {
+    fn job(&self, server: &Server, work: &Work, offered: Offered) -> io::Result<Job> {
+        let target = server.addr();
+        let known = self.plan.files.iter().find(|file| file.name == work.file);
+        let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
+        Ok(Job {
+            target,
+            requests: file.names().map(|name| request(target, &server.url_path(&name))).collect(),
+            order: order(file, work.zipf),
+            expected: Expected { status: 200, body_bytes: file.bytes, body: None },
+            offered,
+            warm_up: Duration::ZERO,
+            duration: self.plan.sample,
+            timeout: ANSWER_WITHIN,
+            stop: self.arena.stop.clone(),
         })
     }
 }

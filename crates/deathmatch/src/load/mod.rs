@@ -69,8 +69,10 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// A whole request, as it is sent each time (HTTP/1.1, keep-alive).
-    pub request: Vec<u8>,
+    /// Whole requests, as they are sent (HTTP/1.1, keep-alive).
+    pub requests: Vec<Vec<u8>>,
+    /// Which of them is sent next, over and over; empty: always the first.
+    pub order: Vec<u32>,
     /// The body every answer must have.
     pub expected: Expected,
     /// How load is offered.
