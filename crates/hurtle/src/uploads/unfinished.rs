@@ -87,7 +87,7 @@ impl Unfinished {
         }
         self.unsynced += len;
         if self.place.fsync && self.unsynced >= UNSYNCED_BYTES_MAX {
-            rustix::fs::fdatasync(&hidden.file)?;
+            rustix::fs::fsync(&hidden.file)?;
             self.unsynced = 0;
         }
         Ok(self)
