@@ -93,7 +93,7 @@ pub fn open_beneath(
 
 /// See the contract in `sys`. There are none here.
 pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode) -> rustix::io::Result<OwnedFd> {
-    Err(rustix::io::Errno::OPNOTSUPP)
+    Err(Errno::OPNOTSUPP)
 }
 
 /// See the contract in `sys`.
@@ -102,7 +102,7 @@ pub fn link_unnamed(
     _dir: BorrowedFd<'_>,
     _name: &[u8],
 ) -> rustix::io::Result<()> {
-    Err(rustix::io::Errno::OPNOTSUPP)
+    Err(Errno::OPNOTSUPP)
 }
 
 /// See the contract in `sys`. Every worker has a socket of its own and the kernel spreads
