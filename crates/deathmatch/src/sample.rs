@@ -19,6 +19,10 @@ pub struct Sample {
     /// 0, or 1 where the round was repeated because the machine had changed meanwhile.
     #[serde(default)]
     pub attempt: u32,
+    /// 0, or which further sample of the same rate this is: in a search one bad sample in three may be
+    /// the machine's fault.
+    #[serde(default)]
+    pub trial: u32,
     /// A short look at the floor before or after a round: it tells how steady the machine was, and
     /// belongs to no comparison.
     #[serde(default)]

@@ -132,6 +132,7 @@ mod tests {
             plan: "deck".into(),
             round,
             attempt: 0,
+            trial: 0,
             probe: false,
             contender: "nginx".into(),
             work: "10k".into(),

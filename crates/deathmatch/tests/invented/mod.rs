@@ -143,6 +143,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
         plan: "deck".into(),
         round,
         attempt: 0,
+        trial: 0,
         probe: false,
         contender: name.into(),
         work: work(rate),
