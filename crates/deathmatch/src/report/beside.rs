@@ -8,7 +8,7 @@ use super::measure::Measure;
 use super::pair::{Pair, pairs};
 use super::run::Run;
 use crate::sample::{Mark, Sample};
-use crate::stats::{by_round, restless};
+use crate::stats::restless;
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
@@ -59,20 +59,13 @@ fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
     order
 }
 
-/// Rounds whose floor, before them or after them, strayed from the others'.
+/// Rounds that count and whose floor strayed: the mean of the looks before and after each, as the run
+/// itself judges which to repeat.
 fn restless_rounds(looks: &[&Sample]) -> Vec<u32> {
-    let mut works: Vec<&str> = looks.iter().map(|s| s.work.as_str()).collect();
-    works.sort_unstable();
-    works.dedup();
-    let stands = |s: &&&Sample| !s.marks.contains(&Mark::FloorMoved);
-    let mut rounds: Vec<u32> = works
-        .into_iter()
-        .flat_map(|work| {
-            let its = looks.iter().filter(stands).filter(|s| s.work == work).copied();
-            restless(&by_round(its, |s| Measure::Replies.of(s)))
-        })
-        .collect();
-    rounds.sort_unstable();
-    rounds.dedup();
-    rounds
+    let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for sample in looks.iter().filter(|s| !s.marks.contains(&Mark::FloorMoved)) {
+        by_round.entry(sample.round).or_default().extend(Measure::Replies.of(sample));
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    restless(&by_round.into_iter().map(|(round, values)| (round, mean(values))).collect())
 }

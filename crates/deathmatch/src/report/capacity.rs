@@ -5,6 +5,7 @@ use super::Data;
 use super::limit::{Limit, Overload, rate, words};
 use super::numbers::{listed, named, round, sensible};
 use super::series::{HELD_P99_MS, Ladder};
+use crate::stats::interval::median;
 
 /// Groups named between the first and the last.
 const GROUPS_MAX: usize = 3;
@@ -84,8 +85,9 @@ fn range(group: &[&Limit]) -> String {
 pub(super) fn overloaded(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let over: Vec<_> =
         ranked(data, ladder.file).into_iter().filter_map(|l| Some((l, l.overload?))).collect();
-    let (first, most) = over.first()?;
-    let times = round((10.0 * most.offered / first.bracket.low.max(1.0)).round() / 10.0);
+    let times = |(limit, over): &(&Limit, Overload)| over.offered / limit.bracket.low;
+    let mut times: Vec<f64> = over.iter().map(times).filter(|t| t.is_finite()).collect();
+    let times = round((10.0 * median(&mut times)?).round() / 10.0);
     let title = |limit: &Limit| data.run.title(&limit.contender).to_owned();
     let fell: Vec<String> = over
         .iter()

@@ -214,7 +214,7 @@ mod tests {
     fn what_cannot_be_compared_has_no_rank() {
         type Change = fn(&mut Sample);
         let rows: [(Change, &str, &str); 4] = [
-            (|s| s.marks.push(Mark::GeneratorBusy), "load-limited", "the generator gave out"),
+            (invented::give_out, "load-limited", "the generator gave out"),
             (|s| s.marks.push(Mark::WrongBytes), "wrong bytes", "other work was done"),
             (|s| s.load.replies /= 2, "did not carry the rate", "unequal load"),
             (|s| s.contender = "other".into(), "better", "nothing is known against it"),

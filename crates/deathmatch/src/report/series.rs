@@ -336,13 +336,13 @@ mod tests {
     #[test]
     fn a_row_is_carried_held_limited_or_failing() {
         type Change = fn(&mut Sample);
-        let busy: Change = |s| s.marks.push(Mark::GeneratorBusy);
+        let busy: Change = invented::give_out;
         let errors: Change = |s| s.load.errors = Errors { reset: 5, ..Errors::default() };
         let one_error: Change = |s| {
             (s.load.intended, s.load.replies) = (100_000, 99_999);
             s.load.errors = Errors { reset: 1, ..Errors::default() };
         };
-        let rows: [(Change, [bool; 4], &str); 7] = [
+        let rows: [(Change, [bool; 4], &str); 8] = [
             (|_| (), [true, true, false, false], "all is well"),
             (|s| s.load.replies = 4_000, [false, false, false, false], "too few replies"),
             (|s| s.load.response.record(90_000_000), [true, true, false, false], "one late answer"),
@@ -352,6 +352,11 @@ mod tests {
                 "many",
             ),
             (busy, [false, false, true, false], "nobody knows"),
+            (
+                |s| s.marks.push(Mark::GeneratorBusy),
+                [true, true, false, false],
+                "busy, but all came in time",
+            ),
             (errors, [false, false, false, true], "0.1 % of errors"),
             (one_error, [true, true, false, false], "0.001 % of errors"),
         ];

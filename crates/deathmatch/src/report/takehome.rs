@@ -297,7 +297,7 @@ mod tests {
                 "nginx sent wrong bytes: disqualified.",
                 "bytes",
             ),
-            (with(|s| s.marks.push(Mark::GeneratorBusy)), "nginx (≥ 1 000/s)", "a busy generator"),
+            (with(invented::give_out), "nginx (≥ 1 000/s)", "a busy generator"),
             (
                 of(&["lighttpd", "h2o"]),
                 "who used the least CPU per request is too close to call",

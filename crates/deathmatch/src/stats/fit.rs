@@ -1,6 +1,6 @@
 //! Which samples may speak, and of what.
 
-use crate::load::saturation::carried;
+use crate::load::saturation::{Judged, judged};
 use crate::sample::{Mark, Offered, Sample};
 
 /// How a work's name ends that offers each contender so many times what it carries itself: its rate
@@ -18,12 +18,14 @@ pub fn is_overload(sample: &Sample) -> bool {
     sample.work.ends_with(OVERLOAD)
 }
 
-/// Whether the generator, not the server, may have been the limit: it had no time left, or it was late
-/// and the rate was missed. One that was late by microseconds and got every answer in time tells no
-/// tenths of a percentile, but it did carry the rate.
+/// Whether the generator, not the server, may have been the limit: it had no time left in a closed
+/// loop, or it was late or busy at a rate that was missed. A rate carried all the same is believed, as
+/// the search does.
 pub fn generator_limited(sample: &Sample) -> bool {
-    let late = || sample.marks.contains(&Mark::GeneratorLate) && !carried(&sample.load);
-    sample.marks.contains(&Mark::GeneratorBusy) || late()
+    match sample.offered {
+        Offered::Closed { .. } => sample.marks.contains(&Mark::GeneratorBusy),
+        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == Judged::Unknown,
+    }
 }
 
 /// Whether a sample may be compared with others of its work, by a response time or by something else.
@@ -47,6 +49,7 @@ mod tests {
             plan: "p".into(),
             round: 0,
             attempt: 0,
+            trial: 0,
             probe: false,
             contender: "nginx".into(),
             work: "10k at 1000/s".into(),
@@ -72,7 +75,8 @@ mod tests {
             (open(&[late], 1), [true, false, true, false], "late, but all came in time"),
             (open(&[late], 20), [true, false, false, true], "late, and the rate was missed"),
             (open(&[], 20), [true, true, true, false], "the server missed it"),
-            (open(&[busy], 1), [true, false, false, true], "no time left"),
+            (open(&[busy], 1), [true, false, false, false], "no time left, yet carried"),
+            (open(&[busy], 20), [true, false, false, true], "no time left, and missed"),
             (open(&[Mark::ForeignCpu], 1), [true, false, false, false], "a neighbour"),
             (open(&[Mark::FloorMoved], 1), [false; 4], "another machine"),
             (Sample { probe: true, ..open(&[], 1) }, [false; 4], "a look at the floor"),

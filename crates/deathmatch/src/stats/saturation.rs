@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::{counts, generator_limited, is_overload};
+use super::fit::{counts, is_overload};
 use super::ranks::Rank;
-use crate::load::saturation::carried;
+use crate::load::saturation::{Judged, judged};
 use crate::sample::{Offered, Sample};
 
 /// Between which rates saturation lies, in requests a second.
@@ -40,10 +40,10 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
         let Offered::Open { rate, .. } = sample.offered else { continue };
         // Positive numbers are in the order of their bits.
         let votes = rounds.entry(sample.round).or_default().entry(rate.to_bits()).or_default();
-        match () {
-            () if generator_limited(sample) => votes.unknown += 1,
-            () if carried(&sample.load) => votes.carried += 1,
-            () => votes.missed += 1,
+        match judged(sample) {
+            Judged::Unknown => votes.unknown += 1,
+            Judged::Carried => votes.carried += 1,
+            Judged::Overloaded => votes.missed += 1,
         }
     }
     let brackets: Vec<Saturation> = rounds.values().map(of_a_round).collect();
@@ -60,7 +60,7 @@ fn of_a_round(rates: &BTreeMap<u64, Votes>) -> Saturation {
     let most = |v: &Votes| 2 * v.carried > v.carried + v.missed + v.unknown;
     let low = all().filter(|(_, v)| most(v)).map(|(rate, _)| rate).fold(0.0, f64::max);
     let mut above = all().filter(|(rate, _)| *rate > low);
-    let missed = |v: &Votes| v.missed > 0 && v.missed + v.carried >= v.unknown;
+    let missed = |v: &Votes| v.missed > v.unknown;
     let high = above.clone().find(|(_, v)| missed(v)).map(|(rate, _)| rate);
     let load_limited = high.is_none() && above.any(|(_, v)| v.unknown > 0);
     Saturation { low, high, load_limited }
@@ -125,15 +125,16 @@ mod tests {
         Ok,
         Slow,
         Busy,
+        BusyOk,
         Late,
     }
-    use Came::{Busy, Late, Ok as Good, Slow};
+    use Came::{Busy, BusyOk, Late, Ok as Good, Slow};
 
     fn sample(round: u32, rate: f64, came: Came) -> Sample {
         let mut load = Load { seconds: 1.0, intended: 100, replies: 100, ..Load::default() };
-        load.response.record(if matches!(came, Slow) { 50_000_000 } else { 100_000 });
+        load.response.record(if matches!(came, Slow | Busy) { 50_000_000 } else { 100_000 });
         let marks = match came {
-            Busy => vec![Mark::GeneratorBusy],
+            Busy | BusyOk => vec![Mark::GeneratorBusy],
             Late => vec![Mark::GeneratorLate],
             Good | Slow => Vec::new(),
         };
@@ -141,6 +142,7 @@ mod tests {
             plan: "p".into(),
             round,
             attempt: 0,
+            trial: 0,
             probe: false,
             contender: "nginx".into(),
             work: format!("10k at {rate}/s over 50 connections"),
@@ -165,7 +167,7 @@ mod tests {
         let busy: Round<'_> = &[(10e3, Good), (20e3, Good), (40e3, Busy)];
         let unlucky: Round<'_> = &[(10e3, Slow), (5e3, Good), (6.25e3, Slow)];
         let found = |low, high, load_limited| Saturation { low, high, load_limited };
-        let rows: [(&[Round<'_>], Saturation, &str); 11] = [
+        let rows: [(&[Round<'_>], Saturation, &str); 13] = [
             (&[usual], found(10e3, Some(12.5e3), false), "one round's own bracket"),
             (&[usual, usual, astray], found(10e3, Some(12.5e3), false), "one round went astray up"),
             (&[high, high, unlucky], found(20e3, Some(25e3), false), "one went astray down"),
@@ -174,6 +176,8 @@ mod tests {
             (&[busy, high, high], found(20e3, Some(25e3), false), "in one of three"),
             (&[&[(10e3, Good)]], found(10e3, None, false), "nobody asked for more"),
             (&[&[(10e3, Late), (20e3, Slow)]], found(10e3, Some(20e3), false), "late, yet carried"),
+            (&[&[(10e3, BusyOk), (20e3, Busy)]], found(10e3, None, true), "busy, yet carried"),
+            (&[&[(10e3, Good), (20e3, Slow), (20e3, Busy)]], found(10e3, None, true), "who knows"),
             (&[&[(1e3, Slow)]], found(0.0, Some(1e3), false), "none carried"),
             (
                 &[&[(1e3, Good), (2e3, Good), (2e3, Slow), (2e3, Good)]],

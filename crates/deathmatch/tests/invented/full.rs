@@ -70,7 +70,7 @@ fn of_a_round(round: u32, attempt: u32, floor: f64) -> Vec<Sample> {
         }
         samples.append(&mut its);
     }
-    samples.push(look("floor after", (floor + 1.0) / 2.0));
+    samples.push(look("floor after", floor * 1.002));
     samples.into_iter().map(|sample| Sample { attempt, ..sample }).collect()
 }
 

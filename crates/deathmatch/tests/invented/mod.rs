@@ -132,6 +132,8 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
     let overloaded = rate > most;
     let replies = (rate_kept * seconds) as u64;
     let intended = if limited { replies } else { (rate * seconds) as u64 };
+    // Whatever the generator delays, it delays for everybody alike.
+    let delayed = if limited { 20.0 } else { 0.0 };
     let failed = if overloaded { (intended - replies) / 8 } else { 0 };
     let cpu = cost * (1.0 + 1.6 / (1.0 + rate / 4e3)) * spread;
     let wobble = if name == "mochiweb" && rate >= 4e3 { 0.3 } else { 0.004 };
@@ -156,9 +158,9 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             replies,
             replies_per_second: (0..5).map(bin).collect(),
             bytes: replies * 10_400,
-            response: times(p50 * spread, rate / most, at as u64),
+            response: times(p50 * spread + delayed, rate.min(generator) / most, at as u64),
             service: times(p50 * spread, 0.0, at as u64),
-            lateness: times(0.002, 0.0, at as u64),
+            lateness: times(0.002 + delayed, 0.0, at as u64),
             errors: Errors { timeout: failed, ..Errors::default() },
             busy_s: seconds * (rate_kept / generator).min(1.0),
             reads: replies,
@@ -193,6 +195,13 @@ fn saturated(generator: f64, at: usize, round: u32) -> Sample {
     sample.load.intended = 0;
     sample.load.errors = Errors::default();
     sample
+}
+
+/// Makes a sample one whose generator gave out: it had no time left, and requests waited for it.
+#[allow(dead_code)] // The report's own tests need it, those of its page do not.
+pub(crate) fn give_out(sample: &mut Sample) {
+    sample.marks.push(Mark::GeneratorBusy);
+    (0..sample.load.response.count()).for_each(|_| sample.load.response.record(30_000_000));
 }
 
 /// Turns a sample into one of overload: some fall behind, some turn requests away, some just answer.
