@@ -53,7 +53,7 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     let disk = Disk::start(NonZeroUsize::MIN)?;
     let listings = Listings::new(&disk);
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
-    let sites = Sites::new(&config.sites, &means);
+    let sites = Sites::new(config, &means);
     let store = Store::new(Cache::new(0, 0), disk, 0);
     let mut out = String::new();
     let Some((number, site)) = sites.find(name.map(|host| host.name)) else {

@@ -7,6 +7,7 @@ use http::StatusCode;
 
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_mount::{access, mounts};
+use super::check_tls::tls;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
@@ -81,6 +82,9 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     table.set("errors", reader, error_pages, &mut site.error_pages);
     if let Some(value) = table.get("mount") {
         site.mounts = mounts(&value.tables(reader), reader);
+    }
+    if let Some(table) = table.get("tls").and_then(|value| value.table(reader)) {
+        site.tls = tls(&table, &site, reader);
     }
     if table.get("mount").is_none() && table.get("rule").is_none() {
         reader.report_missing(

@@ -42,6 +42,7 @@ impl Config {
     pub fn new(sites: Vec<Site>) -> Config {
         Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
+            listen_tls: Vec::new(),
             sites,
             workers: workers(),
             backlog: BACKLOG,
@@ -78,6 +79,7 @@ impl Site {
             headers: Vec::new(),
             error_pages: BTreeMap::new(),
             access: Access::default(),
+            tls: None,
         }
     }
 

@@ -9,6 +9,7 @@ use super::bounds::{
     HEAD_FIELDS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
+use super::schema_tls::TLS;
 use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
 use super::units::{duration_text, size_text};
 
@@ -85,7 +86,7 @@ impl Section {
 }
 
 impl Key {
-    const fn new(
+    pub(super) const fn new(
         name: &'static str,
         kind: Kind,
         absent: Absent,
@@ -95,7 +96,7 @@ impl Key {
         Key { name, kind, absent, example, doc, with: &[] }
     }
 
-    const fn with(mut self, with: &'static [&'static str]) -> Key {
+    pub(super) const fn with(mut self, with: &'static [&'static str]) -> Key {
         self.with = with;
         self
     }
@@ -144,8 +145,8 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 9] =
-    [&TOP, &SITE, &MOUNT, &RULE, &HEADER, &ERRORS, &LIMITS, &ACCESS_LOG, &ERROR_LOG];
+pub(super) static SECTIONS: [&Section; 10] =
+    [&TOP, &SITE, &TLS, &MOUNT, &RULE, &HEADER, &ERRORS, &LIMITS, &ACCESS_LOG, &ERROR_LOG];
 
 #[rustfmt::skip] // A paragraph a key.
 pub(super) static TOP: Section = Section {
@@ -156,6 +157,9 @@ pub(super) static TOP: Section = Section {
             "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
             "Where to listen: `address:port`, or `unix:` and the path of a socket. \
              Port 0 is any free one."),
+        Key::new("listen_tls", List("addresses"), Means("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
+            "Where to listen with TLS, for the sites that have certificates (`[site.tls]`); \
+             `listen` is then none unless it is written."),
         Key::new("root", Text("a directory"), Means("see `[[site]]`"), "\"public\"",
             "Short for one site that serves one directory to every host name; \
              not together with `[[site]]`."),
@@ -213,6 +217,7 @@ pub(super) static SITE: Section = Section {
         Key::new("rule", Tables(&RULE), Means("none"), "[]", "Redirects and rewrites."),
         Key::new("header", Tables(&HEADER), Means("none"), "[]", "Fields set and removed."),
         Key::new("errors", Table(&ERRORS), Means("the server's own"), "{}", "Error pages."),
+        Key::new("tls", Table(&TLS), Means("in clear only"), "{}", "Certificates."),
         Key::new("mount", Tables(&MOUNT), Means("none"), "[]", "What answers beneath a path."),
     ],
 };
@@ -326,6 +331,8 @@ pub(super) static LIMITS: Section = Section {
             "Request target (414)."),
         Key::new("head_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
             "From a request's first byte to the end of its head (408)."),
+        Key::new("handshake_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
+            "From a connection's first byte to the end of its TLS handshake (closed silently)."),
         Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"75s\""), "\"15s\"",
             "Between requests on one connection (closed silently)."),
         Key::new("body_bytes", Size(0, BYTES_MAX), Is("\"16 MiB\""), "\"1 MiB\"",

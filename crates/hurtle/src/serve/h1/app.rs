@@ -24,7 +24,7 @@ use crate::handler::app::{Answering, Arrival};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
-use crate::transport::Output;
+use crate::transport::{Output, Transport};
 
 /// An application at work.
 pub(super) struct Called {
@@ -32,7 +32,7 @@ pub(super) struct Called {
     upload: Upload,
 }
 
-impl Connection {
+impl<T: Transport> Connection<T> {
     /// Calls the application that answers this request, if one does; `Err`: what is answered in its
     /// place.
     pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
@@ -57,8 +57,12 @@ impl Connection {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let arrival = Arrival { client: self.peer, original, mount: Arc::clone(app.mount()) };
+        let mount = Arc::clone(app.mount());
+        let arrival = Arrival { client: self.peer, secure: T::SECURE, original, mount };
         made.extensions_mut().insert(arrival);
+        if let Some(certificate) = self.io.client() {
+            made.extensions_mut().insert(certificate);
+        }
         let answering = app.call(made, place.rules().cloned().collect());
         Some(Ok(Called { answering, upload }))
     }
