@@ -20,6 +20,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use super::pem;
 use crate::config::CertificateFiles;
+use crate::sys;
 
 /// Trusting it again is a nuisance.
 const AUTHORITY_DAYS: u64 = 3_650;
@@ -58,6 +59,18 @@ pub fn localhost(dir: &Path) -> io::Result<Local> {
     let lock = lock.map_err(told)?;
     lock.lock().map_err(told)?;
     made(dir).map_err(told)
+}
+
+/// What a person does to have the authority trusted.
+pub fn how_to_trust(authority: &Path, is_new: bool) -> String {
+    let file = authority.display();
+    let new = if is_new { "A local certificate authority was made; its" } else { "Its" };
+    format!(
+        "{new} certificate is {file}\n  \
+         trust it: {}\n  \
+         a browser with a store of its own imports the file; or, once: curl --cacert {file}",
+        sys::trust_command(&file.to_string())
+    )
 }
 
 fn made(dir: &Path) -> io::Result<Local> {
@@ -113,9 +126,10 @@ fn authority_params(now: u64) -> CertificateParams {
 fn certificate_params(now: u64) -> Result<CertificateParams, rcgen::Error> {
     let mut params = params(now, CERTIFICATE_DAYS);
     params.distinguished_name = named("localhost");
+    // No `*.localhost`: clients take no pattern for all of a top level, and rustls refuses the whole
+    // certificate for it.
     params.subject_alt_names = vec![
         SanType::DnsName("localhost".try_into()?),
-        SanType::DnsName("*.localhost".try_into()?),
         SanType::IpAddress(Ipv4Addr::LOCALHOST.into()),
         SanType::IpAddress(Ipv6Addr::LOCALHOST.into()),
     ];
