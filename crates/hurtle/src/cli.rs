@@ -182,7 +182,9 @@ impl ServeArgs {
         let (mut config, any_port) = read(self.config.as_deref(), self.dir.as_deref())?;
         if self.tls && !any_port {
             let hint = "name the directory to serve, or write [site.tls] in the file";
-            return Err(vec![format!("--tls goes with a directory, and here is {CONFIG_FILE}: {hint}")]);
+            return Err(vec![format!(
+                "--tls goes with a directory, and here is {CONFIG_FILE}: {hint}"
+            )]);
         }
         let any_port = any_port && self.listen.is_empty();
         if !self.listen.is_empty() {

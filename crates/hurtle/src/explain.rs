@@ -99,7 +99,11 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
     for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
         line(out, "tls", &certificate);
     }
-    line(out, "", "TLS 1.2 and 1.3, HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel");
+    line(
+        out,
+        "",
+        "TLS 1.2 and 1.3, HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel",
+    );
     if let Some(auth) = &tls.client_auth {
         let must = if auth.required { "must" } else { "may" };
         let authorities = auth.authorities.display();

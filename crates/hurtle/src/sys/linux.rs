@@ -143,5 +143,7 @@ pub fn data_dir() -> Option<PathBuf> {
 
 /// See the contract.
 pub fn trust_command(file: &str) -> String {
-    format!("sudo cp {file} /usr/local/share/ca-certificates/hurtle.crt && sudo update-ca-certificates")
+    format!(
+        "sudo cp {file} /usr/local/share/ca-certificates/hurtle.crt && sudo update-ca-certificates"
+    )
 }

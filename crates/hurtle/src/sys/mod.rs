@@ -53,8 +53,8 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, data_dir, end_handshakes, init_groups, listen_tcp, open_beneath, read_resident,
-    send_file, send_head_and_file, trust_command,
+    PROBE, backlog_max, data_dir, end_handshakes, init_groups, listen_tcp, open_beneath,
+    read_resident, send_file, send_head_and_file, trust_command,
 };
 
 /// See the contract above.

@@ -190,7 +190,7 @@ impl Peer {
 
 /// A field of a head.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines().filter_map(|line| line.split_once(": ")).find_map(|(found, value)| {
-        found.eq_ignore_ascii_case(name).then_some(value)
-    })
+    head.lines()
+        .filter_map(|line| line.split_once(": "))
+        .find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
 }
