@@ -2,13 +2,16 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, SignatureScheme,
+    ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, SignatureScheme,
     SupportedProtocolVersion,
 };
 
@@ -60,6 +63,42 @@ impl Options {
         };
         config.alpn_protocols = choices.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Options(Arc::new(config))
+    }
+}
+
+impl Options {
+    /// The same client, but it offers the newest ticket, whoever it is from. (TLS 1.3.)
+    pub(crate) fn offering_every_ticket_to_everybody(&self) -> Options {
+        let mut config = (*self.0).clone();
+        config.resumption = Resumption::store(Arc::new(Tickets::default()));
+        Options(Arc::new(config))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tickets(Mutex<Vec<Tls13ClientSessionValue>>);
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        self.0.lock().unwrap().push(ticket);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.0.lock().unwrap().pop()
     }
 }
 

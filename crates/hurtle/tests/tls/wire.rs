@@ -54,7 +54,8 @@ fn old_versions_are_refused_with_the_alert_for_it() {
     let server = Secure::start(&[("a.txt", "")]);
     for version in [[3, 0], [3, 1], [3, 2]] {
         let mut client = Client::connect(server.address);
-        client.send(hello(version, &[0xc0, 0x13, 0xc0, 0x09, 0x00, 0x2f], &[]));
+        let signatures = [0, 13, 0, 4, 0, 2, 4, 3];
+        client.send(hello(version, &[0xc0, 0x13, 0xc0, 0x09, 0x00, 0x2f], &signatures));
         let answer = all(&mut client);
         assert_eq!(answer.get(5..7), Some(&[FATAL, PROTOCOL_VERSION][..]), "{version:?}");
     }
