@@ -125,7 +125,7 @@ fn a_ticket_is_worth_nothing_at_another_site() {
         config.sites.extend([open, closed]);
     });
     let options = server.options().offering_every_ticket_to_everybody();
-    let mut at = |name: &str| {
+    let at = |name: &str| {
         let mut peer = Peer::connect(server.address, name, &options).unwrap();
         assert_eq!(peer.get_of(name, "/a.txt").status, 200);
         peer.is_resumed()

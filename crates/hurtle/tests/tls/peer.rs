@@ -9,7 +9,6 @@ use rustls::client::{
 };
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
-use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, SignatureScheme,
     SupportedProtocolVersion,
@@ -33,7 +32,7 @@ pub(crate) struct Choices<'a> {
 
 impl Default for Choices<'_> {
     fn default() -> Self {
-        Choices { versions: &[&TLS13, &TLS12], alpn: &[], certificate: None, schemes: None }
+        Choices { versions: rustls::ALL_VERSIONS, alpn: &[], certificate: None, schemes: None }
     }
 }
 
