@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
-use crate::config::{self, Access, HostName, MountHandler, RuleAction};
+use crate::auth::{Gate, Guard};
+use crate::config::{self, Access, Auth, HostName, MountHandler, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
@@ -43,7 +44,11 @@ pub struct Site {
     guarded: bool,
     demand: Demand,
     /// Whether a request's body may be anybody's business.
-    has_apps: bool,
+    has_readers: bool,
+    /// What all of it asks of clients, but for mounts that say otherwise.
+    gate: Option<Rc<Gate>>,
+    /// Whether anything is asked anywhere.
+    gated: bool,
 }
 
 /// Who answers for a path.
@@ -66,12 +71,14 @@ pub enum Route {
 struct Mount {
     path: Vec<u8>,
     access: Access,
+    /// What this mount asks of clients, whatever the site does.
+    gate: Option<Rc<Gate>>,
     handler: Handler,
 }
 
 impl Sites {
-    /// Makes the sites; each files mount gets a lane of its own in the pool.
-    pub fn new(config: &config::Config, means: &Means) -> Sites {
+    /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users.
+    pub fn new(config: &config::Config, means: &Means, guard: &Guard) -> Sites {
         let sites = &config.sites;
         let https_port = config.listen_tls.iter().find_map(config::Listen::port);
         let mut exact = HashMap::new();
@@ -92,7 +99,9 @@ impl Sites {
         Sites {
             default: sites.iter().position(|site| site.default),
             sites: (sites.iter().zip(tls::policies(sites)))
-                .map(|(site, policy)| Site::new(site, Demand::new(site, policy, https_port), means))
+                .map(|(site, policy)| {
+                    Site::new(site, Demand::new(site, policy, https_port), means, guard)
+                })
                 .collect(),
             exact,
             wildcards,
@@ -114,9 +123,10 @@ impl Sites {
         let site = &mut self.sites[number];
         let access = Access::default();
         let path = mount_path(app.mount());
-        site.mounts.push(Mount { path, access, handler: Handler::App(app) });
+        let gate = site.gate.clone();
+        site.mounts.push(Mount { path, access, gate, handler: Handler::App(app) });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
-        site.has_apps = true;
+        site.has_readers = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -138,9 +148,17 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, demand: Demand, means: &Means) -> Site {
-        let mut mounts: Vec<_> =
-            config.mounts.iter().map(|mount| Mount::new(mount, means)).collect();
+    fn new(config: &config::Site, demand: Demand, means: &Means, guard: &Guard) -> Site {
+        let gate = |auth: &Auth| match auth {
+            Auth::None => None,
+            Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
+        };
+        let own = config.auth.as_ref().and_then(gate);
+        let mounted = |mount: &config::Mount| {
+            let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
+            Mount::new(mount, means, gate)
+        };
+        let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // The first that matches is then the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
@@ -148,9 +166,11 @@ impl Site {
         config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
+            has_readers: mounts.iter().any(Mount::takes_uploads),
+            gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
+            gate: own,
             mounts,
             demand,
-            has_apps: false,
             config,
         }
     }
@@ -170,15 +190,39 @@ impl Site {
         self.demand.answer(channel, name, target)
     }
 
-    /// Whether applications are mounted.
-    pub fn has_apps(&self) -> bool {
-        self.has_apps
+    /// Whether somebody reads requests' bodies: applications, directories that take uploads.
+    pub fn has_readers(&self) -> bool {
+        self.has_readers
     }
 
     /// Whether this client may have a file that was found before.
     pub fn admits(&self, entry: &Entry, peer: Option<IpAddr>) -> bool {
         !self.guarded
             || (admits(&self.config.access, peer) && admits(&self.mounts[entry.mount].access, peer))
+    }
+
+    /// Whether this client has lately shown what it must for a file that was found before.
+    pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
+        let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
+        gate.is_none_or(|gate| gate.knows(credentials, now_ms))
+    }
+
+    /// What a client must show for a path as it was sent, whatever it does there; `None`: nothing,
+    /// or it is not admitted all the same.
+    pub fn gate(
+        &self,
+        raw: &[u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Option<&Rc<Gate>> {
+        if !self.gated {
+            return None;
+        }
+        match self.route(raw, query, peer) {
+            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
+            Route::Answer(..) => self.gate.as_ref(),
+            Route::Mount { number, .. } => self.mounts[number].gate.as_ref(),
+        }
     }
 
     /// Answers a GET or HEAD from scratch.
@@ -205,6 +249,11 @@ impl Site {
         let mount = &self.mounts[number];
         let place = self.place(&path, number);
         let mut answer = mount.handler.call(store, ask, &place).await;
+        if mount.takes_uploads() {
+            // What strangers have put there, and what is said of it, is what it says it is.
+            let no_sniff = HeaderValue::from_static("nosniff");
+            answer = answer.with(header::X_CONTENT_TYPE_OPTIONS, no_sniff);
+        }
         // As nginx's add_header: an error is not dressed as what was asked for.
         if let Fields::Map(map) = &mut answer.fields
             && answer.status.as_u16() < 400
@@ -325,7 +374,7 @@ impl Site {
 }
 
 impl Mount {
-    fn new(config: &config::Mount, means: &Means) -> Mount {
+    fn new(config: &config::Mount, means: &Means, gate: Option<Rc<Gate>>) -> Mount {
         let handler = match &config.handler {
             MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
@@ -337,7 +386,11 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
-        Mount { path: mount_path(&config.path), access: config.access.clone(), handler }
+        Mount { path: mount_path(&config.path), access: config.access.clone(), gate, handler }
+    }
+
+    fn takes_uploads(&self) -> bool {
+        matches!(&self.handler, Handler::Directory(directory) if directory.takes_uploads())
     }
 
     fn holds(&self, path: &[u8]) -> bool {

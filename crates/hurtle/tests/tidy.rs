@@ -25,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["answer"],
     &["transport"],
     &["files", "observe"],
+    &["auth", "uploads"],
     &["handler"],
     &["site"],
     &["serve"],
@@ -32,6 +33,33 @@ const LAYERS: &[&[&str]] = &[
     &["explain"],
     &["cli"],
     &["main"],
+];
+
+/// The modules of `deathmatch`, likewise.
+const DEATHMATCH_LAYERS: &[&[&str]] = &[
+    &["random", "histogram"],
+    &["sample"],
+    &["load", "machine", "process"],
+    &["contender", "verify"],
+    &["stats", "plan"],
+    &["arena"],
+    &["report"],
+    &["summary"],
+    &["compare"],
+    &["cli"],
+    &["commands", "bin"],
+    &["main"],
+];
+
+/// A crate whose modules have layers.
+struct Tree {
+    src: &'static str,
+    layers: &'static [&'static [&'static str]],
+}
+
+const TREES: [Tree; 2] = [
+    Tree { src: SRC, layers: LAYERS },
+    Tree { src: "crates/deathmatch/src/", layers: DEATHMATCH_LAYERS },
 ];
 
 /// Names that belong in some places of `crates/hurtle/src` only, or in all but some.
@@ -141,8 +169,10 @@ impl House {
             if path.contains("/src/") {
                 faults.extend(knows_no_platform(&source));
             }
+            for tree in TREES.iter().filter(|tree| path.starts_with(tree.src)) {
+                faults.extend(self.stays_in_its_layer(&source, tree));
+            }
             if path.starts_with(SRC) {
-                faults.extend(self.stays_in_its_layer(&source));
                 faults.extend(FENCES.iter().flat_map(|fence| fence.faults(&source)));
             }
         }
@@ -153,9 +183,10 @@ impl House {
         faults
     }
 
-    fn stays_in_its_layer(&self, source: &Source<'_>) -> Vec<String> {
-        let module = module_of(source.path);
+    fn stays_in_its_layer(&self, source: &Source<'_>, tree: &Tree) -> Vec<String> {
+        let module = module_of(source.path, tree.src);
         let Some(own) = module.first() else { return Vec::new() };
+        let layer_of = |module: &str| tree.layers.iter().position(|layer| layer.contains(&module));
         let Some(layer) = layer_of(own) else {
             return vec![fault(source, 1, &unknown_module(own))];
         };
@@ -293,10 +324,6 @@ fn fault(source: &Source<'_>, line: usize, message: &str) -> String {
     format!("{}:{line}: {message}", source.path)
 }
 
-fn layer_of(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
-}
-
 fn unknown_module(module: &str) -> String {
     format!(
         "`{module}` is not in LAYERS (tests/tidy.rs): if it is a new module, give it the lowest place \
@@ -305,8 +332,8 @@ fn unknown_module(module: &str) -> String {
 }
 
 /// `crates/hurtle/src/files/listing/mod.rs` is `files::listing`; lib.rs is the empty path.
-fn module_of(path: &str) -> Vec<String> {
-    let path = path.trim_start_matches(SRC).trim_end_matches(".rs");
+fn module_of(path: &str, src: &str) -> Vec<String> {
+    let path = path.trim_start_matches(src).trim_end_matches(".rs");
     let parts = path.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(String::from).collect()
 }

@@ -97,6 +97,7 @@ impl Site {
             error_pages: BTreeMap::new(),
             access: Access::default(),
             tls: None,
+            auth: None,
         }
     }
 
@@ -106,6 +107,7 @@ impl Site {
             path: MOUNT_PATH.to_owned(),
             handler: MountHandler::Files(files),
             access: Access::default(),
+            auth: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }
@@ -131,6 +133,7 @@ impl Files {
             sidecars: true,
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
+            uploads: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
 //! unknown keys are found and the reference page is written; `print` is the way back to TOML.
 
+mod auth;
 mod bounds;
 mod check;
 mod check_mount;
@@ -26,6 +27,7 @@ mod properties;
 mod reader;
 mod reference;
 mod schema;
+mod schema_mount;
 mod schema_tls;
 mod suggest;
 mod table;
@@ -33,8 +35,11 @@ mod target;
 mod tls;
 pub mod types;
 mod units;
+mod uploads;
+mod users;
 mod value;
 
+pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
 pub use load::{check_files, load};
 pub use print::print;
@@ -43,3 +48,5 @@ pub use reference::reference;
 pub use tls::{CertificateFiles, ClientAuth, Tls};
 pub use types::*;
 pub use units::{parse_duration, parse_size};
+pub use uploads::Uploads;
+pub use users::{User, parse_users, read_users};

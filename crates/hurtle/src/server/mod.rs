@@ -18,11 +18,13 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
-use crate::config::{Config, Listen, MountHandler};
+use crate::auth::Guard;
+use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
-use crate::files::Listings;
+use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
 use crate::tls::Keyring;
+use crate::uploads;
 use accept::Port;
 
 pub use accept::Listener;
@@ -38,6 +40,7 @@ pub struct Server {
     inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::Mounted>,
+    guard: Guard,
     keyring: Option<Arc<Keyring>>,
 }
 
@@ -84,7 +87,8 @@ impl Server {
     /// Binds every address, and reads the certificates.
     ///
     /// # Errors
-    /// With the address that could not be bound, or the file that cannot be used, and why.
+    /// With the address that could not be bound, and why; with what is wrong in a file of users or
+    /// a certificate.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
@@ -107,14 +111,15 @@ impl Server {
         }
         // Clients are redirected to the port there is.
         config.listen_tls.clone_from(&bound.tls);
-        Server::new(config, listeners, bound, false)
+        Server::of(config, listeners, bound, false)
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone, but
     /// where one of its TLS addresses has the same port, TLS is spoken.
     ///
     /// # Errors
-    /// When a listener cannot be shared among the workers, or a certificate cannot be used.
+    /// When a listener cannot be shared among the workers; with what is wrong in a file of users or
+    /// a certificate.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
         let is_secure = |address: &Listen| {
             config.listen_tls.iter().any(|tls| {
@@ -136,19 +141,30 @@ impl Server {
             listeners.push(inherited.iter().map(Port::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::new(config, listeners, bound, true)
+        Server::of(config, listeners, bound, true)
     }
 
-    fn new(
+    fn of(
         config: Config,
         listeners: Vec<Vec<Port>>,
         bound: Bound,
         inherited: bool,
     ) -> io::Result<Server> {
+        let exposed = bound.clear.iter().find(|listen| is_exposed(listen));
+        if let (Some(listen), true) =
+            (exposed, config.gates_in_clear().any(|basic| !basic.cleartext))
+        {
+            let what = format!(
+                "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
+                 unix socket, or set auth_cleartext"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let keyring = certificates::load(&config)?;
-        let config = Arc::new(config);
-        let (access_log, apps) = (None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, keyring })
+        // Now, while the process may still read what only its first user may.
+        let guard = Guard::read(&config)?;
+        let (config, access_log, apps) = (Arc::new(config), None, vec![]);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring })
     }
 
     /// The directories it serves.
@@ -182,6 +198,23 @@ impl Server {
         &self.bound.tls
     }
 
+    /// Removes what a crash has left of uploads, beside the serving.
+    fn sweep_uploads(&self, disk: &Disk) {
+        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        for mount in mounts {
+            let MountHandler::Files(files) = &mount.handler else { continue };
+            if files.uploads.is_some() {
+                let root = files.root.clone();
+                disk.begin(disk.lane(), move || {
+                    let swept = uploads::sweep(&root);
+                    if swept > 0 {
+                        tracing::info!("{}: removed {swept} unfinished uploads", root.display());
+                    }
+                });
+            }
+        }
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -190,8 +223,10 @@ impl Server {
         raise_descriptor_limit();
         let disk = Disk::start(self.config.disk_threads)?;
         let listings = Listings::new(&disk);
+        let changed = Changed::default();
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
+        self.sweep_uploads(&disk);
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -199,6 +234,8 @@ impl Server {
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
+                changed: changed.clone(),
+                guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(mount::Mounted::another).collect(),
