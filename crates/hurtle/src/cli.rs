@@ -205,7 +205,7 @@ impl ServeArgs {
         let mut authority = None;
         if self.tls {
             let local = local_certificate().map_err(|e| vec![e])?;
-            config.serve_locally_with(local.certificate, any_port);
+            config.serve_locally_with(&local.certificate, any_port);
             authority = Some((local.authority, local.is_new));
         }
         set(&mut config.workers, self.workers);

@@ -66,7 +66,7 @@ fn certificates(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Vec<Certif
     let (asked, given) = (written.items(reader).len(), keys.items(reader).len());
     let paths: Vec<PathBuf> = keys.list(reader, Value::path);
     if asked != given {
-        let wrong = Wrong::new(format!("{given} keys for {asked} certificates"));
+        let wrong = Wrong::new(format!("{asked} certificates need as many keys, not {given}"));
         keys.wrong(reader, wrong.hint("write one for each, in the same order"));
     }
     let pair = |(chain, key)| CertificateFiles { chain, key };

@@ -65,7 +65,7 @@ impl Config {
 
     /// Speaks TLS where it spoke in clear, with this certificate for every site; `any_port`: the
     /// address is nobody's choice.
-    pub fn serve_locally_with(&mut self, certificate: CertificateFiles, any_port: bool) {
+    pub fn serve_locally_with(&mut self, certificate: &CertificateFiles, any_port: bool) {
         self.listen_tls = mem::take(&mut self.listen);
         if any_port {
             self.listen_tls = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, TLS_PORT)))];
