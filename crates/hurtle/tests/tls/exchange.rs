@@ -23,7 +23,7 @@ fn files_of_every_size_arrive_whole_and_the_connection_goes_on() {
     // Around records, pieces, windows and turns.
     for len in [0, 1, 16_383, 16_385, 65_536, 262_145, 1_048_577, 5_000_000] {
         let contents = bytes(len);
-        std::fs::write(server.dir.path(&format!("{len}.bin")), &contents).unwrap();
+        std::fs::write(server.dir.path(format!("{len}.bin")), &contents).unwrap();
         let answer = peer.get(&format!("/{len}.bin"));
         assert_eq!(answer.status, 200);
         assert!(answer.body == contents, "{len} bytes are not those of the file");

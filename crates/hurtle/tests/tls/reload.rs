@@ -113,7 +113,7 @@ fn a_key_that_may_not_be_read_is_not_taken() {
     let key = crate::server::files(&running.dir, "a").key;
     running.stays_with(
         "unreadable",
-        || fs::set_permissions(&key, fs::Permissions::from_mode(0)).unwrap(),
+        || fs::set_permissions(&key, fs::Permissions::from_mode(0o0)).unwrap(),
         "let the server's user read it",
     );
 }

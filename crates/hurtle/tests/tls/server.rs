@@ -110,7 +110,7 @@ impl Pair {
 
 /// Beside what is served.
 pub(crate) fn files(dir: &Dir, name: &str) -> CertificateFiles {
-    let path = |kind: &str| -> PathBuf { dir.path(&format!("../{name}.{kind}")) };
+    let path = |kind: &str| -> PathBuf { dir.path(format!("../{name}.{kind}")) };
     CertificateFiles { chain: path("pem"), key: path("key") }
 }
 
