@@ -13,10 +13,15 @@ use crate::h1::response::Fields;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Means};
 use crate::handler::fixed::{Fixed, Redirect};
+use crate::handler::proxy::Proxy;
 use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
 use crate::semantics::target::{self, BadPath, append_query, encode_path};
+
+mod internal;
+
+use internal::Internal;
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -60,6 +65,8 @@ struct Mount {
     path: Vec<u8>,
     access: Access,
     handler: Handler,
+    /// Files that its upstreams may name.
+    internal: Option<Internal>,
 }
 
 impl Sites {
@@ -80,12 +87,13 @@ impl Sites {
             }
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        Sites {
-            default: sites.iter().position(|site| site.default),
-            sites: sites.iter().map(|site| Site::new(site, means)).collect(),
-            exact,
-            wildcards,
+        let mut made: Vec<_> = sites.iter().map(|site| Site::new(site, means)).collect();
+        // What is kept of internal files is kept apart: nobody can ask for it.
+        let internals = made.iter_mut().flat_map(|site| &mut site.mounts);
+        for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
+            internal.key = sites.len() + n;
         }
+        Sites { default: sites.iter().position(|site| site.default), sites: made, exact, wildcards }
     }
 
     /// The site that answers to this name, by number; `None`: 421 (RFC 9110 15.5.20).
@@ -98,12 +106,27 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
+    /// A site by its number.
+    pub fn site(&self, number: usize) -> &Site {
+        &self.sites[number]
+    }
+
+    /// Begins to ask upstreams how they are, where that is configured.
+    pub fn watch_upstreams(&self) {
+        for mount in self.sites.iter().flat_map(|site| &site.mounts) {
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.watch();
+            }
+        }
+    }
+
     /// Mounts an application in the site of that number, where nothing else is mounted.
     pub fn mount(&mut self, number: usize, app: App) {
         let site = &mut self.sites[number];
         let access = Access::default();
         let path = mount_path(app.mount());
-        site.mounts.push(Mount { path, access, handler: Handler::App(app) });
+        let handler = Handler::App(app);
+        site.mounts.push(Mount { path, access, handler, internal: None });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_apps = true;
     }
@@ -135,13 +158,13 @@ impl Site {
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
+            has_apps: mounts.iter().any(|mount| matches!(mount.handler, Handler::Proxy(_))),
             mounts,
-            has_apps: false,
             config: config.clone(),
         }
     }
 
-    /// Whether applications are mounted.
+    /// Whether applications or proxies are mounted.
     pub fn has_apps(&self) -> bool {
         self.has_apps
     }
@@ -216,6 +239,11 @@ impl Site {
         }
     }
 
+    /// The files that the upstreams of a mount may name, if they may any.
+    pub fn internal(&self, number: usize) -> Option<&Internal> {
+        self.mounts[number].internal.as_ref()
+    }
+
     /// A mount by its number, and its path.
     pub fn mount(&self, number: usize) -> (&str, &Handler) {
         let mount = &self.mounts[number];
@@ -278,7 +306,7 @@ impl Site {
     }
 
     /// Puts the site's own page in the place of a plain error.
-    async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
+    pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         // 412 and 416 come from a file that is there, and their fields say something of it.
         if matches!(plain.fields, Fields::Ready(_)) {
             return plain;
@@ -297,10 +325,15 @@ impl Site {
 
 impl Mount {
     fn new(config: &config::Mount, means: &Means) -> Mount {
+        let mut internal = None;
         let handler = match &config.handler {
             MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
+            }
+            MountHandler::Proxy(proxy) => {
+                internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
+                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), &means.disk)))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -308,7 +341,8 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
-        Mount { path: mount_path(&config.path), access: config.access.clone(), handler }
+        let access = config.access.clone();
+        Mount { path: mount_path(&config.path), access, handler, internal }
     }
 
     fn holds(&self, path: &[u8]) -> bool {

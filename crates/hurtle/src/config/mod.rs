@@ -30,6 +30,7 @@ mod table;
 mod target;
 pub mod types;
 mod units;
+mod upstream;
 mod value;
 
 pub use check::check;
@@ -39,3 +40,4 @@ pub use problem::{Place, Problem};
 pub use reference::reference;
 pub use types::*;
 pub use units::{parse_duration, parse_size};
+pub use upstream::{Balance, Proxy, Upstream};

@@ -2,6 +2,7 @@
 //! printed and documented.
 
 use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
+use super::upstream::Balance;
 
 /// A closed set of values, each with a name.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -41,6 +42,15 @@ impl Named for Sendfile {
 impl Named for Symlinks {
     const NAMES: &'static [(&'static str, Self)] =
         &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
+}
+
+impl Named for Balance {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("round-robin", Self::RoundRobin),
+        ("least-connections", Self::LeastConnections),
+        ("hash-address", Self::HashAddress),
+        ("hash-path", Self::HashPath),
+    ];
 }
 
 impl Named for EtagSource {

@@ -11,6 +11,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
+use super::upstream::Proxy;
+
 /// A whole server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -36,6 +38,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Group to become; the user's own when absent.
     pub group: Option<String>,
+    /// Proxies in front of this server: whom they name as the client is believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// Bounds on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -274,6 +278,8 @@ pub enum MountHandler {
         /// An absolute URL or an absolute path.
         to: String,
     },
+    /// Servers behind this one.
+    Proxy(Box<Proxy>),
     /// The same answer to every request.
     Fixed {
         /// Any final status.

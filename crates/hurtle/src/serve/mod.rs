@@ -6,6 +6,8 @@ pub mod h1;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ipnet::IpNet;
+
 use crate::config::Limits;
 use crate::files::Store;
 use crate::h1::head::HeadLimits;
@@ -25,6 +27,8 @@ pub struct Worker {
     pub store: Rc<Store>,
     /// How bodies leave.
     pub sender: Sender,
+    /// Proxies that are believed in whom they name as the client.
+    pub trusted_proxies: Vec<IpNet>,
     /// Bounds on clients.
     pub limits: Limits,
     /// Bounds on heads.

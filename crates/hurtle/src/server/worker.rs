@@ -64,6 +64,7 @@ async fn serve(
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     let (worker, room) = make(shared);
+    worker.sites.watch_upstreams();
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if worker.log.is_some() {
@@ -154,6 +155,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
             fields: limits.head_fields,
         },
         limits,
+        trusted_proxies: config.trusted_proxies.clone(),
         deadlines: Deadlines::new(),
         open: Cell::new(0),
         closed: rt::Bell::default(),

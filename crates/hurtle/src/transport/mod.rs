@@ -7,6 +7,6 @@ pub mod buffer;
 pub mod outgoing;
 pub mod plain;
 
-pub use buffer::{Input, Output};
+pub use buffer::{Input, Output, Taken};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;

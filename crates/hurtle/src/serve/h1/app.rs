@@ -2,6 +2,7 @@
 //! body flows while the application runs, and on while its answer is sent.
 
 use std::mem;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use http::{HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::path_of;
 use super::duplex::Broken;
+use super::proxy::Asked;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
@@ -21,27 +23,36 @@ use crate::h1::request::{Method, Request};
 use crate::h1::response::{Delimiter, Fields};
 use crate::handler::Handler;
 use crate::handler::app::{Answering, Arrival};
+use crate::handler::proxy::Waits;
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
 use crate::transport::Output;
 
+/// Who answers a request in the handlers' place.
+pub(super) enum Called {
+    /// An application at work.
+    App(AtWork),
+    /// Somebody else's server.
+    Proxy(Asked),
+}
+
 /// An application at work.
-pub(super) struct Called {
+pub(super) struct AtWork {
     answering: Answering,
     upload: Upload,
 }
 
 impl Connection {
-    /// Calls the application that answers this request, if one does; `Err`: what is answered in its
+    /// Calls the application, or chooses the proxy, that answers this request, if one does; `Err`: what is answered in its
     /// place.
     pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
-        let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_apps() {
             return None;
         }
         let (raw, query) = path_of(&request.target)?;
-        let (path, number) = match site.route(raw, query, self.peer) {
+        let (path, number) = match site.route(raw, query, self.client) {
             Route::Mount { path, number, .. } => (path, number),
             // Among applications, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
@@ -49,7 +60,15 @@ impl Connection {
                 return matches!(request.method, Method::Other(_)).then_some(Err(answer));
             }
         };
-        let (_, Handler::App(app)) = site.mount(number) else { return None };
+        let app = match site.mount(number).1 {
+            Handler::App(app) => app,
+            Handler::Proxy(proxy) => {
+                let proxy = Rc::clone(proxy);
+                let asked = Asked { proxy, site: site_number, mount: number, path };
+                return Some(Ok(Called::Proxy(asked)));
+            }
+            _ => return None,
+        };
         let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
         let made = app_request(request, body, place.rest).zip(uri(raw, query));
@@ -57,20 +76,20 @@ impl Connection {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let arrival = Arrival { client: self.peer, original, mount: Arc::clone(app.mount()) };
+        let arrival = Arrival { client: self.client, original, mount: Arc::clone(app.mount()) };
         made.extensions_mut().insert(arrival);
         let answering = app.call(made, place.rules().cloned().collect());
-        Some(Ok(Called { answering, upload }))
+        Some(Ok(Called::App(AtWork { answering, upload })))
     }
 
     /// Waits for the application's answer and sends it.
-    pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: Called) -> Next {
-        let Called { answering, mut upload } = called;
-        match self.beside(&mut upload, async |_| answering.await).await {
+    pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
+        let AtWork { answering, mut upload } = called;
+        match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
             Ok(answer) => self.answer(request, answer, upload).await,
             Err(Broken::Sin(sin)) => self.refuse(sin).await,
             Err(Broken::Stalled) => Next::Abort,
-            Err(Broken::Gone | Broken::Answer) => Next::Drop,
+            Err(Broken::Gone | Broken::Answer | Broken::Late) => Next::Drop,
         }
     }
 
@@ -119,7 +138,7 @@ impl Connection {
                 self.sent.moved.set(0);
                 let trailers = request.te_trailers;
                 let streamed = self
-                    .beside(&mut upload, async |duplex| {
+                    .beside(&mut upload, &Waits::default(), async |duplex| {
                         let sending = Sending { duplex, out, delimiter, trailers };
                         sending.run(stream, first).await
                     })
@@ -136,7 +155,7 @@ impl Connection {
     }
 
     /// Goes on to the next request, over what nobody read of this one's body.
-    async fn pass_over(&mut self, mut upload: Upload, goes_on: bool) -> Next {
+    pub(super) async fn pass_over(&mut self, mut upload: Upload, goes_on: bool) -> Next {
         let whole = upload.reading.is_done();
         if !goes_on || !upload.may_go_on() {
             return self.after(false, !whole);
@@ -152,7 +171,7 @@ impl Connection {
 
 /// How the connection ends when an answer breaks off: where only the connection's end delimits the
 /// body, an orderly one would make the part look whole.
-fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
+pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
     match broken {
         Broken::Stalled => Next::Abort,
         _ if delimiter == Delimiter::Close => Next::Abort,
