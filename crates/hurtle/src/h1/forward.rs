@@ -222,16 +222,18 @@ fn fate(name: &[u8]) -> Fate {
     if drop || begins_as(name, b"x-accel-") || begins_as(name, b"x-sendfile") {
         return Fate::Drop;
     }
-    match name.len() {
-        9 if is("forwarded") => Fate::Trust(What::Forwarded),
+    let what = match name.len() {
+        9 if is("forwarded") => What::Forwarded,
         // Written from what was found out here.
-        9 if is("x-real-ip") => Fate::Drop,
-        15 if is("x-forwarded-for") => Fate::Trust(What::For),
-        16 if is("x-forwarded-host") => Fate::Trust(What::Host),
-        17 if is("x-forwarded-proto") => Fate::Trust(What::Proto),
-        _ if begins_as(name, b"x-forwarded-") => Fate::Trust(What::More),
-        _ => Fate::Pass,
-    }
+        9 if is("x-real-ip") => return Fate::Drop,
+        15 if is("x-forwarded-for") => What::For,
+        16 if is("x-forwarded-host") => What::Host,
+        17 if is("x-forwarded-proto") => What::Proto,
+        _ if begins_as(name, b"x-forwarded-") => What::More,
+        _ => return Fate::Pass,
+    };
+    // No proxy writes them so.
+    if name.contains(&b'_') { Fate::Drop } else { Fate::Trust(what) }
 }
 
 /// Appends the head of an upstream's response as the client gets it. `length`: what its body has to

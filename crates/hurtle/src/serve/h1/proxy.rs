@@ -9,10 +9,11 @@ use http::StatusCode;
 use super::app::ended_by;
 use super::asked::{ask, path_of};
 use super::duplex::{Broken, Duplex};
-use super::relay::{Framing, Relay};
+use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
 use super::{Connection, Next, is_bodiless, persistence};
 use crate::answer::Answer;
+use crate::body::Body;
 use crate::clock;
 use crate::files::FileQuery;
 use crate::h1::forward::{self, Dress, Onward};
@@ -20,7 +21,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::reply::{self, Length, Reply};
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{CONTINUE, Delimiter, Fields, field};
-use crate::handler::proxy::{Errand, Fault, Heard, Key, Proxy, Waits};
+use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Proxy, Waits};
 use crate::semantics::target::encode_path;
 use crate::transport::{Output, Taken};
 
@@ -211,36 +212,54 @@ impl Connection {
         let head_bytes = out.len() as u64;
         let delimiter = framing.delimiter;
         let sent = match exchange.take_whole(&framing, out.vec()) {
-            true => self.send(out, &crate::body::Body::Empty).await,
-            false => {
-                self.sent.moved.set(0);
-                let within_ms = exchange.asked.proxy.config().read_timeout.as_millis() as u64;
-                let Exchange { errand, waits, upload, .. } = &mut exchange;
-                let te_trailers = request.te_trailers;
-                let streamed = self.beside(upload, waits, async |duplex| {
-                    let relay = Relay { duplex, out, framing, te_trailers, waits, within_ms };
-                    let relayed =
-                        errand.beside(waits, async |source, input| relay.run(source, input).await);
-                    relayed.await.unwrap_or(Err(Broken::Answer))
-                });
-                let streamed = streamed.await.flatten();
-                if let Err(Broken::Late) = streamed {
-                    tracing::warn!("upstream {}: {}", errand.whom(), errand.phase());
+            true => self.send(out, &Body::Empty).await,
+            false => match self.stream_back(request, &mut exchange, out, framing).await {
+                Ok(()) => Ok(()),
+                Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
+                Err(Cut::Upstream(why, status)) => {
+                    tell(&exchange.errand, request, &why, status);
+                    if self.sent.moved.get() == 0 {
+                        return self.fail(request, exchange, status).await;
+                    }
+                    Err(ended_by(Broken::Answer, delimiter))
                 }
-                streamed.map_err(|broken| ended_by(broken, delimiter))
-            }
+            },
         };
         self.log(Some(request), status, head_bytes);
-        match sent {
-            Ok(()) => {
-                if keep_alive {
-                    exchange.errand.finish();
-                } else {
-                    drop(exchange.errand);
-                }
-                self.pass_over(exchange.upload, goes_on).await
+        if let Err(next) = sent {
+            return next;
+        }
+        match keep_alive {
+            true => exchange.errand.finish(),
+            false => drop(exchange.errand),
+        }
+        self.pass_over(exchange.upload, goes_on).await
+    }
+
+    /// Relays a body that is not all here yet; `out`: its head.
+    async fn stream_back(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+        out: Output,
+        framing: Framing,
+    ) -> Result<(), Cut> {
+        self.sent.moved.set(0);
+        let within_ms = exchange.asked.proxy.config().read_timeout.as_millis() as u64;
+        let Exchange { errand, waits, upload, .. } = exchange;
+        let te_trailers = request.te_trailers;
+        let streaming = async |duplex: &Duplex<'_>| {
+            let relay = Relay { duplex, out, framing, te_trailers, waits, within_ms };
+            let relayed =
+                errand.beside(waits, async |source, input| relay.run(source, input).await);
+            relayed.await.unwrap_or(Err(Cut::Client(Broken::Answer)))
+        };
+        match self.beside(upload, waits, streaming).await {
+            Ok(relayed) => relayed,
+            Err(Broken::Late) => {
+                Err(Cut::Upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
             }
-            Err(next) => next,
+            Err(broken) => Err(Cut::Client(broken)),
         }
     }
 

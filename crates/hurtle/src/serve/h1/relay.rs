@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::IoSlice;
 
-use http::HeaderName;
+use http::{HeaderName, StatusCode};
 
 use super::duplex::{Broken, Duplex};
 use super::reading::{Piece, Reading};
@@ -31,6 +31,20 @@ pub(super) struct Framing {
     /// Whether the upstream's connection outlives the body.
     pub(super) may_keep_alive: bool,
     len: Option<u64>,
+}
+
+/// How a body ends before it is over.
+pub(super) enum Cut {
+    /// The client's doing.
+    Client(Broken),
+    /// The upstream's: why, and the status if nothing was sent yet.
+    Upstream(String, StatusCode),
+}
+
+impl From<Broken> for Cut {
+    fn from(broken: Broken) -> Cut {
+        Cut::Client(broken)
+    }
 }
 
 /// A body under way.
@@ -74,7 +88,7 @@ impl Relay<'_> {
         mut self,
         mut source: Source<'_>,
         input: &mut Input,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Cut> {
         let mut turn_bytes = 0;
         loop {
             let piece = match &mut self.framing.reading {
@@ -108,7 +122,7 @@ impl Relay<'_> {
         }
     }
 
-    async fn data(&mut self, data: &[u8]) -> Result<(), Broken> {
+    async fn data(&mut self, data: &[u8]) -> Result<(), Cut> {
         let mut tail: &[u8] = b"";
         if self.framing.delimiter == Delimiter::Chunked {
             encode_size(data.len(), self.out.vec());
@@ -117,14 +131,17 @@ impl Relay<'_> {
         if data.len() <= COPY_BYTES_MAX {
             self.out.vec().extend_from_slice(data);
             self.out.vec().extend_from_slice(tail);
-            return if self.out.len() > COPY_BYTES_MAX { self.flush().await } else { Ok(()) };
+            if self.out.len() > COPY_BYTES_MAX {
+                self.flush().await?;
+            }
+            return Ok(());
         }
         self.duplex.write(&mut [&self.out, data, tail].map(IoSlice::new)).await?;
         self.out = Output::default();
         Ok(())
     }
 
-    async fn finish(mut self, lines: &[u8]) -> Result<(), Broken> {
+    async fn finish(mut self, lines: &[u8]) -> Result<(), Cut> {
         if self.framing.delimiter == Delimiter::Chunked {
             self.out.vec().extend_from_slice(b"0\r\n");
             if self.te_trailers {
@@ -139,7 +156,7 @@ impl Relay<'_> {
         self.flush().await
     }
 
-    async fn flush(&mut self) -> Result<(), Broken> {
+    async fn flush(&mut self) -> Result<(), Cut> {
         if !self.out.is_empty() {
             self.duplex.write(&mut [IoSlice::new(&self.out)]).await?;
             // While the upstream is waited for, no buffer is held.
@@ -158,7 +175,6 @@ const PRIVATE: [HeaderName; 4] = [
 ];
 
 /// The client learns it from the missing end; the operator, from the log.
-fn broke(error: &dyn Display) -> Broken {
-    tracing::warn!("an upstream's answer broke off: {error}");
-    Broken::Answer
+fn broke(error: &dyn Display) -> Cut {
+    Cut::Upstream(format!("its answer broke off: {error}"), StatusCode::BAD_GATEWAY)
 }
