@@ -268,3 +268,26 @@ fn an_upstream_is_held_back_by_a_slow_client() {
     assert!(taken < 64 << 20, "{taken} bytes were taken for a client that reads none");
     drop(client);
 }
+
+#[test]
+fn over_a_unix_socket() {
+    use std::io::{Read, Write};
+    let path = std::env::temp_dir().join(format!("hurtle-proxy-{}.sock", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let proxy = Proxy::of("", &format!("proxy = \"unix:{}\"", path.display()));
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = listener.accept().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for _ in 0..2 {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            peer.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        assert!(head.starts_with(b"GET / HTTP/1.1\r\nHost: a\r\n"));
+        peer.write_all(OK.as_bytes()).unwrap();
+        assert_eq!(client.answer().1, "ok");
+        client.send(GET);
+    }
+}
