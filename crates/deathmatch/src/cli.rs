@@ -26,7 +26,7 @@ pub enum Command {
     },
     /// Say what a plan would do and how long it takes; runs nothing.
     Plan {
-        /// A built-in plan (deck, quick) or a TOML file.
+        /// A built-in plan (deck, experiments, sizes, quick) or a TOML file.
         #[arg(default_value = "deck")]
         plan: String,
     },
@@ -50,25 +50,33 @@ pub enum Command {
         /// The run's directory.
         dir: PathBuf,
     },
-    /// Compare two runs; exit code 1 on a regression, 2 if nothing can be said.
-    Compare {
-        /// The run to compare with.
-        a: PathBuf,
-        /// The run in question.
-        b: PathBuf,
-        /// The share by which a figure may be worse.
-        #[arg(long, default_value_t = 0.05)]
-        tolerance: f64,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if nothing can be
+    /// said.
+    Compare(CompareArgs),
+}
+
+/// What `compare` takes.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The run's directory, or with --in the contender, to compare with.
+    pub a: String,
+    /// The one in question.
+    pub b: String,
+    /// Compare two contenders of the run in this directory.
+    #[arg(long = "in", value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// The share by which a figure may be worse.
+    #[arg(long, default_value_t = 0.05)]
+    pub tolerance: f64,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `run` takes.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, quick) or a TOML file.
+    /// A built-in plan (deck, experiments, sizes, quick) or a TOML file.
     #[arg(default_value = "deck")]
     pub plan: String,
     /// A smoke of every contender: the plan `quick`.
@@ -80,6 +88,10 @@ pub struct RunArgs {
     /// A contender under another name and, perhaps, executable: old=nginx:/opt/nginx/sbin/nginx.
     #[arg(long = "contender", value_name = "NEW=NAME[:PATH]")]
     pub contenders: Vec<String>,
+    /// A server that runs already, perhaps on another host, and serves the plan's files (as they are
+    /// in DIR/docroot) at its root. Only such servers are then measured, and not their machines.
+    #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
+    pub targets: Vec<String>,
     /// Where everything is left [default: deathmatch-PLAN].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

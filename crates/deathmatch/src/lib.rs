@@ -4,6 +4,9 @@
 //! The modules, bottom-up; a file uses only what stands above it here.
 
 #[doc(hidden)]
+pub mod random;
+
+#[doc(hidden)]
 pub mod histogram;
 
 #[doc(hidden)]

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Command::Install { names, all } => commands::install(&names, all),
         Command::Doctor { json } => commands::examine(json),
         Command::Report { dir } => commands::report(&dir),
-        Command::Compare { a, b, tolerance, json } => commands::compare(&a, &b, tolerance, json),
+        Command::Compare(args) => commands::compare(&args),
     };
     match outcome {
         Ok(code) => code,

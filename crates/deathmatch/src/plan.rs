@@ -1,16 +1,19 @@
-//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck
-//! and the quick look are built in. Carrying it out is `arena`'s work.
+//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck,
+//! its experiments, a ladder of sizes and the quick look are built in. Carrying it out is `arena`'s work.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::random::SplitMix;
 use crate::sample::Offered;
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 2] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
     ("deck", include_str!("../arena/plans/deck.toml")),
+    ("experiments", include_str!("../arena/plans/experiments.toml")),
+    ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
 
@@ -27,7 +30,7 @@ pub struct Plan {
     pub reference: String,
     /// Rounds; every contender does all the work once in each.
     pub rounds: u32,
-    /// Not counted, before each sample.
+    /// Not counted, once a contender was started; between two samples less will do.
     pub warm_up: Duration,
     /// Counted.
     pub sample: Duration,
@@ -39,14 +42,21 @@ pub struct Plan {
     pub works: Vec<Work>,
 }
 
-/// A file every contender serves.
+/// A file every contender serves, or many of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its name, below the document root.
+    /// Its name, below the document root; of many, with `{}` for their number.
     pub name: String,
-    /// Its size.
+    /// The size of each.
     pub bytes: u64,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One piece of work.
@@ -56,8 +66,26 @@ pub struct Work {
     pub name: String,
     /// The file asked for.
     pub file: String,
-    /// How load is offered.
-    pub offered: Offered,
+    /// What is offered.
+    pub shape: Shape,
+    /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
+    /// alike.
+    pub zipf: f64,
+}
+
+/// What one piece of work offers a contender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// One sample.
+    Steady(Offered),
+    /// Open loop, upwards by doubling until the contender or the generator has enough, then the
+    /// steps between the last two; at the end one sample at one and a half times what was carried.
+    Upward {
+        /// The rate to begin with, in requests a second.
+        from: f64,
+        /// Connections the requests are spread over.
+        connections: u32,
+    },
 }
 
 /// What is wrong with a plan.
@@ -80,10 +108,6 @@ struct Written {
     description: String,
     reference: String,
     rounds: u32,
-    /// Kept for readers of the plan: every round restarts every contender.
-    #[serde(default)]
-    #[allow(dead_code)]
-    restart_after: u32,
     warm_up_s: f64,
     sample_s: f64,
     contenders: Vec<String>,
@@ -95,8 +119,11 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct WrittenWork {
     file: String,
+    #[serde(default)]
+    zipf: f64,
     sessions: Option<Sessions>,
     open: Option<Open>,
+    upward: Option<Upward>,
     closed: Option<Closed>,
 }
 
@@ -118,6 +145,13 @@ struct Open {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Upward {
+    from: f64,
+    connections: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Closed {
     connections: Vec<u32>,
 }
@@ -125,11 +159,23 @@ struct Closed {
 /// Rounds a plan may have; more would run for days.
 const ROUNDS_MAX: u32 = 100;
 
+/// Files of one kind; more would take longer to lay out than to serve.
+const FILES_MAX: u32 = 1_000_000;
+
+/// The steepest popularity: beyond it nearly all would ask for one file.
+const ZIPF_MAX: f64 = 10.0;
+
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
-/// Starting, checking and stopping a contender, in seconds: for the estimate only.
-const START_S: f64 = 2.0;
+/// The most that is not counted between two samples of a contender: what the one before left is over.
+const SETTLE_MAX: Duration = Duration::from_millis(300);
+
+/// Starting, checking and stopping a contender: for the estimate only.
+const START: Duration = Duration::from_secs(2);
+
+/// Samples of an upward search: for the estimate only.
+const UPWARD_SAMPLES: u32 = 8;
 
 impl Plan {
     /// A built-in plan by its name.
@@ -156,6 +202,9 @@ impl Plan {
         }
         if written.sample_s == 0.0 {
             return bad("sample_s: a sample takes time".to_owned());
+        }
+        for file in &written.file {
+            file.check()?;
         }
         let mut works: Vec<Work> = Vec::new();
         for work in &written.work {
@@ -189,10 +238,14 @@ impl Plan {
 
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
-        let each =
-            (self.warm_up + self.sample) * u32::try_from(self.works.len()).unwrap_or(u32::MAX);
-        let starts = Duration::from_secs_f64(START_S);
-        (each + starts) * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+        let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
+        let turn = START + self.warm_up + (self.settle() + self.sample) * samples;
+        turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+    }
+
+    /// Not counted, between two samples of a contender.
+    pub fn settle(&self) -> Duration {
+        self.warm_up.min(SETTLE_MAX)
     }
 
     /// The contenders' order in a round. Rounds come in pairs, the second of which is the first's
@@ -202,7 +255,7 @@ impl Plan {
         let mut random = SplitMix(seed.wrapping_add(u64::from(round / 2)));
         // Fisher and Yates, in Durstenfeld's form (CACM 1964, algorithm 235).
         for last in (1..order.len()).rev() {
-            order.swap(last, (random.next() % (last as u64 + 1)) as usize);
+            order.swap(last, random.below(last + 1));
         }
         if round % 2 == 1 {
             order.reverse();
@@ -211,44 +264,97 @@ impl Plan {
     }
 }
 
+impl File {
+    /// Every file's name.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.count).map(|number| self.name.replace("{}", &number.to_string()))
+    }
+
+    fn check(&self) -> Result<(), BadPlan> {
+        let name = &self.name;
+        let beneath = !name.is_empty() && !name.starts_with('/') && !name.contains("..");
+        if !beneath {
+            return Err(BadPlan(format!("file {name:?}: write a name below the document root")));
+        }
+        if self.count == 0 || self.count > FILES_MAX {
+            return Err(BadPlan(format!("file {name:?}: count: write 1 to {FILES_MAX}")));
+        }
+        if (self.count > 1) != name.contains("{}") {
+            let why = "`{}` in its name stands for the number of one of many (count)";
+            return Err(BadPlan(format!("file {name:?}: {why}")));
+        }
+        Ok(())
+    }
+}
+
+impl Work {
+    /// An open loop's name, by which its samples are known in every round.
+    pub fn open_name(file: &str, rate: f64, connections: u32) -> String {
+        format!("{file} at {rate}/s over {connections} connections")
+    }
+}
+
+impl Shape {
+    fn samples(&self) -> u32 {
+        match self {
+            Shape::Steady(_) => 1,
+            Shape::Upward { .. } => UPWARD_SAMPLES,
+        }
+    }
+}
+
 impl WrittenWork {
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
+        if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
+            return Err(BadPlan(format!("work on {file:?}: zipf: write 0 to {ZIPF_MAX}")));
+        }
+        let zipf = self.zipf;
         let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
-        match (&self.sessions, &self.open, &self.closed) {
-            (Some(s), None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
+        match (&self.sessions, &self.open, &self.upward, &self.closed) {
+            (Some(s), None, None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
                 let work = |requests: &f64| Work {
                     name: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
-                    offered: Offered::Sessions {
+                    zipf,
+                    shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
                         calls: s.calls,
-                    },
+                    }),
                 };
                 Ok(s.requests.iter().map(work).collect())
             }
-            (None, Some(o), None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
+            (None, Some(o), None, None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
                 let work = |rate: &f64| Work {
-                    name: format!("{file} at {rate}/s over {} connections", o.connections),
+                    name: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
-                    offered: Offered::Open {
+                    zipf,
+                    shape: Shape::Steady(Offered::Open {
                         rate: *rate,
                         poisson: o.poisson,
                         connections: o.connections,
-                    },
+                    }),
                 };
                 Ok(o.requests.iter().map(work).collect())
             }
-            (None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
+            (None, None, Some(u), None) if u.connections > 0 && rate_ok(&u.from) => {
+                let (from, connections) = (u.from, u.connections);
+                let name = format!("{file} upwards from {from}/s over {connections} connections");
+                let shape = Shape::Upward { from, connections };
+                Ok(vec![Work { name, file: file.clone(), shape, zipf }])
+            }
+            (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
                     name: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
-                    offered: Offered::Closed { connections },
+                    zipf,
+                    shape: Shape::Steady(Offered::Closed { connections }),
                 };
                 Ok(c.connections.iter().map(work).collect())
             }
             _ => Err(BadPlan(format!(
-                "work on {file:?}: write one of sessions, open and closed, with numbers above 0"
+                "work on {file:?}: write one of sessions, open, upward and closed, with numbers \
+                 above 0"
             ))),
         }
     }
@@ -257,19 +363,6 @@ impl WrittenWork {
 fn first_repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = std::collections::BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))
-}
-
-/// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]
@@ -290,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let good = BUILT_IN[1].1;
+        let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "quick").unwrap();
         for (from, to, message, why) in [
             ("rounds = 1", "rounds = 0", "rounds: write 1 to 100", "no round"),
             ("rounds = 1", "rounds = 1\nroudns = 2", "unknown field", "a key that is none"),
@@ -299,6 +392,10 @@ mod tests {
             ("requests = [1000]", "requests = [0]", "numbers above 0", "no load"),
             ("connections = [50]", "connections = [50, 50]", "is there twice", "work twice"),
             ("name = \"10k.png\"", "name = \"other\"", "no file \"10k.png\"", "a file not served"),
+            ("bytes = 10240", "bytes = 1\ncount = 2", "`{}` in its name", "many of one name"),
+            ("bytes = 10240", "bytes = 1\ncount = 0", "count: write 1 to", "none of a kind"),
+            ("name = \"10k.png\"", "name = \"../x\"", "below the document root", "a way out"),
+            ("sessions = {", "zipf = -1\nsessions = {", "zipf: write 0 to 10", "upside down"),
             ("\"floor\", ", "\"floor\", \"floor\", ", "\"floor\" is there twice", "one twice"),
         ] {
             let text = good.replacen(from, to, 1);

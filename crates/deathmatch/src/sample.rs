@@ -16,6 +16,17 @@ pub struct Sample {
     pub plan: String,
     /// The round, from 0; contenders are compared within a round.
     pub round: u32,
+    /// 0, or 1 where the round was repeated because the machine had changed meanwhile.
+    #[serde(default)]
+    pub attempt: u32,
+    /// 0, or which further sample of the same rate this is: in a search one bad sample in three may be
+    /// the machine's fault.
+    #[serde(default)]
+    pub trial: u32,
+    /// A short look at the floor before or after a round: it tells how steady the machine was, and
+    /// belongs to no comparison.
+    #[serde(default)]
+    pub probe: bool,
     /// The contender's name.
     pub contender: String,
     /// The work's name within the plan, such as `10k at 5000/s`.
@@ -78,6 +89,8 @@ pub enum Mark {
     ForeignCpu,
     /// The bytes were not those asked for.
     WrongBytes,
+    /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
+    FloorMoved,
 }
 
 /// What the generator saw, warm-up excluded.

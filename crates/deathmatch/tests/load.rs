@@ -275,12 +275,14 @@ fn beside_others() -> RwLockReadGuard<'static, ()> {
 fn job(target: SocketAddr, offered: Offered) -> Job {
     Job {
         target,
-        request: REQUEST.to_vec(),
+        requests: vec![REQUEST.to_vec()],
+        order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(100),
         timeout: Duration::from_secs(5),
+        stop: Arc::default(),
     }
 }
 

@@ -127,6 +127,9 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
     Sample {
         plan: "p".into(),
         round,
+        attempt: 0,
+        trial: 0,
+        probe: false,
         contender: "nginx".into(),
         work: "10k".into(),
         file: "10k".into(),

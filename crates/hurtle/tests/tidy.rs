@@ -33,6 +33,33 @@ const LAYERS: &[&[&str]] = &[
     &["main"],
 ];
 
+/// The modules of `deathmatch`, likewise.
+const DEATHMATCH_LAYERS: &[&[&str]] = &[
+    &["random", "histogram"],
+    &["sample"],
+    &["load", "machine", "process"],
+    &["contender", "verify"],
+    &["stats", "plan"],
+    &["arena"],
+    &["report"],
+    &["summary"],
+    &["compare"],
+    &["cli"],
+    &["commands", "bin"],
+    &["main"],
+];
+
+/// A crate whose modules have layers.
+struct Tree {
+    src: &'static str,
+    layers: &'static [&'static [&'static str]],
+}
+
+const TREES: [Tree; 2] = [
+    Tree { src: SRC, layers: LAYERS },
+    Tree { src: "crates/deathmatch/src/", layers: DEATHMATCH_LAYERS },
+];
+
 /// Names that belong in some places of `crates/hurtle/src` only, or in all but some.
 struct Fence {
     names: &'static [&'static str],
@@ -139,8 +166,10 @@ impl House {
             if path.contains("/src/") {
                 faults.extend(knows_no_platform(&source));
             }
+            for tree in TREES.iter().filter(|tree| path.starts_with(tree.src)) {
+                faults.extend(self.stays_in_its_layer(&source, tree));
+            }
             if path.starts_with(SRC) {
-                faults.extend(self.stays_in_its_layer(&source));
                 faults.extend(FENCES.iter().flat_map(|fence| fence.faults(&source)));
             }
         }
@@ -151,9 +180,10 @@ impl House {
         faults
     }
 
-    fn stays_in_its_layer(&self, source: &Source<'_>) -> Vec<String> {
-        let module = module_of(source.path);
+    fn stays_in_its_layer(&self, source: &Source<'_>, tree: &Tree) -> Vec<String> {
+        let module = module_of(source.path, tree.src);
         let Some(own) = module.first() else { return Vec::new() };
+        let layer_of = |module: &str| tree.layers.iter().position(|layer| layer.contains(&module));
         let Some(layer) = layer_of(own) else {
             return vec![fault(source, 1, &unknown_module(own))];
         };
@@ -291,10 +321,6 @@ fn fault(source: &Source<'_>, line: usize, message: &str) -> String {
     format!("{}:{line}: {message}", source.path)
 }
 
-fn layer_of(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
-}
-
 fn unknown_module(module: &str) -> String {
     format!(
         "`{module}` is not in LAYERS (tests/tidy.rs): if it is a new module, give it the lowest place \
@@ -303,8 +329,8 @@ fn unknown_module(module: &str) -> String {
 }
 
 /// `crates/hurtle/src/files/listing/mod.rs` is `files::listing`; lib.rs is the empty path.
-fn module_of(path: &str) -> Vec<String> {
-    let path = path.trim_start_matches(SRC).trim_end_matches(".rs");
+fn module_of(path: &str, src: &str) -> Vec<String> {
+    let path = path.trim_start_matches(src).trim_end_matches(".rs");
     let parts = path.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(String::from).collect()
 }

@@ -16,6 +16,9 @@ const PACKAGES: &[Package] = &[
     Package { name: "curl", programs: &["curl"] },
     // The example site in a browser, without one console error.
     Package { name: "chromium", programs: &["chromium", "chromium-browser", "google-chrome"] },
+    // What hurtle is measured beside.
+    Package { name: "nginx", programs: &["nginx"] },
+    Package { name: "lighttpd", programs: &["lighttpd"] },
     // A mount that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
 ];

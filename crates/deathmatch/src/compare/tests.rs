@@ -10,6 +10,9 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
     Sample {
         plan: "deck".into(),
         round: round as u32,
+        attempt: 0,
+        trial: 0,
+        probe: false,
         contender: contender.into(),
         work: "10k".into(),
         file: "10k".into(),

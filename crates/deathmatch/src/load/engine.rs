@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
@@ -40,6 +41,8 @@ pub(super) struct Engine<'a> {
     calls: usize,
     tally: Tally,
     memo: Memo,
+    /// How many requests were chosen.
+    chosen: usize,
     buffer: Vec<u8>,
     discards: bool,
     bodyless: bool,
@@ -51,7 +54,7 @@ pub(super) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(super) fn new(job: &'a Job) -> io::Result<Engine<'a>> {
         let slots_max = wire::connections_max();
-        let (slots, pace) = plan(&job.offered, slots_max)?;
+        let (slots, pace) = plan(job, slots_max)?;
         let expected = &job.expected;
         Ok(Engine {
             job,
@@ -63,9 +66,10 @@ impl<'a> Engine<'a> {
             calls: 0,
             tally: Tally::new(job.warm_up, job.duration, job.timeout),
             memo: Memo::default(),
+            chosen: 0,
             buffer: vec![0; RECEIVE_BYTES],
             discards: expected.body.is_none() && expected.body_bytes >= DISCARD_BYTES_MIN,
-            bodyless: job.request.starts_with(b"HEAD "),
+            bodyless: job.requests.first().is_some_and(|first| first.starts_with(b"HEAD ")),
             timeout: nanoseconds(job.timeout),
             turn: 0,
         })
@@ -87,6 +91,9 @@ impl<'a> Engine<'a> {
             if self.turn >= sweep {
                 sweep = self.turn + SWEEP_NS;
                 self.sweep()?;
+                if self.job.stop.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
             }
             let count = self.poll.ready(&mut events)?;
             for event in &events[..count] {
@@ -156,10 +163,20 @@ impl<'a> Engine<'a> {
         if let Offered::Sessions { calls, .. } = self.job.offered { calls } else { 1 }
     }
 
+    /// Which request is next.
+    fn choose(&mut self) -> usize {
+        let order = &self.job.order;
+        let which = order.get(self.chosen % order.len().max(1)).map_or(0, |&which| which as usize);
+        self.chosen = self.chosen.wrapping_add(1);
+        which
+    }
+
     /// Begins a request, or a session, on a free slot.
     fn start(&mut self, index: usize, intended: u64, now: u64) -> io::Result<()> {
         let left = self.calls_per_arrival();
-        let call = Call { intended, began: intended, sent: 0, left, bytes: 0, retried: false };
+        let which = self.choose();
+        let call =
+            Call { intended, began: intended, sent: 0, left, which, bytes: 0, retried: false };
         self.calls += 1;
         self.proceed(index, call, now)
     }
@@ -199,10 +216,12 @@ impl<'a> Engine<'a> {
 
     fn push(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.pool.slots[index];
-        let (State::Busy { pushed }, Some(socket)) = (&mut slot.state, &slot.socket) else {
+        let (State::Busy { pushed }, Some(socket), Some(call)) =
+            (&mut slot.state, &slot.socket, &slot.call)
+        else {
             return Ok(());
         };
-        match wire::push(socket, &self.job.request[*pushed..]) {
+        match wire::push(socket, &self.job.requests[call.which][*pushed..]) {
             Moved::Bytes(count) => *pushed += count,
             Moved::Blocked => {}
             Moved::Broken => return self.broken(index),
@@ -227,7 +246,8 @@ impl<'a> Engine<'a> {
             }
             State::Idle => Ok(()),
             State::Busy { pushed } => {
-                if pushed < self.job.request.len() && flags.contains(EventFlags::OUT) {
+                let whole = slot.call.map_or(0, |call| self.job.requests[call.which].len());
+                if pushed < whole && flags.contains(EventFlags::OUT) {
                     self.push(index)?;
                 }
                 if readable { self.take(index, flags.intersects(GONE)) } else { Ok(()) }
@@ -288,11 +308,11 @@ impl<'a> Engine<'a> {
     fn complete(&mut self, index: usize, wrong: Option<Wrong>, close: bool) -> io::Result<()> {
         let now = self.now();
         let slot = &mut self.pool.slots[index];
-        // An answer that came before its request had left ends the connection (RFC 9112, 9.5).
-        let unsent = slot.state != State::Busy { pushed: self.job.request.len() };
-        let close = close || unsent;
         slot.reused = true;
         let Some(call) = slot.call.take() else { return Ok(()) };
+        // An answer that came before its request had left ends the connection (RFC 9112, 9.5).
+        let unsent = slot.state != State::Busy { pushed: self.job.requests[call.which].len() };
+        let close = close || unsent;
         let Call { intended, began, sent, bytes, .. } = call;
         match wrong {
             Some(wrong) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
@@ -307,7 +327,7 @@ impl<'a> Engine<'a> {
             Offered::Sessions { .. } if next.left > 0 => Some(next),
             _ => None,
         };
-        let Some(next) = next else {
+        let Some(mut next) = next else {
             self.calls -= 1;
             self.release(index, close || matches!(self.job.offered, Offered::Sessions { .. }));
             return Ok(());
@@ -315,6 +335,7 @@ impl<'a> Engine<'a> {
         if close {
             self.pool.slots[index].socket = None;
         }
+        next.which = self.choose();
         self.proceed(index, next, now)
     }
 

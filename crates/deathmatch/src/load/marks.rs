@@ -18,6 +18,7 @@ pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
         (Mark::GeneratorLate, is_late(load)),
         (Mark::GeneratorBusy, load.busy_s > BUSY_SHARE_MAX * load.seconds),
         (Mark::LittlesLaw, breaks_littles_law(job, load)),
+        (Mark::WrongBytes, load.errors.bytes > 0),
     ];
     rows.into_iter().filter(|(_, earned)| *earned).map(|(mark, _)| mark).collect()
 }

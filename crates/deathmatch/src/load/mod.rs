@@ -23,6 +23,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -43,7 +45,7 @@ pub use marks::marks;
 
 /// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
 /// its own first. What a server does wrong is counted; an error is the generator's own: no
-/// descriptors or local ports left, or a job that cannot be done.
+/// descriptors or local ports left, or a job that cannot be done; `Interrupted` when it was told to stop.
 pub fn run(job: &Job) -> io::Result<Load> {
     engine::Engine::new(job)?.run()
 }
@@ -67,8 +69,10 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// A whole request, as it is sent each time (HTTP/1.1, keep-alive).
-    pub request: Vec<u8>,
+    /// Whole requests, as they are sent (HTTP/1.1, keep-alive).
+    pub requests: Vec<Vec<u8>>,
+    /// Which of them is sent next, over and over; empty: always the first.
+    pub order: Vec<u32>,
     /// The body every answer must have.
     pub expected: Expected,
     /// How load is offered.
@@ -79,6 +83,8 @@ pub struct Job {
     pub duration: Duration,
     /// An answer that takes longer is an error.
     pub timeout: Duration,
+    /// Set by whoever wants the work to end at once, as by a Ctrl-C.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What an answer must be.

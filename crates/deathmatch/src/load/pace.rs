@@ -3,6 +3,8 @@
 
 use std::io;
 
+use super::Job;
+use crate::random::SplitMix;
 use crate::sample::Offered;
 
 /// Rates that can be offered, in arrivals a second. One thread sends far less than the highest; it
@@ -46,8 +48,12 @@ impl Pace {
 }
 
 /// Slots at the start, and the arrivals. An error says which figure of the job is unusable.
-pub(super) fn plan(offered: &Offered, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
+pub(super) fn plan(job: &Job, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let offered = &job.offered;
+    if job.requests.is_empty() || job.order.iter().any(|&at| at as usize >= job.requests.len()) {
+        return invalid("there is no such request to send: name at least one".into());
+    }
     let (connections, rate, poisson) = match *offered {
         Offered::Open { rate, poisson, connections } => (connections, Some(rate), poisson),
         Offered::Sessions { rate, .. } => (0, Some(rate), false),
@@ -74,36 +80,9 @@ pub(super) fn plan(offered: &Offered, slots_max: usize) -> io::Result<(usize, Op
     Ok((slots, rate.map(|rate| Pace::new(rate, poisson))))
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014;
-/// constants of Vigna's splitmix64.c).
-#[derive(Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// In [0, 1), of 53 bits.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_generator_is_the_published_one() {
-        let mut random = SplitMix(1_234_567);
-        let got: Vec<u64> = (0..3).map(|_| random.next()).collect();
-        assert_eq!(got, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
-    }
 
     #[test]
     fn equal_gaps_do_not_drift() {

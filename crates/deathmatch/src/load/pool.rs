@@ -57,6 +57,8 @@ pub(super) struct Call {
     pub(super) sent: u64,
     /// Calls of this session to come, itself included.
     pub(super) left: u32,
+    /// Which of the job's requests.
+    pub(super) which: usize,
     pub(super) bytes: u64,
     pub(super) retried: bool,
 }

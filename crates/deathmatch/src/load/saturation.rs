@@ -1,6 +1,6 @@
 //! The highest rate a server carries: which rate to try next, given what passed. Runs nothing.
 
-use crate::sample::Load;
+use crate::sample::{Load, Mark, Sample};
 
 /// Beyond the first failure rates lie this far apart.
 const STEP: f64 = 1.25;
@@ -11,11 +11,17 @@ const P99_NS_MAX: u64 = 10_000_000;
 /// A rate carried: at most this share of errors.
 const ERROR_SHARE_MAX: f64 = 0.0001;
 
-/// Samples of one rate; it passes if most do.
-const TRIES: u32 = 3;
+/// A server that answers less than this share of what is asked drowns.
+const DROWNED_SHARE: f64 = 0.9;
 
-/// Doublings and halvings at most: from 1 to 10^9 requests a second.
-const DOUBLINGS_MAX: u32 = 30;
+/// Rates are said in so many digits: 977, not 976.5625.
+const DIGITS: i32 = 3;
+
+/// Below this many requests a second nobody is looked for.
+const RATE_MIN: f64 = 10.0;
+
+/// Above this many requests a second one thread makes no load.
+const RATE_MAX: f64 = 1e6;
 
 /// Between which rates saturation lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,29 +32,43 @@ pub struct Bracket {
     pub high: f64,
 }
 
+/// What one sample, or one rate, turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The server carried it.
+    Carried,
+    /// It did not.
+    Overloaded,
+    /// The generator gave out first, so nobody knows.
+    Unknown,
+}
+
 /// Looks for the highest passing rate: doubles from `start` until a rate fails (or halves until one
-/// passes), then goes up from the last that passed in steps of 1.25. Ends at `limit`, a rate beyond
-/// which the generator is not to be trusted. `passes` judges one rate and may fail itself.
+/// passes), then goes up from the last that passed in steps of 1.25. Ends where the generator does,
+/// `high` then being infinite. `judge` looks at one rate and may fail itself.
 pub fn search<E>(
     start: f64,
-    limit: f64,
-    mut passes: impl FnMut(f64) -> Result<bool, E>,
+    mut judge: impl FnMut(f64) -> Result<Judged, E>,
 ) -> Result<Bracket, E> {
     let (mut low, mut high) = (0.0, f64::INFINITY);
-    let mut rate = start.min(limit);
-    for _ in 0..DOUBLINGS_MAX {
-        if passes(rate)? {
-            low = rate;
-            if high.is_finite() || rate >= limit {
-                break;
+    let mut rate = start;
+    while rate >= RATE_MIN && rate <= RATE_MAX {
+        match judge(rate)? {
+            Judged::Unknown => return Ok(Bracket { low, high }),
+            Judged::Carried => {
+                low = rate;
+                if high.is_finite() {
+                    break;
+                }
+                rate = tidy(rate * 2.0);
             }
-            rate = (rate * 2.0).min(limit);
-        } else {
-            high = rate;
-            if low > 0.0 {
-                break;
+            Judged::Overloaded => {
+                high = rate;
+                if low > 0.0 {
+                    break;
+                }
+                rate = tidy(rate / 2.0);
             }
-            rate /= 2.0;
         }
     }
     if low == 0.0 || high.is_infinite() {
@@ -56,13 +76,25 @@ pub fn search<E>(
     }
     // At most three: 1.25^3 < 2 < 1.25^4; the factor leaves a rate alone that all but equals high.
     while low * STEP < high * 0.999 {
-        let rate = low * STEP;
-        if !passes(rate)? {
-            return Ok(Bracket { low, high: rate });
+        let rate = tidy(low * STEP);
+        match judge(rate)? {
+            Judged::Carried => low = rate,
+            Judged::Overloaded => return Ok(Bracket { low, high: rate }),
+            Judged::Unknown => break,
         }
-        low = rate;
     }
     Ok(Bracket { low, high })
+}
+
+/// A rate in three digits, as it is said.
+pub fn tidy(rate: f64) -> f64 {
+    let unit = 10_f64.powi(rate.log10().floor() as i32 + 1 - DIGITS);
+    // Divided where the unit is less than 1, so that 78.1 is 78.1 and not 78.10000000000001.
+    if unit < 1.0 {
+        (rate / unit).round() / (1.0 / unit).round()
+    } else {
+        (rate / unit).round() * unit
+    }
 }
 
 /// Whether one sample carried its rate.
@@ -71,14 +103,26 @@ pub fn carried(load: &Load) -> bool {
     load.replies > 0 && errors && load.response.quantile(0.99) <= P99_NS_MAX
 }
 
-/// Two of three: samples until the rate's fate is sealed.
-pub fn best_of_three<E>(mut sample: impl FnMut() -> Result<bool, E>) -> Result<bool, E> {
-    let most = TRIES / 2 + 1;
-    let (mut passed, mut failed) = (0, 0);
-    while passed < most && failed < most {
-        if sample()? { passed += 1 } else { failed += 1 }
+/// Whether a server was so far behind that no bad luck of the machine explains it: a tenth of what was
+/// asked in the whole seconds of the sample was not answered in them.
+pub fn drowned(load: &Load) -> bool {
+    let seconds = load.replies_per_second.len() as f64;
+    let answered = load.replies_per_second.iter().sum::<u64>() as f64;
+    let asked = load.intended as f64 / load.seconds * seconds;
+    seconds > 0.0 && answered < DROWNED_SHARE * asked
+}
+
+/// What a sample says of its rate. One that was carried is believed even of a generator that was
+/// late: the server can only have been better.
+pub fn judged(sample: &Sample) -> Judged {
+    let gave_out = |mark: &Mark| matches!(mark, Mark::GeneratorLate | Mark::GeneratorBusy);
+    if carried(&sample.load) {
+        Judged::Carried
+    } else if sample.marks.iter().any(gave_out) {
+        Judged::Unknown
+    } else {
+        Judged::Overloaded
     }
-    Ok(passed == most)
 }
 
 #[cfg(test)]
@@ -89,43 +133,60 @@ mod tests {
 
     #[test]
     fn the_bracket_holds_the_invented_saturation() {
+        let none = f64::INFINITY;
         let rows = [
-            ("between two doublings", 1000.0, 1e6, 13_000.0, (12_500.0, 15_625.0)),
-            ("just below a doubling", 1000.0, 1e6, 15_900.0, (15_625.0, 16_000.0)),
-            ("on a doubling", 1000.0, 1e6, 8000.0, (8000.0, 10_000.0)),
-            ("below the start", 1000.0, 1e6, 300.0, (250.0, 312.5)),
-            ("beyond the limit", 1000.0, 5000.0, 1e9, (5000.0, f64::INFINITY)),
+            ("between two doublings", 1000.0, none, 13_000.0, (12_500.0, 15_600.0)),
+            ("just below a doubling", 1000.0, none, 15_900.0, (15_600.0, 16_000.0)),
+            ("on a doubling", 1000.0, none, 8000.0, (8000.0, 10_000.0)),
+            ("below the start", 1000.0, none, 300.0, (250.0, 313.0)),
+            ("far below the start", 1000.0, none, 90.0, (78.1, 97.6)),
+            ("beyond the generator", 1000.0, 5000.0, 1e9, (4000.0, none)),
+            ("the generator gives out at a step", 1000.0, 9000.0, 10_500.0, (8000.0, 16_000.0)),
         ];
         for (name, start, limit, truth, (low, high)) in rows {
             let mut tried = Vec::new();
-            let found = search(start, limit, |rate| {
+            let found = search(start, |rate| {
                 tried.push(rate);
-                Ok::<_, Infallible>(rate <= truth)
+                Ok::<_, Infallible>(match rate {
+                    rate if rate <= truth && rate <= limit => Judged::Carried,
+                    // Far beyond its capacity a server fails before the generator does.
+                    rate if rate > limit && rate <= 1.5 * truth => Judged::Unknown,
+                    _ => Judged::Overloaded,
+                })
             });
             assert_eq!(found, Ok(Bracket { low, high }), "{name}: {tried:?}");
-            assert!(low <= truth && (truth < high) && tried.len() < 12, "{name}: {tried:?}");
+            assert!(tried.len() < 12, "{name}: {tried:?}");
         }
-        let dead = search(1000.0, 1e6, |_| Ok::<_, Infallible>(false)).unwrap();
-        assert!(dead.low == 0.0 && dead.high < 1e-4, "a server that never passes: {dead:?}");
-        assert_eq!(search(1.0, 2.0, |_| Err("full disk")), Err("full disk"));
+        let dead = search(1000.0, |_| Ok::<_, Infallible>(Judged::Overloaded)).unwrap();
+        assert!(dead.low == 0.0 && dead.high < 20.0, "a server that never passes: {dead:?}");
+        let endless = search(1000.0, |_| Ok::<_, Infallible>(Judged::Carried)).unwrap();
+        assert!(
+            endless.low > 5e5 && endless.high.is_infinite(),
+            "one that always does: {endless:?}"
+        );
+        assert_eq!(
+            search(1.0, |_| Err("full disk")).ok(),
+            Some(Bracket { low: 0.0, high: f64::INFINITY })
+        );
+        assert_eq!(search(100.0, |_| Err("full disk")), Err("full disk"));
     }
 
     #[test]
-    fn two_of_three_decide_and_no_more_are_taken_than_needed() {
-        let rows: [(&[bool], bool, usize); 4] = [
-            (&[true, true], true, 2),
-            (&[false, false], false, 2),
-            (&[true, false, true], true, 3),
-            (&[false, true, false], false, 3),
+    fn a_server_drowns_when_it_falls_behind() {
+        let load = |per_second: &[u64]| Load {
+            seconds: 2.0,
+            intended: 2000,
+            replies_per_second: per_second.to_vec(),
+            ..Load::default()
+        };
+        let rows: [(&str, &[u64], bool); 4] = [
+            ("all in time", &[1000, 1000], false),
+            ("a stall, made up for", &[500, 1400], false),
+            ("half of it", &[500, 500], true),
+            ("too short to tell", &[], false),
         ];
-        for (outcomes, want, taken) in rows {
-            let mut left = outcomes.iter();
-            let mut count = 0;
-            let got = best_of_three(|| {
-                count += 1;
-                left.next().copied().ok_or("one too many")
-            });
-            assert_eq!((got, count), (Ok(want), taken), "{outcomes:?}");
+        for (name, per_second, want) in rows {
+            assert_eq!(drowned(&load(per_second)), want, "{name}");
         }
     }
 

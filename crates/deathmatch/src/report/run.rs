@@ -28,6 +28,10 @@ pub struct Run {
     pub reference: String,
     /// The name of the contender that does the least there is to do; never ranked.
     pub floor: String,
+    /// The name under which the reference takes part a second time: how far the two are apart is
+    /// what this machine cannot tell apart. `None` where it does not.
+    #[serde(default)]
+    pub twin: Option<String>,
 }
 
 /// One line of the fingerprint.

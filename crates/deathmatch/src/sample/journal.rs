@@ -131,6 +131,9 @@ mod tests {
         Sample {
             plan: "deck".into(),
             round,
+            attempt: 0,
+            trial: 0,
+            probe: false,
             contender: "nginx".into(),
             work: "10k".into(),
             file: "10k.html".into(),

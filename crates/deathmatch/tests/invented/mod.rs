@@ -80,6 +80,7 @@ fn the_run() -> Run {
         ],
         reference: "nginx".into(),
         floor: "floor".into(),
+        twin: None,
     }
 }
 
@@ -129,6 +130,9 @@ pub(crate) fn sample(at: usize, round: u32, rate: f64) -> Sample {
     Sample {
         plan: "deck".into(),
         round,
+        attempt: 0,
+        trial: 0,
+        probe: false,
         contender: name.into(),
         work: work(rate),
         file: "10k.png".into(),

@@ -1,0 +1,42 @@
+//! The files a plan serves: the same bytes for the same plan, wherever it runs.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::plan::Plan;
+
+/// Of the first file of a kind; the next has the next.
+const SEED: u64 = 0x2009;
+
+/// Makes the files to be served.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn lay_out(docroot: &Path, plan: &Plan) -> io::Result<()> {
+    fs::create_dir_all(docroot)?;
+    for file in &plan.files {
+        for (seed, name) in (SEED..).zip(file.names()) {
+            let path = docroot.join(&name);
+            if let Some(folder) = path.parent().filter(|_| name.contains('/')) {
+                fs::create_dir_all(folder)?;
+            }
+            if !fs::metadata(&path).is_ok_and(|m| m.len() == file.bytes) {
+                fs::write(path, noise(seed, file.bytes))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that no compression makes shorter, the same every time (xorshift64*, Vigna 2016).
+fn noise(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut state = seed;
+    let words = (0..bytes.div_ceil(8)).flat_map(|_| {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes()
+    });
+    words.take(usize::try_from(bytes).unwrap_or(usize::MAX)).collect()
+}

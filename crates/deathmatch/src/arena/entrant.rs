@@ -1,0 +1,136 @@
+//! Who takes part: a contender that is started here, or a server that runs already, perhaps on
+//! another machine, where nothing but its answers can be seen.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::contender::{Contender, Prepared, Site};
+use crate::process::Running;
+
+/// A contender that takes part.
+#[derive(Clone, Debug)]
+pub struct Entrant {
+    /// As in the samples.
+    pub name: String,
+    /// As people call it.
+    pub title: String,
+    /// As it says itself.
+    pub version: String,
+    host: Host,
+}
+
+#[derive(Clone, Debug)]
+enum Host {
+    Here(Box<Prepared>),
+    Elsewhere(SocketAddr),
+}
+
+/// A server that answers.
+#[derive(Debug)]
+pub(super) enum Server {
+    Here(Box<Running>),
+    Elsewhere(SocketAddr),
+}
+
+impl Entrant {
+    /// Gets a contender ready to be started.
+    ///
+    /// # Errors
+    /// Why it cannot take part.
+    pub fn prepare(contender: &Contender, site: &Site) -> Result<Entrant, String> {
+        let version = contender.probe().map_err(|missing| missing.to_string())?;
+        let prepared = contender.prepare(site).map_err(|e| e.to_string())?;
+        Ok(Entrant {
+            name: contender.name.clone(),
+            title: contender.title.clone(),
+            version,
+            host: Host::Here(Box::new(prepared)),
+        })
+    }
+
+    /// A server that runs already and serves the plan's files at its root. It is not started, not
+    /// stopped, and its machine not looked at.
+    pub fn elsewhere(name: &str, at: SocketAddr) -> Entrant {
+        Entrant {
+            name: name.to_owned(),
+            title: format!("{name} ({at})"),
+            version: "as it runs there".to_owned(),
+            host: Host::Elsewhere(at),
+        }
+    }
+
+    /// Exactly what it is started with: the command and every file written for it.
+    pub fn config(&self) -> String {
+        let prepared = match &self.host {
+            Host::Here(prepared) => prepared,
+            Host::Elsewhere(at) => {
+                return format!("runs at {at}; its settings are not known here\n");
+            }
+        };
+        let mut text = format!("$ {}\n", prepared.shown());
+        for (name, contents) in &prepared.files {
+            text.push_str(&format!("\n# {name}\n{contents}"));
+        }
+        text
+    }
+
+    /// Each setting as it is here, and why.
+    pub fn tuned(&self) -> &[(String, String)] {
+        match &self.host {
+            Host::Here(prepared) => &prepared.tuned,
+            Host::Elsewhere(_) => &[],
+        }
+    }
+
+    pub(super) fn start(&self) -> Result<Server, String> {
+        match &self.host {
+            Host::Here(prepared) => {
+                prepared.start().map(|r| Server::Here(Box::new(r))).map_err(|e| e.to_string())
+            }
+            Host::Elsewhere(at) => Ok(Server::Elsewhere(*at)),
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn addr(&self) -> SocketAddr {
+        match self {
+            Server::Here(running) => running.addr(),
+            Server::Elsewhere(at) => *at,
+        }
+    }
+
+    pub(super) fn url_path(&self, file: &str) -> String {
+        match self {
+            Server::Here(running) => running.url_path(file),
+            Server::Elsewhere(_) => format!("/{file}"),
+        }
+    }
+
+    /// Its processes; `None` where they cannot be seen.
+    pub(super) fn pids(&self) -> Option<Vec<u32>> {
+        match self {
+            Server::Here(running) => Some(running.pids()),
+            Server::Elsewhere(_) => None,
+        }
+    }
+
+    /// # Errors
+    /// That it died, and its last words.
+    pub(super) fn check_alive(&mut self) -> Result<(), String> {
+        match self {
+            Server::Elsewhere(_) => Ok(()),
+            Server::Here(running) => match running.is_alive() {
+                true => Ok(()),
+                false => Err(format!("it died; its log ends:\n{}", running.log_tail())),
+            },
+        }
+    }
+
+    pub(super) fn stop(self) -> io::Result<()> {
+        match self {
+            Server::Here(running) => running.stop(),
+            Server::Elsewhere(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Carries a plan out: one contender alive at a time, everybody doing the same work in every round,
+//! every sample written down the moment it is over. What is there already is not measured again, so
+//! a run that was cut goes on where it stood.
+
+mod docroot;
+mod entrant;
+mod order;
+mod record;
+mod turn;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use entrant::Entrant;
+pub use record::recorded;
+
+use crate::contender::{Contender, Site};
+use crate::load;
+use crate::plan::Plan;
+use crate::sample::{Mark, Offered, Sample};
+use crate::stats::{self, Rounds};
+use record::Record;
+use turn::{Ended, Turn};
+
+/// Every sample of a run, a JSON line each.
+pub const SAMPLES: &str = "samples.jsonl";
+
+/// What the works of floor probes begin with.
+const PROBE: &str = "floor ";
+
+/// How long a look at the floor takes.
+const PROBE_FOR: Duration = Duration::from_millis(500);
+
+/// How the floor is asked meanwhile.
+const PROBE_OFFERED: Offered = Offered::Closed { connections: 50 };
+
+/// Rounds that are repeated at most: a machine that is never quiet would be measured for ever.
+const REPEATS_MAX: usize = 2;
+
+/// Below so many rounds nobody knows what the floor's usual value is.
+const REPEAT_ROUNDS_MIN: u32 = 3;
+
+/// Where and how a plan is carried out.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    /// Everything the run leaves, and the contenders' own folders.
+    pub out: PathBuf,
+    /// What the order of contenders is drawn from.
+    pub seed: u64,
+    /// Where contenders listen, one at a time, on 127.0.0.1.
+    pub port: u16,
+    /// The contender's processor.
+    pub server_core: usize,
+    /// The generator's processor.
+    pub load_core: usize,
+    /// Once set, the run ends at once, as by a Ctrl-C; every sample that is over has been written.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What happens, for whoever shows it.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A contender begins its turn.
+    Turn { round: u32, contender: &'a str },
+    /// A piece of work begins.
+    Work { work: &'a str },
+    /// It is over, or was there already.
+    Done,
+    /// A round is done again, for the floor beside it had moved.
+    Again { round: u32 },
+    /// A contender's turn ended early, and why.
+    Failed { contender: &'a str, why: &'a str },
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All samples, those of an earlier part of the run too.
+    pub samples: Vec<Sample>,
+    /// Contenders that failed, and why.
+    pub failed: BTreeMap<String, String>,
+}
+
+impl Arena {
+    /// Makes the files to be served; the same bytes for the same plan.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn lay_out(&self, plan: &Plan) -> io::Result<()> {
+        docroot::lay_out(&self.docroot(), plan)
+    }
+
+    /// Where these files are.
+    pub fn docroot(&self) -> PathBuf {
+        self.out.join("docroot")
+    }
+
+    /// Gets a contender ready to be started.
+    ///
+    /// # Errors
+    /// Why it cannot take part.
+    pub fn prepare(&self, contender: &Contender) -> Result<Entrant, String> {
+        let site = Site {
+            work: self.out.join("work"),
+            docroot: self.docroot(),
+            port: self.port,
+            cores: vec![self.server_core],
+            workers: 1,
+        };
+        Entrant::prepare(contender, &site)
+    }
+
+    /// Runs the plan with these entrants, and looks at `floor` before and after every round.
+    ///
+    /// # Errors
+    /// What keeps the whole run from going on: a full disk, a processor that is not there, that it
+    /// was told to stop (`Interrupted`). A contender that fails is in the outcome.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        entrants: &[Entrant],
+        floor: Option<&Entrant>,
+        mut tell: impl FnMut(Event<'_>),
+    ) -> io::Result<Outcome> {
+        load::pin(self.load_core)?;
+        let mut run = Run {
+            arena: self,
+            plan,
+            entrants,
+            floor,
+            record: Record::open(&self.out)?,
+            failed: BTreeMap::new(),
+            tell: &mut tell,
+        };
+        (0..plan.rounds).try_for_each(|round| run.round(round, 0))?;
+        for round in run.to_repeat() {
+            (run.tell)(Event::Again { round });
+            run.record.mark_round(round, Mark::FloorMoved)?;
+            run.round(round, 1)?;
+        }
+        Ok(Outcome { samples: run.record.samples, failed: run.failed })
+    }
+}
+
+/// A plan being carried out.
+struct Run<'a, T> {
+    arena: &'a Arena,
+    plan: &'a Plan,
+    entrants: &'a [Entrant],
+    floor: Option<&'a Entrant>,
+    record: Record,
+    failed: BTreeMap<String, String>,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(Event<'_>)> Run<'_, T> {
+    fn round(&mut self, round: u32, attempt: u32) -> io::Result<()> {
+        let names: Vec<String> = self.entrants.iter().map(|e| e.name.clone()).collect();
+        self.probe(round, attempt, "before")?;
+        for name in self.plan.order(&names, round, self.arena.seed) {
+            let Some(entrant) = self.entrants.iter().find(|e| e.name == name) else { continue };
+            (self.tell)(Event::Turn { round, contender: &name });
+            let ended = self.turn(entrant, round, attempt).run();
+            self.note(round, &name, ended)?;
+        }
+        self.probe(round, attempt, "after")
+    }
+
+    fn turn<'s>(&'s mut self, entrant: &'s Entrant, round: u32, attempt: u32) -> Turn<'s, T> {
+        Turn {
+            arena: self.arena,
+            plan: self.plan,
+            entrant,
+            round,
+            attempt,
+            record: &mut self.record,
+            tell: self.tell,
+            server: None,
+            first: 0,
+        }
+    }
+
+    /// A short look at the floor: how the machine is now.
+    fn probe(&mut self, round: u32, attempt: u32, when: &str) -> io::Result<()> {
+        let (Some(floor), Some(work)) = (self.floor, self.plan.works.first()) else {
+            return Ok(());
+        };
+        let name = format!("{PROBE}{when}");
+        let ended = self.turn(floor, round, attempt).probe(&name, work, PROBE_OFFERED);
+        self.note(round, &floor.name, ended)
+    }
+
+    fn note(&mut self, round: u32, name: &str, ended: Result<(), Ended>) -> io::Result<()> {
+        match ended {
+            Ok(()) => Ok(()),
+            Err(Ended::Run(e)) => Err(e),
+            Err(Ended::Contender(why)) => {
+                (self.tell)(Event::Failed { contender: name, why: &why });
+                self.failed.insert(name.to_owned(), format!("in round {}: {why}", round + 1));
+                Ok(())
+            }
+        }
+    }
+
+    /// The rounds beside which the floor had moved, and those an earlier part of the run began to
+    /// repeat.
+    fn to_repeat(&self) -> BTreeSet<u32> {
+        let samples = &self.record.samples;
+        let marked = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
+        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round).collect();
+        if self.plan.rounds < REPEAT_ROUNDS_MIN {
+            return rounds;
+        }
+        for round in stats::restless(&floor_by_round(samples)) {
+            if rounds.len() < REPEATS_MAX {
+                rounds.insert(round);
+            }
+        }
+        rounds
+    }
+}
+
+/// The floor's replies a second beside each round's first attempt: the mean of before and after.
+fn floor_by_round(samples: &[Sample]) -> Rounds {
+    let mut both: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for sample in samples.iter().filter(|s| s.probe && s.attempt == 0) {
+        both.entry(sample.round).or_default().extend(stats::replies_per_second(sample));
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    both.into_iter().map(|(round, values)| (round, mean(values))).collect()
+}

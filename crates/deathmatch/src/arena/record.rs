@@ -1,0 +1,82 @@
+//! The samples of a run, in memory and on the disk at once: what was measured is written down before
+//! anything else happens, and what is known of it later is written down again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::RangeFrom;
+use std::path::Path;
+
+use super::SAMPLES;
+use crate::sample::journal;
+use crate::sample::{Mark, Sample};
+
+/// A run's samples so far.
+pub(super) struct Record {
+    file: File,
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Record {
+    /// Goes on with the run in this directory, or begins it.
+    ///
+    /// # Errors
+    /// When the journal is damaged or cannot be written.
+    pub(super) fn open(out: &Path) -> io::Result<Record> {
+        let file = journal::open(&out.join(SAMPLES)).map_err(io::Error::other)?;
+        Ok(Record { file, samples: recorded(out)? })
+    }
+
+    pub(super) fn add(&mut self, sample: Sample) -> io::Result<()> {
+        journal::append(&mut self.file, &sample)?;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// Marks samples, from one on.
+    pub(super) fn mark(&mut self, which: RangeFrom<usize>, mark: Mark) -> io::Result<()> {
+        (which.start..self.samples.len()).try_for_each(|at| self.mark_one(at, mark))
+    }
+
+    /// Marks the samples of a round's first attempt.
+    pub(super) fn mark_round(&mut self, round: u32, mark: Mark) -> io::Result<()> {
+        for at in 0..self.samples.len() {
+            let sample = &self.samples[at];
+            if sample.round == round && sample.attempt == 0 && !sample.marks.contains(&mark) {
+                self.mark_one(at, mark)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_one(&mut self, at: usize, mark: Mark) -> io::Result<()> {
+        let sample = &mut self.samples[at];
+        sample.marks.push(mark);
+        journal::append(&mut self.file, sample)
+    }
+}
+
+/// The samples of a run's directory; of one marked later, the last line.
+///
+/// # Errors
+/// When the file is damaged; one that is not there has none.
+pub fn recorded(out: &Path) -> io::Result<Vec<Sample>> {
+    let path = out.join(SAMPLES);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut latest = BTreeMap::new();
+    let mut samples: Vec<Sample> = Vec::new();
+    for sample in journal::read(&path).map_err(io::Error::other)?.samples {
+        let which = (sample.round, sample.attempt, sample.trial);
+        let key = (which, sample.contender.clone(), sample.work.clone());
+        match latest.get(&key) {
+            Some(&at) => samples[at] = sample,
+            None => {
+                latest.insert(key, samples.len());
+                samples.push(sample);
+            }
+        }
+    }
+    Ok(samples)
+}

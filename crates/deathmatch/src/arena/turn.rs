@@ -1,0 +1,273 @@
+//! One contender's turn in one round: started, its bytes checked, its work sampled, its bytes checked
+//! again, stopped. What the journal holds already is not measured again; if that is everything, it
+//! is not even started.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::entrant::Server;
+use super::order::order;
+use super::record::Record;
+use super::{Arena, Entrant, Event};
+use crate::load::saturation::{self, Judged};
+use crate::load::{self, Expected, Job};
+use crate::machine::Look;
+use crate::plan::{Plan, Shape, Work};
+use crate::sample::{Mark, Offered, Sample};
+use crate::verify::verify;
+
+/// An answer that takes longer is an error.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Others may use this share of the machine before a sample is marked.
+const FOREIGN_MAX: f64 = 0.01;
+
+/// The overload beyond what a contender carries.
+const OVERLOAD: f64 = 1.5;
+
+/// Samples of a rate in a search, at most.
+const TRIALS: u32 = 3;
+
+/// Files of one kind whose bytes are checked.
+const CHECKED_MAX: usize = 32;
+
+/// Why a turn ended early.
+pub(super) enum Ended {
+    /// The contender's fault: the others go on.
+    Contender(String),
+    /// The whole run cannot go on.
+    Run(io::Error),
+}
+
+impl From<io::Error> for Ended {
+    fn from(e: io::Error) -> Ended {
+        Ended::Run(e)
+    }
+}
+
+/// A turn.
+pub(super) struct Turn<'a, T> {
+    pub(super) arena: &'a Arena,
+    pub(super) plan: &'a Plan,
+    pub(super) entrant: &'a Entrant,
+    pub(super) round: u32,
+    pub(super) attempt: u32,
+    pub(super) record: &'a mut Record,
+    pub(super) tell: &'a mut T,
+    /// Once it had to be started.
+    pub(super) server: Option<Server>,
+    /// Samples of this turn begin here in the journal.
+    pub(super) first: usize,
+}
+
+impl<T: FnMut(Event<'_>)> Turn<'_, T> {
+    /// Does all the work of the plan.
+    pub(super) fn run(mut self) -> Result<(), Ended> {
+        self.first = self.record.samples.len();
+        for work in &self.plan.works {
+            (self.tell)(Event::Work { work: &work.name });
+            match work.shape {
+                Shape::Steady(offered) => {
+                    self.sampled(&work.name, work, offered, 0)?;
+                }
+                Shape::Upward { from, connections } => self.upwards(work, from, connections)?,
+            }
+            (self.tell)(Event::Done);
+        }
+        self.finish()
+    }
+
+    /// Takes one short sample of the floor.
+    pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
+        self.first = self.record.samples.len();
+        self.sampled(name, work, offered, 0)?;
+        self.finish()
+    }
+
+    /// Finds what the contender carries, and looks at it beyond that.
+    fn upwards(&mut self, work: &Work, from: f64, connections: u32) -> Result<(), Ended> {
+        let file = &work.file;
+        let open = |rate| Offered::Open { rate, poisson: false, connections };
+        let start = self.start_rate(file, from);
+        let bracket = saturation::search(start, |rate| {
+            self.judge(&Work::open_name(file, rate, connections), work, open(rate))
+        })?;
+        if bracket.low > 0.0 && bracket.high.is_finite() {
+            let name = format!("{file} at {OVERLOAD} times what it carries");
+            self.sampled(&name, work, open(bracket.low * OVERLOAD), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Two of three samples of one rate, where the first is bad and the server does not drown: a
+    /// pause of the machine is no fault of the server's.
+    fn judge(&mut self, name: &str, work: &Work, offered: Offered) -> Result<Judged, Ended> {
+        let mut judged = Judged::Unknown;
+        let mut carried = 0;
+        for trial in 0..TRIALS {
+            let at = self.sampled(name, work, offered, trial)?;
+            let sample = &self.record.samples[at];
+            judged = saturation::judged(sample);
+            carried += u32::from(judged == Judged::Carried);
+            let is_clear = trial == 0 && (carried == 1 || saturation::drowned(&sample.load));
+            if is_clear || judged == Judged::Unknown || trial == 1 && carried == 0 {
+                break;
+            }
+        }
+        Ok(judged)
+    }
+
+    /// The plan's first rate, or half of it as often as this turn has seen it needed: a server far
+    /// slower would only be shown drowning.
+    fn start_rate(&self, file: &str, from: f64) -> f64 {
+        let of_turn = |s: &&Sample| self.is_of_turn(s) && s.file == file;
+        let drowned = self.record.samples.iter().filter(of_turn).filter_map(|s| match s.offered {
+            Offered::Sessions { rate, calls } if saturation::drowned(&s.load) => {
+                Some(rate * f64::from(calls))
+            }
+            _ => None,
+        });
+        let lowest = drowned.fold(f64::INFINITY, f64::min);
+        let mut start = from;
+        while start >= lowest {
+            start = saturation::tidy(start / 2.0);
+        }
+        start
+    }
+
+    fn is_of_turn(&self, s: &Sample) -> bool {
+        s.round == self.round && s.attempt == self.attempt && s.contender == self.entrant.name
+    }
+
+    /// A sample, taken now unless the journal has it; where it stands among the samples.
+    fn sampled(
+        &mut self,
+        name: &str,
+        work: &Work,
+        offered: Offered,
+        trial: u32,
+    ) -> Result<usize, Ended> {
+        let known = |s: &Sample| self.is_of_turn(s) && s.work == name && s.trial == trial;
+        if let Some(at) = self.record.samples.iter().position(known) {
+            return Ok(at);
+        }
+        if self.arena.stop.load(Ordering::Relaxed) {
+            return Err(Ended::Run(io::ErrorKind::Interrupted.into()));
+        }
+        let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };
+        let mut server = match self.server.take() {
+            Some(server) => server,
+            None => self.start()?,
+        };
+        let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
+        server.check_alive().map_err(Ended::Contender)?;
+        self.server = Some(server);
+        self.record.add(sample)?;
+        Ok(self.record.samples.len() - 1)
+    }
+
+    fn start(&self) -> Result<Server, Ended> {
+        let server = self.entrant.start().map_err(Ended::Contender)?;
+        self.check(&server)?;
+        Ok(server)
+    }
+
+    /// Checks the bytes again and stops it.
+    fn finish(mut self) -> Result<(), Ended> {
+        let Some(server) = self.server.take() else { return Ok(()) };
+        let checked = self.check(&server);
+        if let Err(Ended::Contender(_)) = checked {
+            // What it sent meanwhile cannot be trusted either.
+            self.record.mark(self.first.., Mark::WrongBytes)?;
+        }
+        let stopped = server.stop();
+        checked?;
+        stopped.map_err(|e| Ended::Contender(format!("it did not stop: {e}")))
+    }
+
+    /// Whether every file comes back as it is on the disk; of many, some from everywhere among them.
+    fn check(&self, server: &Server) -> Result<(), Ended> {
+        for file in &self.plan.files {
+            let every = (file.count as usize).div_ceil(CHECKED_MAX);
+            for name in file.names().step_by(every) {
+                let bytes = fs::read(self.arena.docroot().join(&name))?;
+                verify(server.addr(), &server.url_path(&name), &bytes)
+                    .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(
+        &self,
+        server: &Server,
+        name: &str,
+        work: &Work,
+        offered: Offered,
+        warm_up: Duration,
+    ) -> io::Result<Sample> {
+        let mut job = self.job(server, work, offered)?;
+        job.duration = warm_up;
+        if !job.duration.is_zero() {
+            load::run(&job)?;
+        }
+        let is_probe = name.starts_with(super::PROBE);
+        job.duration = if is_probe { super::PROBE_FOR } else { self.plan.sample };
+        let began_unix_s =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        let before = server.pids().map(|pids| Look::take(&pids));
+        let begun = Instant::now();
+        let load = load::run(&job)?;
+        // The generator spins: its processor is its own for all of that time.
+        let generator_cpu_s = begun.elapsed().as_secs_f64();
+        let after = server.pids().map(|pids| Look::take(&pids));
+        let uses = before.zip(after).map(|(then, now)| then.until(&now, generator_cpu_s));
+        let (server, machine) = uses.unzip();
+        let mut marks = load::marks(&job, &load);
+        if machine.as_ref().is_some_and(|m| m.foreign > FOREIGN_MAX) {
+            marks.push(Mark::ForeignCpu);
+        }
+        Ok(Sample {
+            plan: self.plan.name.clone(),
+            round: self.round,
+            attempt: self.attempt,
+            trial: 0,
+            probe: is_probe,
+            contender: self.entrant.name.clone(),
+            work: name.to_owned(),
+            file: work.file.clone(),
+            offered,
+            began_unix_s,
+            load,
+            server,
+            machine,
+            marks,
+        })
+    }
+}
+
+impl<T> Turn<'_, T> {
+    fn job(&self, server: &Server, work: &Work, offered: Offered) -> io::Result<Job> {
+        let target = server.addr();
+        let known = self.plan.files.iter().find(|file| file.name == work.file);
+        let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
+        Ok(Job {
+            target,
+            requests: file.names().map(|name| request(target, &server.url_path(&name))).collect(),
+            order: order(file, work.zipf),
+            expected: Expected { status: 200, body_bytes: file.bytes, body: None },
+            offered,
+            warm_up: Duration::ZERO,
+            duration: self.plan.sample,
+            timeout: ANSWER_WITHIN,
+            stop: self.arena.stop.clone(),
+        })
+    }
+}
+
+fn request(target: SocketAddr, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
+}

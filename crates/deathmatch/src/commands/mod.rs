@@ -1,0 +1,178 @@
+//! What each command does, and what it says about it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use deathmatch::arena;
+use deathmatch::cli::CompareArgs;
+use deathmatch::contender::{self, Contender};
+use deathmatch::machine::doctor;
+use deathmatch::plan::{BUILT_IN, Plan};
+use deathmatch::report::{self, Run};
+use deathmatch::sample::Sample;
+use deathmatch::{compare as comparing, summary};
+use serde_json::json;
+
+mod run;
+
+pub(crate) use run::run;
+
+/// What a report needs beside the samples.
+const RUN: &str = "run.json";
+
+/// Bad arguments or a plan that is none.
+const EXIT_USAGE: u8 = 2;
+
+/// `deathmatch report`.
+pub(crate) fn report(dir: &Path) -> io::Result<ExitCode> {
+    draw(dir, &read_run(dir)?, &arena::recorded(dir)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a run's directory says of it.
+fn read_run(dir: &Path) -> io::Result<Run> {
+    let text = fs::read(dir.join(RUN)).map_err(|e| {
+        io::Error::new(e.kind(), format!("{} is no run's directory: {e}", dir.display()))
+    })?;
+    serde_json::from_slice(&text).map_err(|e| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", dir.join(RUN).display()))
+    })
+}
+
+/// `deathmatch list`.
+pub(crate) fn list(as_json: bool) -> io::Result<ExitCode> {
+    let all = Contender::all();
+    let mut out = io::stdout();
+    if as_json {
+        let rows: Vec<_> = all
+            .iter()
+            .map(|c| {
+                let probe = c.probe();
+                json!({
+                    "name": c.name,
+                    "title": c.title,
+                    "version": probe.as_ref().ok(),
+                    "missing": probe.err().map(|missing| missing.to_string()),
+                })
+            })
+            .collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for contender in all {
+        match contender.probe() {
+            Ok(version) => writeln!(out, "{:<15} {version}", contender.name)?,
+            Err(missing) => {
+                writeln!(
+                    out,
+                    "{:<15} not here: {}; {}",
+                    contender.name, missing.reason, missing.remedy
+                )?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `deathmatch plan`.
+pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
+    let plan = match chosen_plan(name) {
+        Ok(plan) => plan,
+        Err(why) => return usage(&why),
+    };
+    let mut out = io::stdout();
+    writeln!(out, "{}: {}", plan.name, plan.description)?;
+    let longest = minutes(plan.duration(plan.contenders.len()));
+    writeln!(out, "{} rounds, {longest} if every contender can run", plan.rounds)?;
+    writeln!(out, "compared with {}: {}", plan.reference, plan.contenders.join(", "))?;
+    for work in &plan.works {
+        writeln!(out, "  {}", work.name)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `deathmatch install`.
+pub(crate) fn install(names: &[String], all: bool) -> io::Result<ExitCode> {
+    let wanted: Vec<Contender> =
+        Contender::all().into_iter().filter(|c| all || names.contains(&c.name)).collect();
+    if let Some(unknown) = names.iter().find(|name| !wanted.iter().any(|c| c.name == **name)) {
+        return usage(&format!("there is no contender {unknown:?}; see `deathmatch list`"));
+    }
+    let mut out = io::stdout();
+    for step in contender::install(&wanted) {
+        writeln!(out, "{step}")?;
+        step.run()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `deathmatch doctor`.
+pub(crate) fn examine(as_json: bool) -> io::Result<ExitCode> {
+    let findings = doctor::examine();
+    let mut out = io::stdout();
+    if as_json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+    } else {
+        for finding in findings {
+            writeln!(out, "{finding}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `deathmatch compare`: two runs, or two contenders of one.
+pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
+    let (a, b) = (args.a.as_str(), args.b.as_str());
+    let compared = match &args.run {
+        Some(dir) => comparing::contenders(&held(dir)?, a, b, args.tolerance),
+        None => comparing::compare(&held(a.as_ref())?, &held(b.as_ref())?, args.tolerance),
+    };
+    let mut out = io::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&compared)?)?;
+    } else {
+        writeln!(out, "{compared}")?;
+    }
+    Ok(ExitCode::from(compared.exit_code()))
+}
+
+/// The samples of a run that must be there.
+fn held(dir: &Path) -> io::Result<Vec<Sample>> {
+    let samples = arena::recorded(dir)?;
+    if samples.is_empty() {
+        let text = format!("{} holds no samples: name the directory of a run", dir.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
+    Ok(samples)
+}
+
+fn usage(why: &str) -> io::Result<ExitCode> {
+    writeln!(io::stderr(), "deathmatch: {why}")?;
+    Ok(ExitCode::from(EXIT_USAGE))
+}
+
+fn chosen_plan(name: &str) -> Result<Plan, String> {
+    if let Some(plan) = Plan::built_in(name) {
+        return Ok(plan);
+    }
+    let text = fs::read_to_string(name).map_err(|e| {
+        let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        format!("{name} is no built-in plan ({}), and as a file: {e}", known.join(", "))
+    })?;
+    Plan::read(&text).map_err(|e| format!("{name}: {e}"))
+}
+
+fn draw(dir: &Path, run: &Run, samples: &[Sample]) -> io::Result<()> {
+    let rankings = summary::rankings(samples, &run.reference, &run.floor);
+    report::write(dir, run, samples, &rankings)?;
+    let mut out = io::stdout();
+    writeln!(out, "{}", report::terminal(run, samples, &rankings))?;
+    writeln!(out, "{}", dir.join(report::PAGE).display())
+}
+
+fn minutes(time: Duration) -> String {
+    format!("about {} min", time.as_secs().div_ceil(60))
+}

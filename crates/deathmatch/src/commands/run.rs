@@ -1,0 +1,320 @@
+//! `deathmatch run`: who takes part, what is said before, meanwhile and after.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use deathmatch::arena::{self, Arena, Entrant, Event, Outcome};
+use deathmatch::cli::RunArgs;
+use deathmatch::contender::Contender;
+use deathmatch::machine::congestion::{Congestion, PREFERRED};
+use deathmatch::machine::fingerprint::Fingerprint;
+use deathmatch::plan::Plan;
+use deathmatch::report::{self, Fact, Run};
+use deathmatch::stats::interval::ROUNDS_MIN;
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::{RUN, chosen_plan, draw, minutes, read_run, usage};
+
+/// The contender that is only a yardstick.
+const FLOOR: &str = "floor";
+
+/// What a shell says of a program that a Ctrl-C ended (128 and SIGINT's number).
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Carries a plan out.
+pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
+    let plan = match chosen_plan(if args.quick { "quick" } else { &args.plan }) {
+        Ok(plan) => with_choices(plan, args),
+        Err(why) => return usage(&why),
+    };
+    let [server_core, load_core] = args.cores[..] else {
+        return usage("--cores: write two processors, such as 0,1");
+    };
+    let out =
+        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deathmatch-{}", plan.name)));
+    let seed = match seed(args, &out, &plan)? {
+        Ok(seed) => seed,
+        Err(why) => return usage(&why),
+    };
+    fs::create_dir_all(&out)?;
+    let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
+    arena.lay_out(&plan)?;
+    let field = match Field::gather(&arena, &plan, args) {
+        Ok(field) => field,
+        Err(why) => return usage(&why),
+    };
+    let congestion = Congestion::choose(&PREFERRED)?;
+    let mut run = Run {
+        plan: plan.name.clone(),
+        description: plan.description.clone(),
+        seed,
+        rounds: plan.rounds,
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        fingerprint: facts(&congestion),
+        contenders: field.shown.clone(),
+        limits: limits(args),
+        reference: plan.reference.clone(),
+        floor: FLOOR.to_owned(),
+        twin: field.twin.clone(),
+    };
+    write_run(&arena, &run)?;
+    announce(&plan, &arena, &field)?;
+    let outcome = match fight(&arena, &plan, &field) {
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => return interrupted(&arena),
+        outcome => outcome?,
+    };
+    note_failures(&mut run, &outcome.failed);
+    write_run(&arena, &run)?;
+    draw(&arena.out, &run, &outcome.samples)?;
+    let has_result = outcome.samples.iter().any(|sample| !sample.probe);
+    Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Who takes part.
+struct Field {
+    entrants: Vec<Entrant>,
+    /// Measured beside every round; also where it takes no part.
+    floor: Option<Entrant>,
+    /// The name of the reference's second self.
+    twin: Option<String>,
+    /// All that were asked for, with those that cannot take part.
+    shown: Vec<report::Contender>,
+}
+
+impl Field {
+    fn gather(arena: &Arena, plan: &Plan, args: &RunArgs) -> Result<Field, String> {
+        if !args.targets.is_empty() {
+            return Field::elsewhere(args);
+        }
+        let mut field = Field { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
+        for contender in contenders(plan, args)? {
+            match arena.prepare(&contender) {
+                Ok(entrant) => field.add(entrant),
+                Err(why) => field.shown.push(report::Contender {
+                    name: contender.name,
+                    title: contender.title,
+                    absent: Some(why),
+                    ..report::Contender::default()
+                }),
+            }
+        }
+        if field.entrants.is_empty() {
+            return Err("no contender can run here; `deathmatch list` says why".to_owned());
+        }
+        field.floor = Contender::named(FLOOR).and_then(|floor| arena.prepare(&floor).ok());
+        // Fewer rounds give no interval that could tell how far the two are apart.
+        if plan.rounds as usize >= ROUNDS_MIN {
+            field.twin = field.add_twin(arena, &plan.reference);
+        }
+        Ok(field)
+    }
+
+    fn elsewhere(args: &RunArgs) -> Result<Field, String> {
+        let mut field = Field { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
+        for words in &args.targets {
+            let (name, at) = target(words)?;
+            field.add(Entrant::elsewhere(&name, at));
+        }
+        Ok(field)
+    }
+
+    fn add(&mut self, entrant: Entrant) {
+        let tuned = entrant.tuned().iter().map(|(setting, reason)| report::Tuned {
+            setting: setting.clone(),
+            reason: reason.clone(),
+        });
+        self.shown.push(report::Contender {
+            name: entrant.name.clone(),
+            title: entrant.title.clone(),
+            version: entrant.version.clone(),
+            config: entrant.config(),
+            tuned: tuned.collect(),
+            absent: None,
+        });
+        self.entrants.push(entrant);
+    }
+
+    /// Lets the reference take part a second time.
+    fn add_twin(&mut self, arena: &Arena, reference: &str) -> Option<String> {
+        self.entrants.iter().find(|e| e.name == reference)?;
+        let name = format!("{reference}-again");
+        let twin = Contender::overridden(&format!("{name}={reference}")).ok()?;
+        let entrant = arena.prepare(&twin).ok()?;
+        self.add(entrant);
+        Some(name)
+    }
+}
+
+/// The seed: as written, as the run to be gone on with had it, or the time.
+fn seed(args: &RunArgs, out: &PathBuf, plan: &Plan) -> io::Result<Result<u64, String>> {
+    let shown = out.display();
+    if !out.join(arena::SAMPLES).exists() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        return Ok(Ok(args.seed.unwrap_or(now)));
+    }
+    if !args.resume {
+        let why = format!("{shown} holds a run: go on with it (--resume), or use another --out");
+        return Ok(Err(why));
+    }
+    let run = read_run(out)?;
+    if run.plan != plan.name {
+        return Ok(Err(format!("{shown} holds a run of {}, not of {}", run.plan, plan.name)));
+    }
+    if args.seed.is_some_and(|seed| seed != run.seed) {
+        return Ok(Err(format!("{shown} was begun with --seed {}; leave it out", run.seed)));
+    }
+    Ok(Ok(run.seed))
+}
+
+/// A flag that the first Ctrl-C sets; the second ends the program at once.
+fn on_signal() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, stop.clone())?;
+        flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
+    let command: Vec<String> = std::env::args().filter(|word| word != "--resume").collect();
+    let (command, out) = (command.join(" "), arena.out.display());
+    writeln!(
+        io::stderr(),
+        "deathmatch: stopped; what was measured is in {out}. Go on with:\n  {command} --resume"
+    )?;
+    Ok(ExitCode::from(EXIT_INTERRUPTED))
+}
+
+fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
+    if let Some(rounds) = args.rounds {
+        plan.rounds = rounds.max(1);
+    }
+    if !args.only.is_empty() {
+        plan.contenders.clone_from(&args.only);
+    }
+    if !args.targets.is_empty() {
+        let names = args.targets.iter().filter_map(|words| target(words).ok());
+        plan.contenders = names.map(|(name, _)| name).collect();
+    }
+    if !plan.contenders.contains(&plan.reference)
+        && let Some(first) = plan.contenders.first()
+    {
+        plan.reference.clone_from(first);
+    }
+    plan
+}
+
+fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
+    let named = |name: &String| {
+        Contender::named(name)
+            .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
+    };
+    let mut all = plan.contenders.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    for words in &args.contenders {
+        let contender = Contender::overridden(words).map_err(|e| e.to_string())?;
+        // Under its own name it takes the other's place.
+        all.retain(|c| c.name != contender.name);
+        all.push(contender);
+    }
+    Ok(all)
+}
+
+/// `NAME=HOST:PORT` or `HOST:PORT`.
+fn target(words: &str) -> Result<(String, SocketAddr), String> {
+    let (name, at) = words.split_once('=').unwrap_or((words, words));
+    let bad = |why: String| format!("--target {words}: {why}");
+    let mut found = at.to_socket_addrs().map_err(|e| bad(format!("write HOST:PORT ({e})")))?;
+    found.next().map(|at| (name.to_owned(), at)).ok_or_else(|| bad("no such host".to_owned()))
+}
+
+fn announce(plan: &Plan, arena: &Arena, field: &Field) -> io::Result<()> {
+    let mut out = io::stdout();
+    writeln!(out, "{}: {}", plan.name, plan.description)?;
+    for contender in &field.shown {
+        match &contender.absent {
+            None => writeln!(out, "  {:<15} {}", contender.name, contender.version)?,
+            Some(why) => writeln!(out, "  {:<15} left out: {why}", contender.name)?,
+        }
+    }
+    let time = minutes(plan.duration(field.entrants.len()));
+    writeln!(out, "{} rounds, seed {}, {time}; in {}", plan.rounds, arena.seed, arena.out.display())
+}
+
+fn fight(arena: &Arena, plan: &Plan, field: &Field) -> io::Result<Outcome> {
+    let works = plan.works.len() * field.entrants.len() * plan.rounds as usize;
+    let bar = ProgressBar::new(works as u64);
+    let style = "{bar:30} {pos}/{len}, {eta} left  {msg}";
+    bar.set_style(
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let mut turn = String::new();
+    let outcome = arena.run(plan, &field.entrants, field.floor.as_ref(), |event| match event {
+        Event::Turn { round, contender } => turn = format!("round {}, {contender}", round + 1),
+        Event::Work { work } => bar.set_message(format!("{turn}: {work}")),
+        Event::Done => bar.inc(1),
+        Event::Again { round } => {
+            bar.inc_length((plan.works.len() * field.entrants.len()) as u64);
+            bar.println(format!("round {} again: the floor had moved beside it", round + 1));
+        }
+        Event::Failed { contender, why } => bar.println(format!("{contender} failed: {why}")),
+    });
+    bar.finish_and_clear();
+    outcome
+}
+
+fn note_failures(run: &mut Run, failed: &BTreeMap<String, String>) {
+    for contender in &mut run.contenders {
+        if let Some(why) = failed.get(&contender.name) {
+            contender.absent = Some(why.clone());
+        }
+    }
+}
+
+fn write_run(arena: &Arena, run: &Run) -> io::Result<()> {
+    fs::write(arena.out.join(RUN), serde_json::to_vec_pretty(run)?)
+}
+
+fn facts(congestion: &Congestion) -> Vec<Fact> {
+    let machine = Fingerprint::take();
+    let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
+    let mut facts = vec![
+        fact("processor", format!("{}, {} of them", machine.cpu, machine.cpus)),
+        fact("memory", format!("{} GiB", machine.memory_bytes >> 30)),
+        fact("kernel", machine.kernel),
+        fact("congestion control", congestion.used().to_owned()),
+    ];
+    if let Some(hint) = machine.virtualisation {
+        facts.push(fact("virtual machine", hint));
+    }
+    facts.extend(machine.sysctls.into_iter().map(|(name, value)| Fact { name, value }));
+    facts
+}
+
+/// What such a run cannot show.
+fn limits(args: &RunArgs) -> Vec<String> {
+    let texts: &[&str] = if args.targets.is_empty() {
+        &[
+            "Over loopback the kernel does much of the client's receiving in the server's sending, \
+             so processor time is compared only at equal offered load; the floor beside the \
+             contenders shows what that costs.",
+            "Every server has one worker on one processor; how they scale over many is not shown.",
+        ]
+    } else {
+        &[
+            "The servers run elsewhere: their processor time, memory and machine are not measured, \
+             nor is the floor, and the facts above are of the machine that made the load.",
+            "The network between is part of every figure.",
+        ]
+    };
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

@@ -1,0 +1,186 @@
+//! How a plan is carried out, seen in the journal it leaves: order, resumption, disqualification.
+
+#![allow(clippy::unwrap_used)]
+
+mod scripted;
+
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use deathmatch::arena::{Arena, Entrant, Event, Outcome, SAMPLES, recorded};
+use deathmatch::plan::Plan;
+use deathmatch::sample::{Mark, Sample};
+use scripted::{PLAN, Scripted, folder};
+
+/// The generator takes a whole core: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn everybody_does_all_the_work_in_the_order_of_the_seed() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("order", &["one", "two", "three"]);
+    let outcome = stage.run(|_| ()).unwrap();
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    let names = stage.names();
+    let mut wanted = Vec::new();
+    for round in 0..2 {
+        for name in stage.plan.order(&names, round, stage.arena.seed) {
+            wanted.extend(stage.plan.works.iter().map(|w| (round, name.clone(), w.name.clone())));
+        }
+    }
+    assert_eq!(steps(&recorded(&stage.arena.out).unwrap()), wanted);
+    assert_eq!(steps(&outcome.samples), wanted, "the outcome is what the journal holds");
+    for sample in &outcome.samples {
+        assert!(sample.load.replies > 0, "{}: nothing came", sample.work);
+        assert!(sample.server.is_none() && sample.machine.is_none(), "it runs elsewhere");
+    }
+}
+
+#[test]
+fn a_run_that_was_cut_goes_on_where_it_stood() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("resume", &["one", "two"]);
+    let mut works = 0;
+    let cut = stage.run(|event| {
+        works += u32::from(matches!(event, Event::Work { .. }));
+        // In the midst of the second contender's first turn.
+        stage.arena.stop.store(works == 4, Ordering::SeqCst);
+    });
+    assert_eq!(cut.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    let before = recorded(&stage.arena.out).unwrap();
+    assert_eq!(before.len(), 3, "what was over was written");
+
+    stage.arena.stop.store(false, Ordering::SeqCst);
+    let whole = stage.run(|_| ()).unwrap();
+    assert_eq!(whole.samples.len(), 8);
+    assert_eq!(figures(&whole.samples[..3]), figures(&before), "nothing was measured again");
+    let asked: Vec<u64> = stage.requests();
+    let again = stage.run(|_| ()).unwrap();
+    assert_eq!(figures(&again.samples), figures(&whole.samples), "it stays as it is");
+    assert_eq!(stage.requests(), asked, "and asks nobody anything");
+}
+
+#[test]
+fn half_a_line_is_measured_again() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("torn", &["one"]);
+    stage.run(|_| ()).unwrap();
+    let path = stage.arena.out.join(SAMPLES);
+    let text = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() - 20]).unwrap();
+    let outcome = stage.run(|_| ()).unwrap();
+    assert_eq!(outcome.samples.len(), 4);
+    assert_eq!(figures(&recorded(&stage.arena.out).unwrap()), figures(&outcome.samples));
+}
+
+#[test]
+fn wrong_bytes_disqualify_before_and_after() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("wrong", &["one", "two"]);
+    stage.servers[1].go_wrong();
+    let outcome = stage.run(|_| ()).unwrap();
+    let why = &outcome.failed["two"];
+    assert!(why.contains("byte 0 is"), "{why}");
+    assert!(outcome.samples.iter().all(|s| s.contender == "one"), "two is not even measured");
+    assert_eq!(outcome.samples.len(), 4, "one goes on");
+
+    let stage = Stage::new("wrong-later", &["one", "two"]);
+    let mut turns = Vec::new();
+    let outcome = stage.run(|event| match event {
+        Event::Turn { contender, .. } => turns.push(contender.to_owned()),
+        // The second work of its turn: it was right when it began.
+        Event::Done if turns.last().is_some_and(|name| name == "two") => {
+            stage.servers[1].go_wrong();
+        }
+        _ => {}
+    });
+    let samples = outcome.unwrap().samples;
+    let marked: Vec<&Sample> =
+        samples.iter().filter(|s| s.marks.contains(&Mark::WrongBytes)).collect();
+    assert_eq!(marked.len(), 2, "all of that turn: nobody knows since when");
+    assert!(marked.iter().all(|s| s.contender == "two" && s.round == 0));
+    assert_eq!(samples.len(), 6, "in the next round it is not even measured");
+    let written = recorded(&stage.arena.out).unwrap();
+    assert_eq!(figures(&written), figures(&samples), "the marks were written down");
+}
+
+#[test]
+fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let text = PLAN.replace("open = { requests = [200],", "upward = { from = 200,");
+    // So little time for a sample that a rate of many connections' worth is overload.
+    let stage = Stage::with("upward", &["one"], &text.replace("rounds = 2", "rounds = 1"));
+    let outcome = stage.run(|_| ()).unwrap();
+    let rates: Vec<&str> = outcome.samples.iter().map(|s| s.work.as_str()).collect();
+    assert_eq!(rates[0], "a.png at 200/s over 2 connections");
+    assert_eq!(rates[1], "a.png at 400/s over 2 connections", "{rates:?}");
+    let again = stage.run(|_| ()).unwrap();
+    let (again, first) = (figures(&again.samples), figures(&outcome.samples));
+    assert_eq!(again, first, "the search comes out of the journal the same");
+}
+
+/// Scripted servers, who take part as if they ran elsewhere.
+struct Stage {
+    arena: Arena,
+    plan: Plan,
+    servers: Vec<Scripted>,
+    entrants: Vec<Entrant>,
+}
+
+impl Stage {
+    fn new(name: &str, names: &[&str]) -> Stage {
+        Stage::with(name, names, PLAN)
+    }
+
+    fn with(name: &str, names: &[&str], plan: &str) -> Stage {
+        let plan = Plan::read(plan).unwrap();
+        let arena = Arena {
+            out: folder(name),
+            seed: 7,
+            port: 0,
+            server_core: 0,
+            load_core: 0,
+            stop: Default::default(),
+        };
+        arena.lay_out(&plan).unwrap();
+        let body = std::fs::read(arena.docroot().join("a.png")).unwrap();
+        let servers: Vec<Scripted> =
+            names.iter().map(|_| Scripted::serving(body.clone())).collect();
+        let entrants =
+            names.iter().zip(&servers).map(|(n, s)| Entrant::elsewhere(n, s.address)).collect();
+        Stage { arena, plan, servers, entrants }
+    }
+
+    fn run(&self, tell: impl FnMut(Event<'_>)) -> io::Result<Outcome> {
+        self.arena.run(&self.plan, &self.entrants, None, tell)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.entrants.iter().map(|e| e.name.clone()).collect()
+    }
+
+    fn requests(&self) -> Vec<u64> {
+        self.servers.iter().map(|s| s.requests.load(Ordering::SeqCst)).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(Path::new(&self.arena.out));
+    }
+}
+
+fn steps(samples: &[Sample]) -> Vec<(u32, String, String)> {
+    samples.iter().map(|s| (s.round, s.contender.clone(), s.work.clone())).collect()
+}
+
+/// What tells two samples apart, and what is known of each.
+fn figures(samples: &[Sample]) -> Vec<(String, u64, u64, Vec<Mark>)> {
+    let of = |s: &Sample| {
+        let work = format!("{} {} {}", s.round, s.contender, s.work);
+        (work, s.load.replies, s.load.reads, s.marks.clone())
+    };
+    samples.iter().map(of).collect()
+}

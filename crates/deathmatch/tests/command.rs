@@ -1,0 +1,243 @@
+//! `deathmatch run` on bad days, as a user sees them: what it says, what it leaves, what it ends.
+
+#![allow(clippy::unwrap_used)]
+
+mod scripted;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+
+use deathmatch::arena::recorded;
+use deathmatch::plan::Plan;
+use rustix::process::{Pid, Signal, kill_process};
+use scripted::{PLAN, Scripted, folder};
+
+const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
+const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
+
+/// The generator takes a whole core: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_signal_ends_it_at_once_and_nothing_is_lost() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    for signal in [Signal::INT, Signal::TERM] {
+        let stage = Stage::new("signal");
+        // Longer than this test may take: only the signal ends it.
+        stage.write_plan(&PLAN.replace("sample_s = 0.05", "sample_s = 600"));
+        let mut child = stage.command(&["--only", "floor"]).spawn().unwrap();
+        stage.until_asked(&mut child);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("Go on with:") && error.contains("--resume"), "{error}");
+        stage.assert_nothing_runs();
+
+        stage.write_plan(PLAN);
+        let output = stage.command(&["--only", "floor", "--resume"]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(recorded(&stage.out).unwrap().iter().filter(|s| !s.probe).count(), 4);
+        assert!(stage.out.join("report.html").exists(), "and is drawn");
+    }
+}
+
+#[test]
+fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("fails");
+    let dying = stage.script(
+        "dying",
+        &format!(
+            "case \"$*\" in *--version*) exec {FLOOR} \"$@\" ;; esac\necho out of order\nexit 3"
+        ),
+    );
+    let output = stage
+        .command(&["--only", "floor", "--contender", &format!("broken=floor:{}", dying.display())])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the run is good: {}", said(&output));
+    let page = fs::read_to_string(stage.out.join("report.html")).unwrap();
+    assert!(page.contains("out of order"), "its last words are in the report");
+    let samples = recorded(&stage.out).unwrap();
+    assert!(samples.iter().all(|s| s.contender == "floor"));
+    stage.assert_nothing_runs();
+}
+
+#[test]
+fn a_contender_that_dies_meanwhile_leaves_what_was_measured() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("dies");
+    stage.write_plan(
+        &PLAN.replace("sample_s = 0.05", "sample_s = 1").replace("rounds = 2", "rounds = 1"),
+    );
+    let mut child = stage.command(&["--only", "floor"]).spawn().unwrap();
+    stage.until(&mut child, || recorded(&stage.out).is_ok_and(|s| s.iter().any(|s| !s.probe)));
+    for (pid, _) in stage.processes() {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(said(&output).contains("it died"), "{}", said(&output));
+    assert_eq!(recorded(&stage.out).unwrap().iter().filter(|s| !s.probe).count(), 1);
+    stage.assert_nothing_runs();
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("port");
+    let taken = TcpListener::bind(("127.0.0.1", stage.port)).unwrap();
+    let output = stage.command(&["--only", "floor"]).output().unwrap();
+    let said = said(&output);
+    assert!(said.contains(&format!("127.0.0.1:{} cannot be listened on", stage.port)), "{said}");
+    assert_eq!(output.status.code(), Some(1), "nothing could be measured: {said}");
+    drop(taken);
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_measured_stays() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let stage = Stage::new("full");
+    let body = {
+        let plan = Plan::read(PLAN).unwrap();
+        assert_eq!(plan.files.len(), 1);
+        let output = stage.command(&["--only", "floor"]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        fs::read(stage.out.join("docroot/a.png")).unwrap()
+    };
+    let server = Scripted::serving(body);
+    let disk = stage.root.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=32k none {disk} && {{ {DEATHMATCH} run {plan} --rounds 50 --target {at} \
+         --out {disk}/out; echo exit $?; wc -l < {disk}/out/samples.jsonl; }}",
+        disk = disk.display(),
+        plan = stage.plan().display(),
+        at = server.address,
+    );
+    let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().unwrap();
+    let said = said(&output);
+    if said.contains("unshare:") {
+        eprintln!("not run: no small disk can be made here: {said}");
+        return;
+    }
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(said.contains("exit 1"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: usize = printed.lines().last().unwrap().trim().parse().unwrap();
+    assert!(lines > 0, "what was over before is there: {said}");
+}
+
+#[test]
+fn bad_words_are_refused_before_anything_starts() {
+    let rows: [(&[&str], &str, &str); 6] = [
+        (&["--only", "iis"], "no contender \"iis\"", "nobody of that name"),
+        (&["--contender", "x"], "write NEW=NAME", "an override that is none"),
+        (&["--target", "nowhere"], "write HOST:PORT", "a target that is none"),
+        (&["--cores", "0"], "--cores", "one processor only"),
+        (&["--cores", "0,9999", "--only", "floor"], "core 9999", "a processor that is not there"),
+        (&["--only", "floor", "--contender", "y=floor:/nowhere"], "/nowhere", "no such program"),
+    ];
+    for (words, expected, sentence) in rows {
+        let stage = Stage::new("words");
+        let output = stage.command(words).output().unwrap();
+        assert!(said(&output).contains(expected), "{sentence}: {}", said(&output));
+    }
+    let stage = Stage::new("keys");
+    stage.write_plan(&PLAN.replace("rounds = 2", "roudns = 2"));
+    let output = stage.command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("unknown field `roudns`"), "{}", said(&output));
+    assert!(!stage.out.exists(), "nothing was begun");
+}
+
+/// A folder with a plan, and a port for it.
+struct Stage {
+    root: PathBuf,
+    out: PathBuf,
+    port: u16,
+}
+
+impl Stage {
+    fn new(name: &str) -> Stage {
+        let root = folder(&format!("command-{name}"));
+        // Whoever the server becomes must get through.
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let stage = Stage { out: root.join("out"), root, port };
+        stage.write_plan(PLAN);
+        stage
+    }
+
+    fn plan(&self) -> PathBuf {
+        self.root.join("plan.toml")
+    }
+
+    fn write_plan(&self, text: &str) {
+        fs::write(self.plan(), text.replace("\"one\"", "\"floor\"")).unwrap();
+    }
+
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(DEATHMATCH);
+        command.arg("run").arg(self.plan()).arg("--out").arg(&self.out);
+        command.arg("--port").arg(self.port.to_string()).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Waits until the server is there to be measured.
+    fn until_asked(&self, child: &mut Child) {
+        self.until(child, || !self.processes().is_empty());
+    }
+
+    /// Waits for something while the program lives; looking is all the waiting does.
+    fn until(&self, child: &mut Child, mut is_so: impl FnMut() -> bool) {
+        while !is_so() {
+            if child.try_wait().unwrap().is_some() {
+                let said = child.stderr.take().map(BufReader::new).map(|r| r.lines().count());
+                panic!("it ended too early, with {said:?} lines of complaint");
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Processes that serve this stage's files, with their commands.
+    fn processes(&self) -> Vec<(i32, String)> {
+        let docroot = self.out.join("docroot");
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let pids = all.filter_map(|p| p.file_name().to_str()?.parse::<i32>().ok());
+        let command = |pid: i32| fs::read(format!("/proc/{pid}/cmdline")).ok().map(|c| (pid, c));
+        let commands = pids.filter_map(command);
+        let commands =
+            commands.map(|(pid, c)| (pid, String::from_utf8_lossy(&c).replace('\0', " ")));
+        commands.filter(|(_, c)| c.contains(&*docroot.to_string_lossy())).collect()
+    }
+
+    fn assert_nothing_runs(&self) {
+        assert_eq!(self.processes(), [], "a server was left behind");
+        TcpListener::bind(("127.0.0.1", self.port)).expect("its port is free again");
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(Path::new(&self.root));
+    }
+}
+
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}

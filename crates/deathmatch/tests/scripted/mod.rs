@@ -1,0 +1,106 @@
+//! A scripted server, and a plan short enough for tests.
+
+#![allow(dead_code, reason = "each test that uses this file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "the servers' threads are tests too")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// One file, one work at a rate, one as fast as it goes.
+pub(crate) const PLAN: &str = r#"
+name = "scripted"
+title = "A plan for tests"
+description = "Short."
+reference = "one"
+rounds = 2
+warm_up_s = 0
+sample_s = 0.05
+contenders = ["one"]
+
+[[file]]
+name = "a.png"
+bytes = 100
+
+[[work]]
+file = "a.png"
+open = { requests = [200], connections = 2 }
+
+[[work]]
+file = "a.png"
+closed = { connections = [2] }
+"#;
+
+/// A server that answers every request with what it holds now.
+pub(crate) struct Scripted {
+    pub(crate) address: SocketAddr,
+    /// Requests it has answered.
+    pub(crate) requests: Arc<AtomicU64>,
+    body: Arc<Vec<u8>>,
+    /// Its answers are wrong.
+    is_wrong: Arc<AtomicBool>,
+}
+
+impl Scripted {
+    pub(crate) fn serving(body: Vec<u8>) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Scripted {
+            address: listener.local_addr().unwrap(),
+            requests: Arc::default(),
+            body: Arc::new(body),
+            is_wrong: Arc::default(),
+        };
+        let (requests, body, wrong) =
+            (server.requests.clone(), server.body.clone(), server.is_wrong.clone());
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (requests, body, wrong) = (requests.clone(), body.clone(), wrong.clone());
+                thread::spawn(move || converse(socket.unwrap(), &requests, &body, &wrong));
+            }
+        });
+        server
+    }
+
+    /// From now on, one byte of every answer is another.
+    pub(crate) fn go_wrong(&self) {
+        self.is_wrong.store(true, Ordering::SeqCst);
+    }
+}
+
+fn converse(mut socket: TcpStream, requests: &AtomicU64, body: &[u8], wrong: &AtomicBool) {
+    socket.set_nodelay(true).unwrap();
+    let mut wrong_body = body.to_vec();
+    wrong_body[0] ^= 1;
+    let mut read = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match socket.read(&mut piece) {
+            Ok(0) | Err(_) => return,
+            Ok(n) => read.extend_from_slice(&piece[..n]),
+        }
+        if !read.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        read.clear();
+        requests.fetch_add(1, Ordering::SeqCst);
+        let body = if wrong.load(Ordering::SeqCst) { &wrong_body } else { body };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        if socket.write_all(&[head.as_bytes(), body].concat()).is_err() {
+            return;
+        }
+    }
+}
+
+/// A folder of this test's own, new.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("deathmatch-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
