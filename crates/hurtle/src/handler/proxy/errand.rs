@@ -109,7 +109,7 @@ impl Errand {
 
     /// Who was asked last, for the log.
     pub fn whom(&self) -> String {
-        self.at.as_ref().map_or_else(|| "no upstream".to_owned(), |at| at.peer.to_string())
+        self.at.as_ref().map_or_else(|| "(any)".to_owned(), |at| at.peer.to_string())
     }
 
     /// Chooses who is asked; false: nobody is left.

@@ -141,7 +141,8 @@ impl Pump {
                 self.data = data;
                 if self.body.is_end_stream() {
                     if self.chunked {
-                        self.tail = b"\r\n0\r\n\r\n";
+                        let empty = self.data.is_empty();
+                        self.tail = if empty { b"0\r\n\r\n" } else { b"\r\n0\r\n\r\n" };
                     }
                     self.state = State::Ending;
                 }

@@ -123,7 +123,10 @@ impl Connection {
         loop {
             let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
             if !errand.choose(Key { client, path: &asked.path }) {
-                tell(errand, request, &"no upstream is left to ask", status);
+                // Else it was told of those that were asked.
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    tell(errand, request, &"none is well", status);
+                }
                 return Err(Failed::Status(status));
             }
             let asking =
@@ -436,7 +439,16 @@ impl Framing {
                 _ => reply.content_length,
             };
             let delimiter = said.map_or(Delimiter::Given, Delimiter::Length);
-            return Framing::none(delimiter);
+            // RFC 9112 6.3: what frames a body that cannot be there may be followed by one all the
+            // same, and that would be the next request's answer.
+            let odd = match (reply.status, reply.length) {
+                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
+                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
+                _ => false,
+            };
+            let mut framing = Framing::none(delimiter);
+            framing.may_keep_alive = !odd;
+            return framing;
         }
         let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };
         match reply.length {
