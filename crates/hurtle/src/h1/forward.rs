@@ -179,6 +179,7 @@ enum Fate {
     Trust(What),
 }
 
+#[derive(Clone, Copy)]
 enum What {
     For,
     Proto,

@@ -176,3 +176,38 @@ fn a_broken_body_is_the_clients_fault() {
     assert!(client.head().starts_with("HTTP/1.1 400 "));
     assert_eq!(peer.rest(), "", "without its last chunk it is no whole body there");
 }
+
+#[test]
+fn the_site_has_a_page_for_it() {
+    let root = std::env::temp_dir().join(format!("hurtle-pages-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("down.html"), "back soon").unwrap();
+    let proxy = Proxy::of(
+        "",
+        &format!(
+            "proxy = \"unix:/nowhere/app.sock\"\n[site.errors]\n502 = \"/pages/down.html\"\n\
+             [[site.mount]]\npath = \"/pages\"\nfiles = {root:?}"
+        ),
+    );
+    let (head, body) = proxy.send(GET).answer();
+    assert!(head.starts_with("HTTP/1.1 502 ") && head.contains("text/html"), "{head}");
+    assert_eq!(body, "back soon");
+    let _ = std::fs::remove_dir_all(&root);
+}
+
+#[test]
+fn what_may_follow_an_answer_without_a_body_is_not_the_next_ones() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    for odd in [
+        "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ] {
+        let mut client = proxy.send(GET);
+        let (mut peer, _) = upstream.asked();
+        peer.send(odd);
+        assert!(client.head().starts_with("HTTP/1.1 "));
+        assert_eq!(peer.rest(), "", "the connection is over: {odd}");
+    }
+}

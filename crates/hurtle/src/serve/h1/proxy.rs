@@ -11,14 +11,14 @@ use super::asked::{ask, path_of};
 use super::duplex::{Broken, Duplex};
 use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
-use super::{Connection, Next, is_bodiless, persistence};
+use super::{Connection, Next, persistence};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
 use crate::files::FileQuery;
 use crate::h1::forward::{self, Dress, Onward};
 use crate::h1::framing::BodyLength;
-use crate::h1::reply::{self, Length, Reply};
+use crate::h1::reply::{self, Reply};
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{CONTINUE, Delimiter, Fields, field};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Proxy, Waits};
@@ -427,37 +427,4 @@ fn tell(errand: &Errand, request: &Request<'_>, why: &dyn std::fmt::Display, sta
     let path = path_of(&request.target).map_or(b"*".as_slice(), |(path, _)| path);
     let (whom, path) = (errand.whom(), String::from_utf8_lossy(path));
     tracing::error!("upstream {whom}: {why} ({method} {path}: {})", status.as_u16());
-}
-
-impl Framing {
-    /// How a response's body is told apart here, and there.
-    fn of(request: &Request<'_>, reply: &Reply<'_>) -> Framing {
-        if request.method == Method::Head || is_bodiless(reply.status) {
-            // RFC 9110 8.6: a length may be said of a body that is not sent, but not with 204.
-            let said = match reply.status {
-                StatusCode::NO_CONTENT => None,
-                _ => reply.content_length,
-            };
-            let delimiter = said.map_or(Delimiter::Given, Delimiter::Length);
-            // RFC 9112 6.3: what frames a body that cannot be there may be followed by one all the
-            // same, and that would be the next request's answer.
-            let odd = match (reply.status, reply.length) {
-                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
-                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
-                _ => false,
-            };
-            let mut framing = Framing::none(delimiter);
-            framing.may_keep_alive = !odd;
-            return framing;
-        }
-        let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };
-        match reply.length {
-            Length::Framed(BodyLength::None) => Framing::none(Delimiter::Length(0)),
-            Length::Framed(length @ BodyLength::Exactly(len)) => {
-                Framing::new(Delimiter::Length(len), Some(length))
-            }
-            Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
-            Length::UntilClose => Framing::new(unknown, None),
-        }
-    }
 }

@@ -7,10 +7,13 @@ use std::io::IoSlice;
 use http::{HeaderName, StatusCode};
 
 use super::duplex::{Broken, Duplex};
+use super::is_bodiless;
 use super::reading::{Piece, Reading};
 use crate::h1::chunked::encode_size;
 use crate::h1::fields;
 use crate::h1::framing::BodyLength;
+use crate::h1::reply::{Length, Reply};
+use crate::h1::request::{Method, Request};
 use crate::h1::response::{Delimiter, encode_trailers};
 use crate::handler::proxy::{Source, Waits};
 use crate::rt;
@@ -61,13 +64,44 @@ pub(super) struct Relay<'a> {
 }
 
 impl Framing {
+    /// Of a response to this request.
+    pub(super) fn of(request: &Request<'_>, reply: &Reply<'_>) -> Framing {
+        if request.method == Method::Head || is_bodiless(reply.status) {
+            // RFC 9110 8.6: a length may be said of a body that is not sent, but not with 204.
+            let said = match reply.status {
+                StatusCode::NO_CONTENT => None,
+                _ => reply.content_length,
+            };
+            let delimiter = said.map_or(Delimiter::Given, Delimiter::Length);
+            // RFC 9112 6.3: what frames a body that cannot be there may be followed by one all the
+            // same, and that would be the next request's answer.
+            let odd = match (reply.status, reply.length) {
+                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
+                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
+                _ => false,
+            };
+            let mut framing = Framing::none(delimiter);
+            framing.may_keep_alive = !odd;
+            return framing;
+        }
+        let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };
+        match reply.length {
+            Length::Framed(BodyLength::None) => Framing::none(Delimiter::Length(0)),
+            Length::Framed(length @ BodyLength::Exactly(len)) => {
+                Framing::new(Delimiter::Length(len), Some(length))
+            }
+            Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
+            Length::UntilClose => Framing::new(unknown, None),
+        }
+    }
+
     /// Of a body that is not there.
-    pub(super) fn none(delimiter: Delimiter) -> Framing {
+    fn none(delimiter: Delimiter) -> Framing {
         Framing { delimiter, reading: Some(Reading::Done), may_keep_alive: true, len: Some(0) }
     }
 
     /// Of one; `None`: its end is the connection's.
-    pub(super) fn new(delimiter: Delimiter, length: Option<BodyLength>) -> Framing {
+    fn new(delimiter: Delimiter, length: Option<BodyLength>) -> Framing {
         let len = match length {
             Some(BodyLength::Exactly(len)) => Some(len),
             _ => None,
