@@ -65,11 +65,16 @@ pub async fn race<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) 
     .await
 }
 
+/// Runs two tasks until both are done.
+pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    tokio::join!(a, b)
+}
+
 /// Runs two tasks until both are done, or one of them has failed, and drops the other.
 ///
 /// # Errors
 /// The first failure.
-pub async fn both<E>(
+pub async fn try_both<E>(
     a: impl Future<Output = Result<(), E>>,
     b: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
+use super::auth::check_privacy;
 use super::check_site::sites;
 use super::defaults::workers;
 use super::listen::listen;
@@ -50,6 +51,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
+    check_privacy(&config.listen, reader);
     config
 }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
+use super::auth::Auth;
+use super::uploads::Uploads;
 use super::upstream::Proxy;
 
 /// A whole server.
@@ -211,6 +213,8 @@ pub struct Site {
     pub error_pages: BTreeMap<StatusCode, String>,
     /// Which client addresses are let in (403 otherwise).
     pub access: Access,
+    /// What clients must show (401 otherwise); `None`: nobody said, and so nothing.
+    pub auth: Option<Auth>,
 }
 
 /// A host name a site answers to.
@@ -263,6 +267,8 @@ pub struct Mount {
     pub handler: MountHandler,
     /// Which client addresses are let in, beside the site's rule.
     pub access: Access,
+    /// What clients must show, in place of the site's rule.
+    pub auth: Option<Auth>,
 }
 
 /// Who answers beneath a path.
@@ -315,6 +321,8 @@ pub struct Files {
     pub etag: EtagSource,
     /// Media types by file-name extension (lower case, no dot), before the built-in ones.
     pub media_types: BTreeMap<String, HeaderValue>,
+    /// What may be uploaded; `None`: nothing.
+    pub uploads: Option<Uploads>,
 }
 
 /// One element of `try_files`.

@@ -23,7 +23,7 @@ use std::time::Instant;
 use http::StatusCode;
 
 use self::app::Called;
-use self::asked::{ask, client, file_query, path_of};
+use self::asked::{ask, client, file_query, path_of, value};
 use self::reading::Reading;
 use self::upload::Upload;
 use super::Worker;
@@ -146,7 +146,8 @@ impl Connection {
         let (site, found) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
-        if !found.admits(&entry, self.client) {
+        let credentials = value(&request.authorization);
+        if !found.admits(&entry, self.client) || !found.knows(&entry, credentials, now_ms) {
             return None;
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
@@ -159,7 +160,10 @@ impl Connection {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        match self.call_app(request) {
+        if let Err(answer) = self.authorise(request).await {
+            return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
+        }
+        match self.call_reader(request) {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
@@ -204,6 +208,18 @@ impl Connection {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
+    }
+
+    /// Whether the client has shown what it must; `Err`: what it is answered if not.
+    async fn authorise(&self, request: &Request<'_>) -> Result<(), Answer> {
+        let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
+        let Some(((_, site), (path, query))) = found.zip(path_of(&request.target)) else {
+            return Ok(());
+        };
+        match site.gate(path, query, self.client) {
+            Some(gate) => gate.check(value(&request.authorization)).await,
+            None => Ok(()),
+        }
     }
 
     /// The answer that needs no handler, if there is one.

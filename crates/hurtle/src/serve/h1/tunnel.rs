@@ -42,7 +42,8 @@ impl Connection {
         }
         let Connection { io, input, watch, sent, .. } = self;
         let (there, back) = (Cell::new(0), &sent.moved);
-        let both = rt::both(carry(io, input, &far, &there), carry(&far, &mut from_far, io, back));
+        let both =
+            rt::try_both(carry(io, input, &far, &there), carry(&far, &mut from_far, io, back));
         let (mut seen, mut by_ms) = (None, 0);
         let due = || {
             let moved = Some((there.get(), back.get()));
