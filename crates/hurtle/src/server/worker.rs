@@ -69,6 +69,7 @@ async fn serve(
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     let (worker, room) = make(shared);
+    worker.sites.watch_upstreams();
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if worker.log.is_some() {
@@ -161,6 +162,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         },
         keyring,
         limits,
+        trusted_proxies: config.trusted_proxies.clone(),
         deadlines: Deadlines::new(),
         open: Cell::new(0),
         closed: rt::Bell::default(),

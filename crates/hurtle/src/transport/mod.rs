@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 use crate::tls::ClientCertificate;
 
-pub use buffer::{Input, Output};
+pub use buffer::{Input, Output, Taken};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
 pub use tls::Tls;
