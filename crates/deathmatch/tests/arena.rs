@@ -27,7 +27,7 @@ fn everybody_does_all_the_work_in_the_order_of_the_seed() {
     let mut wanted = Vec::new();
     for round in 0..2 {
         for name in stage.plan.order(&names, round, stage.arena.seed) {
-            wanted.extend(stage.plan.works.iter().map(|w| (round, name.clone(), w.name.clone())));
+            wanted.extend(stage.plan.works.iter().map(|w| (round, name.clone(), w.name())));
         }
     }
     assert_eq!(steps(&recorded(&stage.arena.out).unwrap()), wanted);

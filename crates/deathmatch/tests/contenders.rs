@@ -50,7 +50,14 @@ fn site(folder: &Folder) -> Site {
     for (name, bytes) in files() {
         fs::write(docroot.join(name), bytes).unwrap();
     }
-    Site { work: folder.0.join("work"), docroot, port: free_port(), cores: vec![0], workers: 1 }
+    Site {
+        work: folder.0.join("work"),
+        docroot,
+        port: free_port(),
+        cores: vec![0],
+        workers: 1,
+        uploads: true,
+    }
 }
 
 fn free_port() -> u16 {

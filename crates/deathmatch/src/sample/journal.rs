@@ -131,7 +131,8 @@ mod tests {
         Sample {
             plan: "deck".into(),
             round,
-            attempt: 0,
+            beside: None,
+        attempt: 0,
             trial: 0,
             probe: false,
             contender: "nginx".into(),

@@ -130,6 +130,7 @@ pub(crate) fn sample(at: usize, round: u32, rate: f64) -> Sample {
     Sample {
         plan: "deck".into(),
         round,
+        beside: None,
         attempt: 0,
         trial: 0,
         probe: false,
