@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf, absolute};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{
-    self, AccessLog, Config, Listen, LogField, LogFormat, LogTarget, MountHandler, Sendfile,
+    self, AccessLog, Auth, Basic, Config, Listen, LogField, LogFormat, LogTarget, MountHandler,
+    Sendfile, Uploads,
 };
 use crate::explain::Question;
 
@@ -76,6 +77,16 @@ pub struct ServeArgs {
     /// List directories that have no index [default: on for DIR, off in a configuration].
     #[arg(long, value_enum, value_name = "on|off")]
     listing: Option<Switch>,
+    /// Let clients upload files to DIR and delete them there; needs --auth.
+    #[arg(long, conflicts_with = "config")]
+    upload: bool,
+    /// Ask for a name and a password that are in FILE (lines of `htpasswd -nB NAME`), or ask for
+    /// nothing.
+    #[arg(long, value_name = "FILE|none", conflicts_with = "config", value_parser = parse_auth)]
+    auth: Option<Auth>,
+    /// Let passwords come in clear over a network.
+    #[arg(long, requires = "auth")]
+    auth_cleartext: bool,
     /// Memory for cached files: bytes, or such as 64MiB [default: 64 MiB].
     #[arg(long, value_name = "N", value_parser = config::parse_size)]
     cache_bytes: Option<usize>,
@@ -167,8 +178,9 @@ impl ServeArgs {
     /// # Errors
     /// Every problem, a line each.
     pub fn config(self) -> Result<Meant, Refused> {
-        let (mut config, any_port) = read(self.config.as_deref(), self.dir.as_deref())?;
-        let any_port = any_port && self.listen.is_empty();
+        let (mut config, is_dir) = read(self.config.as_deref(), self.dir.as_deref())?;
+        self.guard(&mut config, is_dir)?;
+        let any_port = is_dir && self.listen.is_empty();
         if !self.listen.is_empty() {
             config.listen = self.listen;
         }
@@ -201,6 +213,36 @@ impl ServeArgs {
             None => {}
         }
         Ok(Meant { config, any_port })
+    }
+
+    /// What `--upload` and `--auth` say of a directory; a configuration says it itself.
+    fn guard(&self, config: &mut Config, is_dir: bool) -> Result<(), Refused> {
+        if !is_dir && (self.upload || self.auth.is_some()) {
+            let what = "--upload and --auth go with DIR: write uploads = {} and auth = in";
+            return Err(vec![format!("{what} {CONFIG_FILE} instead, or name DIR")]);
+        }
+        if self.upload && self.auth.is_none() {
+            return Err(vec![
+                "--upload lets everybody who reaches the server write: add --auth FILE, with lines \
+                 of `htpasswd -nB NAME`; or --auth none, if that is meant"
+                    .to_owned(),
+            ]);
+        }
+        let Some(site) = config.sites.first_mut() else { return Ok(()) };
+        if let Some(auth) = &self.auth {
+            site.auth = Some(match auth.clone() {
+                Auth::Basic(basic) => {
+                    Auth::Basic(Basic { cleartext: self.auth_cleartext, ..basic })
+                }
+                Auth::None => Auth::None,
+            });
+        }
+        for mount in &mut site.mounts {
+            if let (MountHandler::Files(files), true) = (&mut mount.handler, self.upload) {
+                files.uploads = Some(Uploads::default());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -264,6 +306,13 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
         .map_err(|e| format!("{e}; write ADDR:PORT, :PORT, PORT or unix:PATH"))?;
     let address = addresses.next().ok_or("the name has no address")?;
     Ok(Listen::Tcp(address))
+}
+
+fn parse_auth(text: &str) -> Result<Auth, String> {
+    if text == "none" {
+        return Ok(Auth::None);
+    }
+    absolute(text).map(|users| Auth::Basic(Basic::new(users))).map_err(|e| e.to_string())
 }
 
 fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {

@@ -78,14 +78,24 @@ impl Disk {
     /// # Errors
     /// When the system refuses a thread.
     pub fn start(threads: NonZeroUsize) -> io::Result<Disk> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            work: Condvar::new(),
-            lane_threads_max: (threads.get() / 2).max(1),
-        });
+        Disk::start_named(threads, (threads.get() / 2).max(1), "disk")
+    }
+
+    /// Starts `threads` threads of which a lane may have all: for work of one kind that is no
+    /// disk's, but must not be done on a loop either.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start_wholly_shared(threads: NonZeroUsize, name: &str) -> io::Result<Disk> {
+        Disk::start_named(threads, threads.get(), name)
+    }
+
+    fn start_named(threads: NonZeroUsize, lane_threads_max: usize, name: &str) -> io::Result<Disk> {
+        let shared =
+            Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), lane_threads_max });
         for n in 0..threads.get() {
             let shared = Arc::clone(&shared);
-            thread::Builder::new().name(format!("disk-{n}")).spawn(move || shared.run())?;
+            thread::Builder::new().name(format!("{name}-{n}")).spawn(move || shared.run())?;
         }
         Ok(Disk(Arc::new(Handle(shared))))
     }
@@ -124,6 +134,24 @@ impl Disk {
             // The pool is going away, or is too slow: either way, later.
             Some(Err(_)) | None => Err(Failure::Busy),
         }
+    }
+}
+
+impl Disk {
+    /// Has a job done that nobody waits for. Where the lane is full it is not done, but dropped.
+    pub fn begin(&self, lane: Lane, job: impl FnOnce() + Send + 'static) {
+        let job = move || {
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!("a disk job panicked");
+            }
+        };
+        let _ = self.0.0.submit(lane, Box::new(job));
+    }
+
+    /// Drops a value on a thread of the pool, because its end waits for the disk: a file's last
+    /// descriptor, say. Where the lane is full it is dropped here after all.
+    pub fn discard<T: Send + 'static>(&self, lane: Lane, value: T) {
+        self.begin(lane, move || drop(value));
     }
 }
 

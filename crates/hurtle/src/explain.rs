@@ -7,11 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 
 use crate::answer::Answer;
+use crate::auth::Guard;
 use crate::body::Body;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, FileQuery, Key, Listings, Store, Target};
+use crate::files::{Cache, Changed, FileQuery, Key, Listings, Store, Target};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::directory::Means;
 use crate::handler::{Ask, Handler};
@@ -52,9 +53,14 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     let name = name.map(host::parse).transpose().map_err(|e| bad(e.to_string()))?;
     let disk = Disk::start(NonZeroUsize::MIN)?;
     let listings = Listings::new(&disk);
-    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
-    let sites = Sites::new(&config.sites, &means);
-    let store = Store::new(Cache::new(0, 0), disk, 0);
+    let means = Means {
+        disk: disk.clone(),
+        listings,
+        sendfile: config.sendfile,
+        changed: Changed::default(),
+    };
+    let sites = Sites::new(&config.sites, &means, &Guard::closed());
+    let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
     let mut out = String::new();
     let Some((number, site)) = sites.find(name.map(|host| host.name)) else {
         return Ok("no site has this name, and none is the default: 421 Misdirected Request".into());
@@ -62,6 +68,9 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     line(&mut out, "site", &site_name(config, number));
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     describe_route(&mut out, site, path, query, peer);
+    if let Some(gate) = site.gate(path, query, peer) {
+        line(&mut out, "auth", &format!("a password for {:?}, else 401", gate.realm()));
+    }
     let accept_encoding = question.accept_encoding.map(str::as_bytes);
     let ask = Ask {
         get: true,

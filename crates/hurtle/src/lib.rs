@@ -61,6 +61,12 @@ pub mod files;
 pub mod observe;
 
 #[doc(hidden)]
+pub mod auth;
+
+#[doc(hidden)]
+pub mod uploads;
+
+#[doc(hidden)]
 pub mod handler;
 
 #[doc(hidden)]

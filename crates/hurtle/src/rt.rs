@@ -65,6 +65,11 @@ pub async fn race<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) 
     .await
 }
 
+/// Runs two tasks until both are done.
+pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    tokio::join!(a, b)
+}
+
 /// Runs a task that may panic; the error is what the panic said.
 ///
 /// # Errors

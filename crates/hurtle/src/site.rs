@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
-use crate::config::{self, Access, HostName, MountHandler, RuleAction};
+use crate::auth::{Gate, Guard};
+use crate::config::{self, Access, Auth, HostName, MountHandler, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
@@ -36,7 +37,11 @@ pub struct Site {
     /// Whether any address is refused anywhere, so that the usual site need not ask.
     guarded: bool,
     /// Whether a request's body may be anybody's business.
-    has_apps: bool,
+    has_readers: bool,
+    /// What all of it asks of clients, but for mounts that say otherwise.
+    gate: Option<Rc<Gate>>,
+    /// Whether anything is asked anywhere.
+    gated: bool,
 }
 
 /// Who answers for a path.
@@ -59,12 +64,14 @@ pub enum Route {
 struct Mount {
     path: Vec<u8>,
     access: Access,
+    /// What this mount asks of clients, whatever the site does.
+    gate: Option<Rc<Gate>>,
     handler: Handler,
 }
 
 impl Sites {
-    /// Makes the sites; each files mount gets a lane of its own in the pool.
-    pub fn new(sites: &[config::Site], means: &Means) -> Sites {
+    /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users.
+    pub fn new(sites: &[config::Site], means: &Means, guard: &Guard) -> Sites {
         let mut exact = HashMap::new();
         let mut wildcards = Vec::new();
         for (number, site) in sites.iter().enumerate() {
@@ -82,7 +89,7 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         Sites {
             default: sites.iter().position(|site| site.default),
-            sites: sites.iter().map(|site| Site::new(site, means)).collect(),
+            sites: sites.iter().map(|site| Site::new(site, means, guard)).collect(),
             exact,
             wildcards,
         }
@@ -103,9 +110,10 @@ impl Sites {
         let site = &mut self.sites[number];
         let access = Access::default();
         let path = mount_path(app.mount());
-        site.mounts.push(Mount { path, access, handler: Handler::App(app) });
+        let gate = site.gate.clone();
+        site.mounts.push(Mount { path, access, gate, handler: Handler::App(app) });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
-        site.has_apps = true;
+        site.has_readers = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -127,29 +135,63 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, means: &Means) -> Site {
-        let mut mounts: Vec<_> =
-            config.mounts.iter().map(|mount| Mount::new(mount, means)).collect();
+    fn new(config: &config::Site, means: &Means, guard: &Guard) -> Site {
+        let gate = |auth: &Auth| match auth {
+            Auth::None => None,
+            Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
+        };
+        let own = config.auth.as_ref().and_then(gate);
+        let mounted = |mount: &config::Mount| {
+            let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
+            Mount::new(mount, means, gate)
+        };
+        let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // The first that matches is then the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
+            has_readers: mounts.iter().any(Mount::takes_uploads),
+            gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
+            gate: own,
             mounts,
-            has_apps: false,
             config: config.clone(),
         }
     }
 
-    /// Whether applications are mounted.
-    pub fn has_apps(&self) -> bool {
-        self.has_apps
+    /// Whether somebody reads requests' bodies: applications, directories that take uploads.
+    pub fn has_readers(&self) -> bool {
+        self.has_readers
     }
 
     /// Whether this client may have a file that was found before.
     pub fn admits(&self, entry: &Entry, peer: Option<IpAddr>) -> bool {
         !self.guarded
             || (admits(&self.config.access, peer) && admits(&self.mounts[entry.mount].access, peer))
+    }
+
+    /// Whether this client has lately shown what it must for a file that was found before.
+    pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
+        let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
+        gate.is_none_or(|gate| gate.knows(credentials, now_ms))
+    }
+
+    /// What a client must show for a path as it was sent, whatever it does there; `None`: nothing,
+    /// or it is not admitted all the same.
+    pub fn gate(
+        &self,
+        raw: &[u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Option<&Rc<Gate>> {
+        if !self.gated {
+            return None;
+        }
+        match self.route(raw, query, peer) {
+            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
+            Route::Answer(..) => self.gate.as_ref(),
+            Route::Mount { number, .. } => self.mounts[number].gate.as_ref(),
+        }
     }
 
     /// Answers a GET or HEAD from scratch.
@@ -176,6 +218,11 @@ impl Site {
         let mount = &self.mounts[number];
         let place = self.place(&path, number);
         let mut answer = mount.handler.call(store, ask, &place).await;
+        if mount.takes_uploads() {
+            // What strangers have put there, and what is said of it, is what it says it is.
+            let no_sniff = HeaderValue::from_static("nosniff");
+            answer = answer.with(header::X_CONTENT_TYPE_OPTIONS, no_sniff);
+        }
         // As nginx's add_header: an error is not dressed as what was asked for.
         if let Fields::Map(map) = &mut answer.fields
             && answer.status.as_u16() < 400
@@ -296,7 +343,7 @@ impl Site {
 }
 
 impl Mount {
-    fn new(config: &config::Mount, means: &Means) -> Mount {
+    fn new(config: &config::Mount, means: &Means, gate: Option<Rc<Gate>>) -> Mount {
         let handler = match &config.handler {
             MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
@@ -308,7 +355,11 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
-        Mount { path: mount_path(&config.path), access: config.access.clone(), handler }
+        Mount { path: mount_path(&config.path), access: config.access.clone(), gate, handler }
+    }
+
+    fn takes_uploads(&self) -> bool {
+        matches!(&self.handler, Handler::Directory(directory) if directory.takes_uploads())
     }
 
     fn holds(&self, path: &[u8]) -> bool {

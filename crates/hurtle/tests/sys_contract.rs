@@ -45,6 +45,27 @@ fn what_is_read_as_resident_is_what_the_file_holds() {
 }
 
 #[test]
+fn a_file_without_a_name_gets_one_that_nobody_has() {
+    use rustix::fs::Mode;
+    let scratch = Scratch::new("unnamed");
+    fs::write(scratch.0.join("taken"), "old").unwrap();
+    let dir = File::open(&scratch.0).unwrap();
+    let unnamed = match sys::create_unnamed(dir.as_fd(), Mode::from_raw_mode(0o600)) {
+        Ok(unnamed) => unnamed,
+        Err(e) => return assert_eq!(e, rustix::io::Errno::OPNOTSUPP, "there are none here"),
+    };
+    rustix::io::write(&unnamed, b"new").unwrap();
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "it cannot be seen");
+    let linked = sys::link_unnamed(unnamed.as_fd(), dir.as_fd(), b"taken");
+    assert_eq!(linked, Err(rustix::io::Errno::EXIST));
+    assert_eq!(fs::read(scratch.0.join("taken")).unwrap(), b"old");
+    sys::link_unnamed(unnamed.as_fd(), dir.as_fd(), b"free").unwrap();
+    assert_eq!(fs::read(scratch.0.join("free")).unwrap(), b"new");
+    drop(sys::create_unnamed(dir.as_fd(), Mode::from_raw_mode(0o600)));
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2, "closed, it is gone");
+}
+
+#[test]
 fn the_coarse_clock_goes_on_in_milliseconds() {
     let before = Instant::now();
     let start_ms = sys::coarse_ms();

@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["answer"],
     &["transport"],
     &["files", "observe"],
+    &["auth", "uploads"],
     &["handler"],
     &["site"],
     &["serve"],

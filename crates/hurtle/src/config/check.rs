@@ -4,6 +4,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use super::auth::check_privacy;
 use super::check_site::sites;
 use super::defaults::workers;
 use super::listen::listen;
@@ -46,6 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
+    check_privacy(&config.listen, reader);
     config
 }
 

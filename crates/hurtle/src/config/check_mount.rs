@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderValue, StatusCode};
 
+use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
@@ -15,13 +16,18 @@ use super::reader::Reader;
 use super::table::Table;
 use super::target::{location, url_path};
 use super::types::{Access, Files, Mount, MountHandler, TryFile};
+use super::uploads::uploads;
 use super::value::Value;
 
 /// What stands for the path asked for in `try_files`.
 const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The mounts of a site.
-pub(super) fn mounts(tables: &[Table<'_>], reader: &mut Reader<'_>) -> Vec<Mount> {
+pub(super) fn mounts(
+    tables: &[Table<'_>],
+    site: Option<&Auth>,
+    reader: &mut Reader<'_>,
+) -> Vec<Mount> {
     let mut taken: HashMap<String, String> = HashMap::new();
     let mut mounts = Vec::new();
     for table in tables {
@@ -32,14 +38,15 @@ pub(super) fn mounts(tables: &[Table<'_>], reader: &mut Reader<'_>) -> Vec<Mount
             None => Some(MOUNT_PATH.to_owned()),
         };
         let access = access(table, reader);
-        let handler = handler(table, reader);
+        let auth = auth::auth(table, reader);
+        let handler = handler(table, auth.as_ref().or(site), reader);
         let Some(path) = path else { continue };
         if let Some(owner) = taken.get(&path) {
             let wrong = Wrong::new(format!("the path {} is already {owner}'s", shown(&path)));
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
-        mounts.extend(handler.map(|handler| Mount { path, handler, access }));
+        mounts.extend(handler.map(|handler| Mount { path, handler, access, auth }));
     }
     mounts
 }
@@ -72,7 +79,11 @@ pub(super) fn mount_path(text: &str) -> Result<String, Wrong> {
     })
 }
 
-fn handler(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<MountHandler> {
+fn handler(
+    table: &Table<'_>,
+    auth: Option<&Auth>,
+    reader: &mut Reader<'_>,
+) -> Option<MountHandler> {
     let written: Vec<Value<'_>> =
         ["files", "redirect", "respond"].into_iter().filter_map(|name| table.get(name)).collect();
     match written.as_slice() {
@@ -91,7 +102,7 @@ fn handler(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<MountHandler> {
         }
     }
     if let Some(value) = table.get("files") {
-        return files(table, &value, reader).map(MountHandler::Files);
+        return files(table, &value, auth, reader).map(MountHandler::Files);
     }
     if let Some(value) = table.get("redirect") {
         let mut status = REDIRECT_STATUS;
@@ -121,7 +132,12 @@ fn final_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode
     value.integer(reader).and_then(|status: u16| StatusCode::from_u16(status).ok())
 }
 
-fn files(table: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Option<Files> {
+fn files(
+    table: &Table<'_>,
+    root: &Value<'_>,
+    auth: Option<&Auth>,
+    reader: &mut Reader<'_>,
+) -> Option<Files> {
     let directory = root.directory(reader);
     let mut files = Files::new(PathBuf::new());
     let f = &mut files;
@@ -134,6 +150,7 @@ fn files(table: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Option
     table.set("sidecars", reader, Value::flag, &mut f.sidecars);
     table.set("etag", reader, Value::choice, &mut f.etag);
     table.set("media_types", reader, media_types, &mut f.media_types);
+    f.uploads = uploads(table, auth, reader);
     Some(Files { root: directory?, ..files })
 }
 

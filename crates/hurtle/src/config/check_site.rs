@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use http::StatusCode;
 
+use super::auth::auth;
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_mount::{access, mounts};
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
@@ -70,7 +71,8 @@ fn listed(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
 }
 
 fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader<'_>) -> Site {
-    let mut site = Site { access: access(table, reader), ..Site::new() };
+    let mut site = Site { access: access(table, reader), auth: auth(table, reader), ..Site::new() };
+    table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
     if let Some(value) = table.get("rule") {
         site.rules = value.tables(reader).iter().filter_map(|t| rule(t, reader)).collect();
@@ -80,7 +82,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     }
     table.set("errors", reader, error_pages, &mut site.error_pages);
     if let Some(value) = table.get("mount") {
-        site.mounts = mounts(&value.tables(reader), reader);
+        site.mounts = mounts(&value.tables(reader), site.auth.as_ref(), reader);
     }
     if table.get("mount").is_none() && table.get("rule").is_none() {
         reader.report_missing(

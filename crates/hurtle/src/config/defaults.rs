@@ -78,6 +78,7 @@ impl Site {
             headers: Vec::new(),
             error_pages: BTreeMap::new(),
             access: Access::default(),
+            auth: None,
         }
     }
 
@@ -87,6 +88,7 @@ impl Site {
             path: MOUNT_PATH.to_owned(),
             handler: MountHandler::Files(files),
             access: Access::default(),
+            auth: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }
@@ -112,6 +114,7 @@ impl Files {
             sidecars: true,
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
+            uploads: None,
         }
     }
 }

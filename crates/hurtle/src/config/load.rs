@@ -10,9 +10,10 @@ use super::check::read;
 use super::problem::{Place, Problem, Wrong};
 use super::reader::Reader;
 use super::types::{Config, MountHandler};
+use super::users::read_users;
 
-/// Reads and checks a configuration file, and that every root in it is a directory: all problems
-/// at once.
+/// Reads and checks a configuration file, that every root in it is a directory, and its files of
+/// users: all problems at once.
 pub fn load(file: &Path) -> Result<Config, Vec<Problem>> {
     let text = text(file).map_err(|problem| vec![*problem])?;
     let mut reader = Reader::new(&text, file);
@@ -20,6 +21,11 @@ pub fn load(file: &Path) -> Result<Config, Vec<Problem>> {
     for (spot, path) in std::mem::take(&mut reader.directories) {
         if let Some(wrong) = not_a_directory(&path) {
             reader.report(&spot, wrong);
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.users) {
+        for problem in read_users(&path).err().unwrap_or_default() {
+            reader.report(&spot, Wrong::new(problem));
         }
     }
     reader.finish(config)

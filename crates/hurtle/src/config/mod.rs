@@ -5,6 +5,7 @@
 //! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
 //! unknown keys are found and the reference page is written; `print` is the way back to TOML.
 
+mod auth;
 mod bounds;
 mod check;
 mod check_mount;
@@ -25,13 +26,17 @@ mod properties;
 mod reader;
 mod reference;
 mod schema;
+mod schema_mount;
 mod suggest;
 mod table;
 mod target;
 pub mod types;
 mod units;
+mod uploads;
+mod users;
 mod value;
 
+pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
 pub use load::{check_files, load};
 pub use print::print;
@@ -39,3 +44,5 @@ pub use problem::{Place, Problem};
 pub use reference::reference;
 pub use types::*;
 pub use units::{parse_duration, parse_size};
+pub use uploads::Uploads;
+pub use users::{User, parse_users, read_users};

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use http::HeaderValue;
 
+use super::auth::Auth;
 use super::listen::UNIX;
 use super::names::Named;
 use super::types::{
@@ -112,6 +113,7 @@ impl Page {
         );
         self.key("default", site.default);
         self.access(&site.access);
+        self.auth(site.auth.as_ref());
         site.rules.iter().for_each(|rule| self.rule(rule));
         site.headers.iter().for_each(|rule| self.header_rule(rule));
         if !site.error_pages.is_empty() {
@@ -121,6 +123,19 @@ impl Page {
             }
         }
         site.mounts.iter().for_each(|mount| self.mount(mount));
+    }
+
+    fn auth(&mut self, auth: Option<&Auth>) {
+        match auth {
+            None => {}
+            Some(Auth::None) => self.key("auth", quoted("none")),
+            Some(Auth::Basic(basic)) => {
+                self.key("auth", quoted("basic"));
+                self.key("users", path(&basic.users));
+                self.key("realm", quoted(&basic.realm));
+                self.key("auth_cleartext", basic.cleartext);
+            }
+        }
     }
 
     fn access(&mut self, access: &Access) {
@@ -152,6 +167,7 @@ impl Page {
         self.header("[[site.mount]]");
         self.key("path", quoted(&mount.path));
         self.access(&mount.access);
+        self.auth(mount.auth.as_ref());
         match &mount.handler {
             MountHandler::Files(files) => self.files(files),
             MountHandler::Redirect { status, to } => {
@@ -185,6 +201,13 @@ impl Page {
         self.key("sidecars", files.sidecars);
         self.key("etag", quoted(files.etag.name()));
         self.key("media_types", table(files.media_types.iter().map(|(k, v)| (k.as_str(), v))));
+        if let Some(uploads) = &files.uploads {
+            self.header("[site.mount.uploads]");
+            self.key("file_bytes", quoted(&size_text(uploads.file_bytes)));
+            self.key("free_bytes", quoted(&size_text(uploads.free_bytes)));
+            self.key("rate", quoted(&size_text(uploads.rate)));
+            self.key("fsync", uploads.fsync);
+        }
     }
 }
 

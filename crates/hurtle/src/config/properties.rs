@@ -41,6 +41,9 @@ path = "stdout"
 
 [[site]]
 hosts = ["example.org", "*.example.org", "[::1]", "*"]
+auth = "basic"
+users = "users.htpasswd"
+realm = "a b"
 allow = ["10.0.0.0/8", "::1"]
 deny = "10.1.0.0/16"
 
@@ -73,6 +76,12 @@ sidecars = false
 etag = "content"
 media_types = { foo = "text/x-foo", "b a" = "a/b; c=\"d\"" }
 allow = "192.0.2.1"
+auth = "none"
+
+[site.mount.uploads]
+file_bytes = "20 MiB"
+rate = 1_000_000
+fsync = true
 
 [[site.mount]]
 path = "/moved/"
@@ -127,6 +136,19 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", _) => {
             format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })
         }
+        ("[[site]]", "users" | "realm" | "auth_cleartext") => {
+            format!("{site}{}[[site.mount]]\nfiles = \".\"", basic(name, &line))
+        }
+        ("[[site.mount]]", "users" | "realm" | "auth_cleartext") => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\n{}", basic(name, &line))
+        }
+        ("[[site.mount]]", "uploads") => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n{line}")
+        }
+        ("[site.mount.uploads]", _) => {
+            let mount = "[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n";
+            format!("{site}{mount}[site.mount.uploads]\n{line}")
+        }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
         }
@@ -158,6 +180,12 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (header, _) => format!("root = \".\"\n{header}\n{line}"),
     }
+}
+
+/// A line about users with what it needs beside.
+fn basic(name: &str, line: &str) -> String {
+    let users = if name == "users" { "" } else { "users = \"u\"\n" };
+    format!("auth = \"basic\"\n{users}{line}")
 }
 
 #[test]

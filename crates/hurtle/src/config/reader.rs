@@ -21,6 +21,10 @@ pub(super) struct Reader<'t> {
     broken: bool,
     /// Directories that must exist, for those who may look.
     pub(super) directories: Vec<(Spot, PathBuf)>,
+    /// Files of users that must be right, for the same.
+    pub(super) users: Vec<(Spot, PathBuf)>,
+    /// Where passwords are asked for that must not cross a network in clear.
+    pub(super) needs_privacy: Vec<Spot>,
 }
 
 /// A problem and the byte where it is.
@@ -43,7 +47,16 @@ impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str, file: &'t Path) -> Reader<'t> {
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-        Reader { text, file, base, found: Vec::new(), broken: false, directories: Vec::new() }
+        Reader {
+            text,
+            file,
+            base,
+            found: Vec::new(),
+            broken: false,
+            directories: Vec::new(),
+            users: Vec::new(),
+            needs_privacy: Vec::new(),
+        }
     }
 
     /// Parses the TOML, as far as it can be understood.

@@ -4,12 +4,14 @@
 
 use std::fmt;
 
+use super::auth::AuthName;
 use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
     HEAD_FIELDS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
-use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
+use super::schema_mount::{MOUNT, UPLOADS};
+use super::types::{LogField, LogLevel, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -72,6 +74,9 @@ pub(super) enum Absent {
     Required,
 }
 
+/// What the keys about users go with.
+pub(super) const AUTH: &[&str] = &["auth"];
+
 use Absent::{Is, Means, Required};
 use Kind::{
     AutoOrInteger, Choice, Choices, Flag, Integer, List, Map, Size, Table, Tables, Text, Time,
@@ -85,7 +90,7 @@ impl Section {
 }
 
 impl Key {
-    const fn new(
+    pub(super) const fn new(
         name: &'static str,
         kind: Kind,
         absent: Absent,
@@ -95,7 +100,7 @@ impl Key {
         Key { name, kind, absent, example, doc, with: &[] }
     }
 
-    const fn with(mut self, with: &'static [&'static str]) -> Key {
+    pub(super) const fn with(mut self, with: &'static [&'static str]) -> Key {
         self.with = with;
         self
     }
@@ -144,8 +149,8 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 9] =
-    [&TOP, &SITE, &MOUNT, &RULE, &HEADER, &ERRORS, &LIMITS, &ACCESS_LOG, &ERROR_LOG];
+pub(super) static SECTIONS: [&Section; 10] =
+    [&TOP, &SITE, &MOUNT, &UPLOADS, &RULE, &HEADER, &ERRORS, &LIMITS, &ACCESS_LOG, &ERROR_LOG];
 
 #[rustfmt::skip] // A paragraph a key.
 pub(super) static TOP: Section = Section {
@@ -210,6 +215,17 @@ pub(super) static SITE: Section = Section {
         Key::new("deny", List("networks"), Means("none"), "\"10.6.6.0/24\"",
             "Client addresses refused with 403. Where both hold an address, the more specific \
              network wins."),
+        Key::new("auth", Choice(names::<AuthName>), Means("none"), "\"none\"",
+            "What clients must show: nothing, or a name and a password (HTTP Basic). Passwords are \
+             checked against bcrypt hashes beside the event loops."),
+        Key::new("users", Text("a file"), Means("required with `auth = \"basic\"`"),
+            "\"users.htpasswd\"", "Names and hashes, a line of `htpasswd -nB NAME` for each; read \
+             when the server starts.").with(AUTH),
+        Key::new("realm", Text("a few words"), Is("\"hurtle\""), "\"staging\"",
+            "What a browser says the password is for.").with(AUTH),
+        Key::new("auth_cleartext", Flag, Is("false"), "true",
+            "Whether passwords may come in clear over a network; otherwise every address listened \
+             on must be a loopback one or a unix socket.").with(AUTH),
         Key::new("rule", Tables(&RULE), Means("none"), "[]", "Redirects and rewrites."),
         Key::new("header", Tables(&HEADER), Means("none"), "[]", "Fields set and removed."),
         Key::new("errors", Table(&ERRORS), Means("the server's own"), "{}", "Error pages."),
@@ -254,63 +270,6 @@ pub(super) static ERRORS: Section = Section {
     doc: "Pages for error statuses: `404 = \"/404.html\"`. The key is a status from 400 to 599, \
           the value a path of this site, answered with that status.",
     keys: &[],
-};
-
-/// What makes a mount one of files.
-const FILES: &[&str] = &["files"];
-
-#[rustfmt::skip] // A paragraph a key.
-pub(super) static MOUNT: Section = Section {
-    header: "[[site.mount]]",
-    doc: "What answers at a path and beneath it: one of `files`, `redirect` and `respond`.",
-    keys: &[
-        Key::new("path", Text("an absolute path"), Is("\"/\""), "\"/docs\"",
-            "The path; no two mounts of a site share one, the longest match answers."),
-        Key::new("allow", List("networks"), Means("all"), "\"10.0.0.0/8\"",
-            "Client addresses let in, beside the site's rule."),
-        Key::new("deny", List("networks"), Means("none"), "\"10.6.6.0/24\"",
-            "Client addresses refused, beside the site's rule."),
-        Key::new("files", Text("a directory"), Means("see `redirect`, `respond`"), "\"public\"",
-            "Serve this directory. It may be a symbolic link that moves."),
-        Key::new("index", List("file names"), Is("[\"index.html\"]"),
-            "[\"index.html\", \"index.htm\"]",
-            "Names tried, in order, when a directory is asked for; `[]`: none.").with(FILES),
-        Key::new("try_files", List("paths"), Is("[]"),
-            "[\"{path}\", \"{path}.html\", \"=404\"]",
-            "Paths tried in order; `{path}` is the one asked for. A last `\"=404\"`, or another \
-             final status, ends the search.").with(FILES),
-        Key::new("spa", Text("an absolute path"), Means("off"), "\"/index.html\"",
-            "The page of a single-page application: answered (200) in place of 404 to a GET that \
-             accepts text/html.").with(FILES),
-        Key::new("listing", Flag, Is("false"), "true",
-            "Whether directories without an index are listed.").with(FILES),
-        Key::new("symlinks", Choice(names::<Symlinks>), Is("\"within-root\""), "\"never\"",
-            "Which symbolic links are followed: those that stay beneath the directory, none, or \
-             all.").with(FILES),
-        Key::new("dotfiles", Flag, Is("false"), "true",
-            "Whether names that begin with a dot are served (`.well-known` always is).")
-            .with(FILES),
-        Key::new("sidecars", Flag, Is("true"), "false",
-            "Whether `.br`, `.zst` and `.gz` beside a file are offered to clients that accept \
-             them.").with(FILES),
-        Key::new("etag", Choice(names::<EtagSource>), Is("\"auto\""), "\"content\"",
-            "Where entity-tags come from: size and modification time (the contents where that time \
-             means nothing), always the contents, or none is sent.").with(FILES),
-        Key::new("media_types", Map("a table of extensions and media types"), Is("{}"),
-            "{ foo = \"text/x-foo\" }",
-            "Media types by file-name extension, before the built-in ones.").with(FILES),
-        Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `respond`"),
-            "\"https://example.org/\"",
-            "Redirect everything beneath the path; the rest of the path and the query are appended \
-             when it ends with `/`."),
-        Key::new("respond", Text("a string"), Means("see `files`, `redirect`"), "\"ok\"",
-            "Give every request this body."),
-        Key::new("status", Integer(200, 599), Means("302 with redirect, 200 with respond"), "301",
-            "Status of the answer; 301, 302, 303, 307 or 308 for `redirect`.")
-            .with(&["redirect", "respond"]),
-        Key::new("content_type", Text("a media type"), Is("\"text/plain; charset=utf-8\""),
-            "\"application/json\"", "Content-Type of the answer.").with(&["respond"]),
-    ],
 };
 
 #[rustfmt::skip] // A paragraph a key.

@@ -11,6 +11,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
+use super::auth::Auth;
+use super::uploads::Uploads;
+
 /// A whole server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -207,6 +210,8 @@ pub struct Site {
     pub error_pages: BTreeMap<StatusCode, String>,
     /// Which client addresses are let in (403 otherwise).
     pub access: Access,
+    /// What clients must show (401 otherwise); `None`: nobody said, and so nothing.
+    pub auth: Option<Auth>,
 }
 
 /// A host name a site answers to.
@@ -259,6 +264,8 @@ pub struct Mount {
     pub handler: MountHandler,
     /// Which client addresses are let in, beside the site's rule.
     pub access: Access,
+    /// What clients must show, in place of the site's rule.
+    pub auth: Option<Auth>,
 }
 
 /// Who answers beneath a path.
@@ -309,6 +316,8 @@ pub struct Files {
     pub etag: EtagSource,
     /// Media types by file-name extension (lower case, no dot), before the built-in ones.
     pub media_types: BTreeMap<String, HeaderValue>,
+    /// What may be uploaded; `None`: nothing.
+    pub uploads: Option<Uploads>,
 }
 
 /// One element of `try_files`.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 
 use super::lookup::{Lookup, Opened, Target};
-use crate::body::OpenFile;
+use crate::body::{OpenFile, Stamp};
 use crate::h1::response::{SERVER, field};
 use crate::semantics::accept::Coding;
 use crate::semantics::date;
@@ -72,6 +72,8 @@ pub struct Dress {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields removed.
     pub remove: Vec<HeaderName>,
+    /// Files here are replaced, never edited in place: a tag is strong from the first.
+    pub settled: bool,
 }
 
 /// A file modified this recently may be modified again within the clock's grain.
@@ -82,7 +84,8 @@ impl Representation {
     pub fn new(opened: Opened, dress: &Dress, varies: bool, now_secs: u64) -> Representation {
         let stamp = opened.file.stamp;
         let now_ns = i128::from(now_secs) * 1_000_000_000;
-        let weak = opened.hash.is_none() && now_ns - stamp.modified_ns < SETTLED_NS;
+        let recent = now_ns - stamp.modified_ns < SETTLED_NS;
+        let weak = opened.hash.is_none() && recent && !dress.settled;
         // RFC 9110 8.8.2.1: never later than Date.
         let modified_secs = stamp.modified_secs().min(now_secs);
         let mut representation = Representation {
@@ -116,8 +119,7 @@ impl Representation {
         Some(EntityTag { weak: self.weak, opaque: tag.as_bytes() })
     }
 
-    /// Size and time, no inode: two hosts of one deploy must agree. Nanoseconds, so that two
-    /// edits within a second differ. The coding, so that variants differ.
+    /// With the coding, so that variants differ.
     fn make_tag(&self, hash: Option<u128>, dress: &Dress) -> Option<String> {
         if dress.remove.contains(&header::ETAG) {
             return None;
@@ -128,11 +130,7 @@ impl Representation {
             Coding::Zstd => "-zst",
             Coding::Gzip => "-gz",
         };
-        let stamp = self.file.stamp;
-        Some(match hash {
-            Some(hash) => format!("{hash:032x}{suffix}"),
-            None => format!("{:x}-{:x}{suffix}", stamp.modified_ns, stamp.len),
-        })
+        Some(tag(&self.file.stamp, hash) + suffix)
     }
 
     fn common_fields(&self, dress: &Dress, varies: bool, out: &mut Vec<u8>) {
@@ -166,6 +164,16 @@ impl Representation {
                 field(out, name.as_str(), value.as_bytes());
             }
         }
+    }
+}
+
+/// The text of a file's entity-tag. Size and time, no inode: two hosts of one deploy must agree.
+/// Nanoseconds, so that two edits within a second differ. `hash`: of the contents, where the tag
+/// comes from them.
+pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
+    match hash {
+        Some(hash) => format!("{hash:032x}"),
+        None => format!("{:x}-{:x}", stamp.modified_ns, stamp.len),
     }
 }
 

@@ -267,24 +267,11 @@ impl Lookup {
         } else {
             None
         };
-        let hash = if self.hashes(&file.stamp) { Some(hash(&file)?) } else { None };
+        let hash = if hashes(self.etag, &file.stamp) { Some(hash(&file)?) } else { None };
         if !file.is_unchanged() {
             return Ok(None);
         }
         Ok(Some(Opened { coding, file, content, hash }))
-    }
-
-    /// Reproducible builds give every file the same time, which then tells nothing apart.
-    fn hashes(&self, stamp: &Stamp) -> bool {
-        match self.etag {
-            EtagSource::Off => false,
-            EtagSource::Content => true,
-            EtagSource::Auto => {
-                let secs = stamp.modified_secs();
-                let constant = |start: u64| (start..start + DAY_SECS).contains(&secs);
-                constant(0) || constant(ZIP_EPOCH_SECS)
-            }
-        }
     }
 
     fn open(&self, root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -324,6 +311,20 @@ const DAY_SECS: u64 = 86_400;
 
 /// 1980-01-01, the first day a zip archive can name.
 const ZIP_EPOCH_SECS: u64 = 315_532_800;
+
+/// Whether a tag comes from the contents. Reproducible builds give every file the same time, which
+/// then tells nothing apart.
+pub fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
+    match etag {
+        EtagSource::Off => false,
+        EtagSource::Content => true,
+        EtagSource::Auto => {
+            let secs = stamp.modified_secs();
+            let constant = |start: u64| (start..start + DAY_SECS).contains(&secs);
+            constant(0) || constant(ZIP_EPOCH_SECS)
+        }
+    }
+}
 
 enum State {
     File(Stamp),
@@ -368,7 +369,11 @@ fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
     Ok(at)
 }
 
-fn hash(file: &OpenFile) -> io::Result<u128> {
+/// The hash that a tag is made of.
+///
+/// # Errors
+/// Of the disk.
+pub fn hash(file: &OpenFile) -> io::Result<u128> {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     let mut offset = 0;

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod cache;
+pub mod changed;
 pub mod entry;
 pub mod listing;
 pub mod listings;
@@ -13,6 +14,7 @@ pub mod store;
 
 pub use answer::{FileQuery, answer};
 pub use cache::{Cache, Key};
+pub use changed::{Changed, UNFINISHED, is_unfinished};
 pub use entry::Entry;
 pub use listings::{Listings, Wanted};
 pub use lookup::{Lookup, Outcome, Target, Try};

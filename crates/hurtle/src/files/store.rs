@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Cache, Entry, Key, Lookup, Outcome};
+use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
 use crate::disk::{Disk, Failure};
 use crate::{clock, rt};
 
@@ -17,6 +17,8 @@ pub struct Store {
     /// Where names are looked up.
     pub disk: Disk,
     revalidate_ms: u64,
+    /// When this server itself changed a file.
+    changed: Changed,
 }
 
 /// Why a file could not be found out about.
@@ -30,8 +32,8 @@ pub enum Trouble {
 
 impl Store {
     /// An empty one.
-    pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64) -> Rc<Store> {
-        Rc::new(Store { cache: RefCell::new(cache), disk, revalidate_ms })
+    pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64, changed: Changed) -> Rc<Store> {
+        Rc::new(Store { cache: RefCell::new(cache), disk, revalidate_ms, changed })
     }
 
     /// What is known and may be believed without asking. When that will soon be over and the path
@@ -40,7 +42,8 @@ impl Store {
         let cache = self.cache.borrow();
         let entry = cache.get(key)?;
         let age_ms = now_ms.saturating_sub(entry.checked_ms.get());
-        if age_ms >= self.revalidate_ms {
+        let checked_ms = entry.checked_ms.get();
+        if age_ms >= self.revalidate_ms || self.changed.is_since(checked_ms) {
             return None;
         }
         if age_ms >= self.revalidate_ms / 4 * 3 && !entry.refreshing.replace(true) {

@@ -41,6 +41,7 @@ pub struct Request<'a> {
     pub if_range: Value<'a>,
     pub range: Value<'a>,
     pub accept: Value<'a>,
+    pub authorization: Value<'a>,
     pub accept_encoding: Value<'a>,
     pub referer: Value<'a>,
     pub user_agent: Value<'a>,
@@ -76,6 +77,7 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         if_range: None,
         range: None,
         accept: None,
+        authorization: None,
         accept_encoding: None,
         referer: None,
         user_agent: None,
@@ -156,6 +158,7 @@ impl<'a> Seen<'a> {
                 self.keep_alive |= fields::has_token(value, b"keep-alive");
             }
             10 if is("user-agent") => single(&mut r.user_agent, value),
+            13 if is("authorization") => single(&mut r.authorization, value),
             13 if is("if-none-match") => join(&mut r.if_none_match, value),
             14 if is("content-length") => self.framing.content_length(value)?,
             15 if is("accept-encoding") => join(&mut r.accept_encoding, value),

@@ -4,13 +4,12 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Request, Response, StatusCode, Uri};
 use tower_service::Service;
 
-use super::dress;
+use super::{Answering, dress};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, RequestBody, Stream};
 use crate::config::HeaderRule;
@@ -27,9 +26,6 @@ pub struct Arrival {
     /// Where the application is mounted: `/`, or a path that does not end in `/`.
     pub mount: Arc<str>,
 }
-
-/// An answer in the making.
-pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A mounted application; each worker has its own clone.
 pub struct App {

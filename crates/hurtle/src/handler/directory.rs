@@ -6,10 +6,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 
-use super::{Ask, Place};
+use super::{Answering, Ask, Place, dress};
 use crate::answer::Answer;
+use crate::body::RequestBody;
 use crate::clock;
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Failure, Lane};
@@ -17,10 +18,14 @@ use crate::files::entry::{Dress, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::Trouble;
-use crate::files::{self, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted};
+use crate::files::{
+    self, Changed, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted,
+};
+use crate::h1::response::Fields;
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
 use crate::semantics::target::{append_query, encode_path};
+use crate::uploads::Uploads;
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -30,6 +35,7 @@ pub struct Directory {
     lane: Lane,
     listings: Listings,
     memory_bytes_max: u64,
+    uploads: Option<Box<Uploads>>,
 }
 
 /// What every directory is served by.
@@ -41,6 +47,8 @@ pub struct Means {
     pub listings: Listings,
     /// How bodies leave, which decides what is worth keeping in memory.
     pub sendfile: Sendfile,
+    /// When uploads last changed a file.
+    pub changed: Changed,
 }
 
 /// A file that was found.
@@ -58,6 +66,7 @@ impl Directory {
         let by_sendfile_only = means.sendfile == Sendfile::On;
         Directory {
             index: config.index.clone().into(),
+            uploads: Uploads::new(&config, &means.disk, &means.changed).map(Box::new),
             config,
             lane: means.disk.lane(),
             listings: means.listings.clone(),
@@ -89,6 +98,27 @@ impl Directory {
             }
             Ok(Outcome::Other(target)) => self.other(store, ask, place, target).await,
         }
+    }
+
+    /// Whether files may be changed here.
+    pub fn takes_uploads(&self) -> bool {
+        self.uploads.is_some()
+    }
+
+    /// Answers a request of another method than GET and HEAD; `None`: nothing can be changed here.
+    pub fn change(&self, request: Request<RequestBody>, place: &Place<'_>) -> Option<Answering> {
+        let uploads = self.uploads.clone()?;
+        let rest = place.rest.to_vec();
+        let rules: Vec<_> = place.rules().cloned().collect();
+        Some(Box::pin(async move {
+            let mut answer = uploads.call(request, rest).await;
+            if let Fields::Map(map) = &mut answer.fields
+                && answer.status.as_u16() < 400
+            {
+                dress(map, rules.iter());
+            }
+            answer
+        }))
     }
 
     /// An error page: the file at `place`, whatever the request's conditions, with `status`.
@@ -176,7 +206,7 @@ impl Directory {
 
     /// `None`: nothing of that name is served.
     pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
-        if !self.config.dotfiles && has_hidden_segment(rest) {
+        if has_hidden_segment(rest, self.config.dotfiles) {
             return None;
         }
         let tries = if self.config.try_files.is_empty() {
@@ -221,7 +251,12 @@ impl Directory {
     }
 
     fn dress(&self, place: &Place<'_>, path: &[u8]) -> Dress {
-        let mut dress = Dress { media_type: self.media_type(path), set: vec![], remove: vec![] };
+        let settled = self.uploads.is_some();
+        let media_type = self.media_type(path);
+        let mut dress = Dress { media_type, set: vec![], remove: vec![], settled };
+        if settled {
+            dress.set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+        }
         if self.config.etag == EtagSource::Off {
             dress.remove.push(header::ETAG);
         }
@@ -256,9 +291,12 @@ impl Directory {
     }
 }
 
-/// RFC 8615's place is for everybody; other names with a dot are not for publishing.
-fn has_hidden_segment(path: &[u8]) -> bool {
-    path.split(|&b| b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known")
+/// RFC 8615's place is for everybody; other names with a dot are for publishing only where that is
+/// said, and those of unfinished uploads never.
+fn has_hidden_segment(path: &[u8], dotfiles: bool) -> bool {
+    path.split(|&b| b == b'/').any(|s| {
+        s.first() == Some(&b'.') && s != b".well-known" && (!dotfiles || files::is_unfinished(s))
+    })
 }
 
 fn expand(attempt: &TryFile, rest: &[u8]) -> Try {

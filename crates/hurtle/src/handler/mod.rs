@@ -5,6 +5,7 @@ pub mod app;
 pub mod directory;
 pub mod fixed;
 
+use std::pin::Pin;
 use std::rc::Rc;
 
 use http::{HeaderMap, StatusCode, header};
@@ -13,6 +14,9 @@ use crate::answer::Answer;
 use crate::config::HeaderRule;
 use crate::files::{FileQuery, Key, Store};
 use crate::semantics::glob;
+
+/// An answer in the making.
+pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A request as a handler sees it, whatever protocol brought it.
 #[derive(Clone, Copy, Debug)]

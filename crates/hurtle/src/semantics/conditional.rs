@@ -79,6 +79,15 @@ pub fn evaluate(
     Verdict::Proceed
 }
 
+/// The same where there is no representation: If-Match needs one (RFC 9110 13.1.1), and nothing else
+/// can fail without.
+pub fn evaluate_absent(preconditions: &Preconditions<'_>) -> Verdict {
+    match preconditions.if_match {
+        Some(_) => Verdict::Failed,
+        None => Verdict::Proceed,
+    }
+}
+
 /// Whether a Range may be honoured (RFC 9110 13.1.5); if not, the whole representation is sent.
 /// False for all that could join parts of two different representations.
 pub fn range_applies(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
@@ -221,6 +230,20 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(evaluate(true, &preconditions(text), &nothing), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_only_if_match_fails() {
+        let rows = [
+            ("If-Match: *", Verdict::Failed),
+            ("If-Match: \"v2\"", Verdict::Failed),
+            ("If-None-Match: *", Verdict::Proceed),
+            ("If-None-Match: \"v2\"", Verdict::Proceed),
+            ("If-Unmodified-Since: BEFORE", Verdict::Proceed),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(evaluate_absent(&preconditions(text)), expected, "{text}");
         }
     }
 

@@ -137,7 +137,8 @@ impl Connection {
         let (site, found) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
-        if !found.admits(&entry, self.peer) {
+        let credentials = value(&request.authorization);
+        if !found.admits(&entry, self.peer) || !found.knows(&entry, credentials, now_ms) {
             return None;
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
@@ -150,7 +151,10 @@ impl Connection {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        match self.call_app(request) {
+        if let Err(answer) = self.authorise(request).await {
+            return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
+        }
+        match self.call_reader(request) {
             None => {}
             Some(Ok(called)) => return Box::pin(self.app_exchange(request, called)).await,
             Some(Err(answer)) => {
@@ -192,6 +196,18 @@ impl Connection {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
+    }
+
+    /// Whether the client has shown what it must; `Err`: what it is answered if not.
+    async fn authorise(&self, request: &Request<'_>) -> Result<(), Answer> {
+        let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
+        let Some(((_, site), (path, query))) = found.zip(path_of(&request.target)) else {
+            return Ok(());
+        };
+        match site.gate(path, query, self.peer) {
+            Some(gate) => gate.check(value(&request.authorization)).await,
+            None => Ok(()),
+        }
     }
 
     /// The answer that needs no handler, if there is one.

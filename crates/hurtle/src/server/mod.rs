@@ -16,10 +16,12 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
-use crate::config::{Config, Listen, MountHandler};
+use crate::auth::Guard;
+use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
-use crate::files::Listings;
+use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
+use crate::uploads;
 
 pub use accept::Listener;
 
@@ -34,6 +36,7 @@ pub struct Server {
     inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::Mounted>,
+    guard: Guard,
 }
 
 /// What the workers are told.
@@ -72,7 +75,7 @@ impl Server {
     /// Binds every address.
     ///
     /// # Errors
-    /// With the address that could not be bound, and why.
+    /// With the address that could not be bound, and why; with what is wrong in a file of users.
     pub fn bind(config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
@@ -85,15 +88,13 @@ impl Server {
                 worker.push(socket);
             }
         }
-        let config = Arc::new(config);
-        let (access_log, apps, inherited) = (None, vec![], false);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps })
+        Server::of(config, listeners, bound, false)
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
     ///
     /// # Errors
-    /// When a listener cannot be shared among the workers.
+    /// When a listener cannot be shared among the workers; with what is wrong in a file of users.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
         let bound = inherited.iter().filter_map(Listener::own_address).collect();
         let mut listeners = Vec::new();
@@ -101,9 +102,27 @@ impl Server {
             listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        let config = Arc::new(config);
-        let (access_log, apps, inherited) = (None, vec![], true);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps })
+        Server::of(config, listeners, bound, true)
+    }
+
+    fn of(
+        config: Config,
+        listeners: Vec<Vec<Listener>>,
+        bound: Vec<Listen>,
+        inherited: bool,
+    ) -> io::Result<Server> {
+        let exposed = bound.iter().find(|listen| is_exposed(listen));
+        if let (Some(listen), true) = (exposed, config.gates().any(|basic| !basic.cleartext)) {
+            let what = format!(
+                "passwords would cross the network in clear to {listen}: listen on 127.0.0.1 or a \
+                 unix socket, or set auth_cleartext"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        // Now, while the process may still read what only its first user may.
+        let guard = Guard::read(&config)?;
+        let (config, access_log, apps) = (Arc::new(config), None, vec![]);
+        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard })
     }
 
     /// The directories it serves.
@@ -132,6 +151,23 @@ impl Server {
         &self.bound
     }
 
+    /// Removes what a crash has left of uploads, beside the serving.
+    fn sweep_uploads(&self, disk: &Disk) {
+        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        for mount in mounts {
+            let MountHandler::Files(files) = &mount.handler else { continue };
+            if files.uploads.is_some() {
+                let root = files.root.clone();
+                disk.begin(disk.lane(), move || {
+                    let swept = uploads::sweep(&root);
+                    if swept > 0 {
+                        tracing::info!("{}: removed {swept} unfinished uploads", root.display());
+                    }
+                });
+            }
+        }
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -140,14 +176,18 @@ impl Server {
         raise_descriptor_limit();
         let disk = Disk::start(self.config.disk_threads)?;
         let listings = Listings::new(&disk);
+        let changed = Changed::default();
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
+        self.sweep_uploads(&disk);
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
+                changed: changed.clone(),
+                guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(mount::Mounted::another).collect(),

@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use super::accept::{Accepting, Room, accept, accept_rest};
 use super::mount::Mounted;
 use super::{DRAIN_GRACE, Listener, Order, share};
+use crate::auth::Guard;
 use crate::config::Config;
 use crate::disk::Disk;
-use crate::files::{Cache, Listings, Store};
+use crate::files::{Cache, Changed, Listings, Store};
 use crate::h1::head::HeadLimits;
 use crate::handler::directory::Means;
 use crate::observe::WorkerLog;
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
+    pub(super) changed: Changed,
+    pub(super) guard: Guard,
     /// The listeners are not only this process's.
     pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
@@ -130,7 +133,7 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, log, apps, .. } = shared;
+    let Shared { config, disk, listings, changed, guard, log, apps, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -139,14 +142,15 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
-    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile };
-    let mut sites = Sites::new(&config.sites, &means);
+    let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed };
+    let mut sites = Sites::new(&config.sites, &means, &guard);
     for Mounted { site, app } in apps {
         sites.mount(site, app);
     }
     let worker = Worker {
         sites,
-        store: Store::new(cache, disk.clone(), revalidate_ms),
+        store,
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {
             head_bytes: limits.head_bytes,

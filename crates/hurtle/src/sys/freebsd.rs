@@ -91,6 +91,20 @@ pub fn open_beneath(
     }
 }
 
+/// See the contract in `sys`. There are none here.
+pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode) -> rustix::io::Result<OwnedFd> {
+    Err(Errno::OPNOTSUPP)
+}
+
+/// See the contract in `sys`.
+pub fn link_unnamed(
+    _file: BorrowedFd<'_>,
+    _dir: BorrowedFd<'_>,
+    _name: &[u8],
+) -> rustix::io::Result<()> {
+    Err(Errno::OPNOTSUPP)
+}
+
 /// See the contract in `sys`. Every worker has a socket of its own and the kernel spreads
 /// connections over them; plain `SO_REUSEPORT` would give all to the one bound last.
 pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {

@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::time::ClockId;
@@ -97,6 +97,32 @@ static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
     let answer = rustix::fs::openat2(CWD, ".", PROBE, Mode::empty(), no_such_flags);
     answer.is_err_and(|e| e == Errno::INVAL)
 });
+
+/// See the contract in `sys`.
+pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, c".", flags, mode) {
+        // What a kernel or file system says that does not know the flag (open(2)).
+        Err(Errno::ISDIR | Errno::NOENT | Errno::INVAL) => Err(Errno::OPNOTSUPP),
+        other => other,
+    }
+}
+
+/// See the contract in `sys`.
+pub fn link_unnamed(
+    file: BorrowedFd<'_>,
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+) -> rustix::io::Result<()> {
+    match rustix::fs::linkat(file, c"", dir, name, AtFlags::EMPTY_PATH) {
+        // Before Linux 6.10 that needs CAP_DAC_READ_SEARCH; the other way, /proc (open(2)).
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
 
 /// See the contract in `sys`. Every worker has a socket of its own and the kernel spreads
 /// connections over them (`SO_REUSEPORT`).

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::unistd::Gid;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::SendFlags;
 use rustix::time::ClockId;
 
@@ -67,6 +67,20 @@ pub fn open_beneath(
     follow: bool,
 ) -> rustix::io::Result<OwnedFd> {
     beneath::open(dir, path, flags, follow)
+}
+
+/// See the contract in `sys`. There are none here.
+pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode) -> rustix::io::Result<OwnedFd> {
+    Err(rustix::io::Errno::OPNOTSUPP)
+}
+
+/// See the contract in `sys`.
+pub fn link_unnamed(
+    _file: BorrowedFd<'_>,
+    _dir: BorrowedFd<'_>,
+    _name: &[u8],
+) -> rustix::io::Result<()> {
+    Err(rustix::io::Errno::OPNOTSUPP)
 }
 
 /// See the contract in `sys`. `SO_REUSEPORT` gives all connections to the socket bound last, so

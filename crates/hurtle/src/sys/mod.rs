@@ -17,6 +17,9 @@
 //!   `follow` false: any link is `ELOOP`. What is neither file nor directory may be `ENXIO`.
 //! - `PROBE`: flags for `open_beneath` that open a name without opening the file (no device wakes,
 //!   no FIFO waits), for `fstat` and as a directory to start from.
+//! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for writing,
+//!   gone when it is closed. `EOPNOTSUPP` where there are none.
+//! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
@@ -51,8 +54,8 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, end_handshakes, init_groups, listen_tcp, open_beneath, read_resident,
-    send_file, send_head_and_file,
+    PROBE, backlog_max, create_unnamed, end_handshakes, init_groups, link_unnamed, listen_tcp,
+    open_beneath, read_resident, send_file, send_head_and_file,
 };
 
 /// See the contract above.

@@ -19,3 +19,4 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod uploads;

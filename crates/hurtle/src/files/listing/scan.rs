@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use super::{Builder, Kind, Listing};
+use crate::files::is_unfinished;
 
 /// The one hidden name that is served, and so listed, unless all are (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
@@ -45,6 +46,7 @@ pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
 fn visible(name: &[u8], dotfiles: bool) -> bool {
     match name {
         b"." | b".." => false,
+        name if is_unfinished(name) => false,
         WELL_KNOWN => true,
         _ => dotfiles || !name.starts_with(b"."),
     }

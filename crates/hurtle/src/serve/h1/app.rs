@@ -1,5 +1,5 @@
-//! An exchange with an application, and answers whose bodies come frame by frame: the request's
-//! body flows while the application runs, and on while its answer is sent.
+//! An exchange with an application or a directory that takes uploads, and answers whose bodies come
+//! frame by frame: the request's body flows while the answer is made, and on while it is sent.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,37 +19,46 @@ use crate::clock;
 use crate::h1::fields;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{Delimiter, Fields};
-use crate::handler::Handler;
-use crate::handler::app::{Answering, Arrival};
+use crate::handler::app::Arrival;
+use crate::handler::{Answering, Handler};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
 use crate::transport::Output;
 
-/// An application at work.
+/// Whoever reads the request's body, at work.
 pub(super) struct Called {
     answering: Answering,
     upload: Upload,
 }
 
 impl Connection {
-    /// Calls the application that answers this request, if one does; `Err`: what is answered in its
-    /// place.
-    pub(super) fn call_app(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
+    /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
+    /// in his place.
+    pub(super) fn call_reader(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
         let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
-        if !site.has_apps() {
+        if !site.has_readers() {
             return None;
         }
         let (raw, query) = path_of(&request.target)?;
         let (path, number) = match site.route(raw, query, self.peer) {
             Route::Mount { path, number, .. } => (path, number),
-            // Among applications, refusals and redirects are for every method. Those the built-in
+            // Among those, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
             Route::Answer(answer, _) => {
                 return matches!(request.method, Method::Other(_)).then_some(Err(answer));
             }
         };
-        let (_, Handler::App(app)) = site.mount(number) else { return None };
+        let handler = site.mount(number).1;
+        match handler {
+            Handler::App(_) => {}
+            Handler::Directory(directory) if directory.takes_uploads() => {
+                if !matches!(request.method, Method::Other(_) | Method::Options) {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
         let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
         let made = app_request(request, body, place.rest).zip(uri(raw, query));
@@ -57,9 +66,15 @@ impl Connection {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let arrival = Arrival { client: self.peer, original, mount: Arc::clone(app.mount()) };
-        made.extensions_mut().insert(arrival);
-        let answering = app.call(made, place.rules().cloned().collect());
+        let answering = match handler {
+            Handler::App(app) => {
+                let mount = Arc::clone(app.mount());
+                made.extensions_mut().insert(Arrival { client: self.peer, original, mount });
+                app.call(made, place.rules().cloned().collect())
+            }
+            Handler::Directory(directory) => directory.change(made, &place)?,
+            _ => return None,
+        };
         Some(Ok(Called { answering, upload }))
     }
 

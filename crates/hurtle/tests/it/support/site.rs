@@ -104,7 +104,7 @@ pub(crate) fn site(mounts: Vec<Mount>) -> Site {
 
 /// A handler beneath a path, for everybody.
 pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
-    Mount { path: path.to_owned(), handler, access: Access::default() }
+    Mount { path: path.to_owned(), handler, access: Access::default(), auth: None }
 }
 
 /// A directory served as files, everything at its default.

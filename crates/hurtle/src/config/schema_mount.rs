@@ -1,0 +1,98 @@
+//! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
+
+use super::auth::AuthName;
+use super::bounds::BYTES_MAX;
+use super::names::names;
+use super::schema::Absent::{Is, Means};
+use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text};
+use super::schema::{AUTH, Key, Section};
+use super::types::{EtagSource, Symlinks};
+
+/// What makes a mount one of files.
+const FILES: &[&str] = &["files"];
+
+#[rustfmt::skip] // A paragraph a key.
+pub(super) static MOUNT: Section = Section {
+    header: "[[site.mount]]",
+    doc: "What answers at a path and beneath it: one of `files`, `redirect` and `respond`.",
+    keys: &[
+        Key::new("path", Text("an absolute path"), Is("\"/\""), "\"/docs\"",
+            "The path; no two mounts of a site share one, the longest match answers."),
+        Key::new("allow", List("networks"), Means("all"), "\"10.0.0.0/8\"",
+            "Client addresses let in, beside the site's rule."),
+        Key::new("deny", List("networks"), Means("none"), "\"10.6.6.0/24\"",
+            "Client addresses refused, beside the site's rule."),
+        Key::new("auth", Choice(names::<AuthName>), Means("the site's"), "\"none\"",
+            "What clients must show: nothing, or a name and a password (HTTP Basic). Passwords are \
+             checked against bcrypt hashes beside the event loops."),
+        Key::new("users", Text("a file"), Means("required with `auth = \"basic\"`"),
+            "\"users.htpasswd\"", "Names and hashes, a line of `htpasswd -nB NAME` for each; read \
+             when the server starts.").with(AUTH),
+        Key::new("realm", Text("a few words"), Is("\"hurtle\""), "\"staging\"",
+            "What a browser says the password is for.").with(AUTH),
+        Key::new("auth_cleartext", Flag, Is("false"), "true",
+            "Whether passwords may come in clear over a network; otherwise every address listened \
+             on must be a loopback one or a unix socket.").with(AUTH),
+        Key::new("files", Text("a directory"), Means("see `redirect`, `respond`"), "\"public\"",
+            "Serve this directory. It may be a symbolic link that moves."),
+        Key::new("index", List("file names"), Is("[\"index.html\"]"),
+            "[\"index.html\", \"index.htm\"]",
+            "Names tried, in order, when a directory is asked for; `[]`: none.").with(FILES),
+        Key::new("try_files", List("paths"), Is("[]"),
+            "[\"{path}\", \"{path}.html\", \"=404\"]",
+            "Paths tried in order; `{path}` is the one asked for. A last `\"=404\"`, or another \
+             final status, ends the search.").with(FILES),
+        Key::new("spa", Text("an absolute path"), Means("off"), "\"/index.html\"",
+            "The page of a single-page application: answered (200) in place of 404 to a GET that \
+             accepts text/html.").with(FILES),
+        Key::new("listing", Flag, Is("false"), "true",
+            "Whether directories without an index are listed.").with(FILES),
+        Key::new("symlinks", Choice(names::<Symlinks>), Is("\"within-root\""), "\"never\"",
+            "Which symbolic links are followed: those that stay beneath the directory, none, or \
+             all.").with(FILES),
+        Key::new("dotfiles", Flag, Is("false"), "true",
+            "Whether names that begin with a dot are served (`.well-known` always is).")
+            .with(FILES),
+        Key::new("sidecars", Flag, Is("true"), "false",
+            "Whether `.br`, `.zst` and `.gz` beside a file are offered to clients that accept \
+             them.").with(FILES),
+        Key::new("etag", Choice(names::<EtagSource>), Is("\"auto\""), "\"content\"",
+            "Where entity-tags come from: size and modification time (the contents where that time \
+             means nothing), always the contents, or none is sent.").with(FILES),
+        Key::new("media_types", Map("a table of extensions and media types"), Is("{}"),
+            "{ foo = \"text/x-foo\" }",
+            "Media types by file-name extension, before the built-in ones.").with(FILES),
+        Key::new("uploads", Table(&UPLOADS), Means("off"), "{}",
+            "Whether files may be uploaded and deleted; the table may be empty (`uploads = {}`). \
+             Needs `auth`, here or in the site.").with(FILES),
+        Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `respond`"),
+            "\"https://example.org/\"",
+            "Redirect everything beneath the path; the rest of the path and the query are appended \
+             when it ends with `/`."),
+        Key::new("respond", Text("a string"), Means("see `files`, `redirect`"), "\"ok\"",
+            "Give every request this body."),
+        Key::new("status", Integer(200, 599), Means("302 with redirect, 200 with respond"), "301",
+            "Status of the answer; 301, 302, 303, 307 or 308 for `redirect`.")
+            .with(&["redirect", "respond"]),
+        Key::new("content_type", Text("a media type"), Is("\"text/plain; charset=utf-8\""),
+            "\"application/json\"", "Content-Type of the answer.").with(&["respond"]),
+    ],
+};
+
+#[rustfmt::skip] // A paragraph a key.
+pub(super) static UPLOADS: Section = Section {
+    header: "[site.mount.uploads]",
+    doc: "PUT creates or replaces a file of the mount's directory, DELETE removes one; see \
+          [uploads.md](uploads.md).",
+    keys: &[
+        Key::new("file_bytes", Size(0, BYTES_MAX), Is("\"1 GiB\""), "\"20 MiB\"",
+            "The largest file taken (413); `body_bytes` does not hold here."),
+        Key::new("free_bytes", Size(0, BYTES_MAX), Is("\"256 MiB\""), "\"10 GiB\"",
+            "What must stay free on the file system (507)."),
+        Key::new("rate", Size(0, BYTES_MAX), Is("0"), "\"2 MiB\"",
+            "The fastest one upload is taken, in bytes a second; 0: any."),
+        Key::new("fsync", Flag, Is("false"), "true",
+            "Whether a file is on the disk, and not only in the kernel's memory, before its upload \
+             is answered."),
+    ],
+};
