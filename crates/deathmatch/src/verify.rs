@@ -109,7 +109,8 @@ pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAns
     let put = || {
         let mut connection = Connection::open(addr).map_err(Fault::Io)?;
         let length = bytes.len();
-        let head = format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+        let head =
+            format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
         connection.stream.write_all(head.as_bytes()).map_err(Fault::Io)?;
         connection.stream.write_all(bytes).map_err(Fault::Io)?;
         let head_bytes = connection.receive_head(false)?;

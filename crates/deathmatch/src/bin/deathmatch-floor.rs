@@ -187,8 +187,13 @@ impl<'a> Worker<'a> {
             };
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
-            let connection =
-                Connection { stream, head: Vec::new(), dropping: 0, sending: None, waits_to_send: false };
+            let connection = Connection {
+                stream,
+                head: Vec::new(),
+                dropping: 0,
+                sending: None,
+                waits_to_send: false,
+            };
             let slot = self.connections.insert(connection);
             if let Some(connection) = self.connections.at(slot) {
                 epoll::add(

@@ -243,7 +243,11 @@ impl Filler<'_> {
             cores: site.cores.clone(),
             addr: SocketAddr::from((Ipv4Addr::LOCALHOST, site.port)),
             url: contender.url.clone(),
-            uploads: contender.uploads.as_ref().filter(|_| contender.takes(site)).map(|u| u.url.clone()),
+            uploads: contender
+                .uploads
+                .as_ref()
+                .filter(|_| contender.takes(site))
+                .map(|u| u.url.clone()),
             ready_file: READY_FILE.to_owned(),
             ready_within: Duration::from_secs(contender.ready_s),
             stop_signal: match contender.stop.signal {

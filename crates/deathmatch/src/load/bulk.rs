@@ -94,12 +94,16 @@ enum Tried {
     Moved(usize),
     Blocked,
     /// The answer was over with so many bytes.
-    Done { bytes: usize, close: bool },
+    Done {
+        bytes: usize,
+        close: bool,
+    },
     Failed,
 }
 
 impl<'a> Streams<'a> {
-    /// `measured`: what is counted; streams are still when it is over.
+    /// `measured`: when what they move is counted. They go on for as long as a request is under way:
+    /// who waits behind one would otherwise wait for ever.
     pub(super) fn new(
         bulk: &'a Bulk,
         target: SocketAddr,
@@ -134,9 +138,6 @@ impl<'a> Streams<'a> {
 
     /// Tries the next few; true once one moved something. An error is the generator's own.
     pub(super) fn turn(&mut self, now: u64, buffer: &mut [u8]) -> io::Result<bool> {
-        if now >= self.measured.end {
-            return Ok(false);
-        }
         for _ in 0..ATTEMPTS_MAX.min(self.all.len()) {
             let at = self.next;
             self.next = (at + 1) % self.all.len();
@@ -246,7 +247,9 @@ impl Stream {
         let whole = head.len() as u64 + body_bytes;
         let piece = match usize::try_from(sent).ok().and_then(|sent| head.get(sent..)) {
             Some(rest) if !rest.is_empty() => rest,
-            _ => &PIECE[..usize::try_from(whole - sent).map_or(PIECE_BYTES, |n| n.min(PIECE_BYTES))],
+            _ => {
+                &PIECE[..usize::try_from(whole - sent).map_or(PIECE_BYTES, |n| n.min(PIECE_BYTES))]
+            }
         };
         let Some(socket) = &self.socket else { return Tried::Failed };
         match wire::push(socket, piece) {

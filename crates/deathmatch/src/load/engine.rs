@@ -15,9 +15,7 @@ use super::pace::{Pace, plan};
 use super::pool::{Call, Pool, State};
 use super::reader::{Memo, Step, Wrong};
 use super::tally::{Failure, Reply, Tally, nanoseconds};
-use super::wire::{
-    self, EVENTS_MAX, HEAD_RECEIVE_BYTES, Moved, Opened, Poll, RECEIVE_BYTES,
-};
+use super::wire::{self, EVENTS_MAX, HEAD_RECEIVE_BYTES, Moved, Opened, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
 /// How often overdue requests are looked for and, in a closed loop, lost connections opened again.

@@ -214,7 +214,11 @@ mod tests {
         assert_eq!(switches(STATUS), Some((186, 225)));
         assert_eq!(memory_bytes(STATUS, "VmRSS:"), Some(1756 * 1024));
         assert_eq!(memory_bytes(STATUS, "VmHWM:"), Some(2012 * 1024));
-        assert_eq!(memory_bytes("Name:\tkthreadd\n", "VmRSS:"), None, "a kernel thread has no memory");
+        assert_eq!(
+            memory_bytes("Name:\tkthreadd\n", "VmRSS:"),
+            None,
+            "a kernel thread has no memory"
+        );
         assert_eq!(switches("voluntary_ctxt_switches:\t1\n"), None, "cut off");
     }
 

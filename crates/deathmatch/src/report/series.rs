@@ -3,7 +3,7 @@
 
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
-use crate::sample::{Mark, Offered, Sample};
+use crate::sample::{Beside, Mark, Offered, Sample};
 
 /// Of the requests offered, the share that must be answered for a rate to count as carried.
 const CARRIED_SHARE: f64 = 0.99;
@@ -152,6 +152,8 @@ impl Steps {
 pub(super) struct Ladder<'a> {
     pub(super) file: &'a str,
     pub(super) steps: Steps,
+    /// What ran meanwhile.
+    pub(super) beside: Option<&'a Beside>,
     /// By contender as they first appear, then by step.
     pub(super) rows: Vec<Row<'a>>,
 }
@@ -159,7 +161,8 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     /// A ladder's name.
     pub(super) fn title(&self) -> String {
-        format!("{}, {}", self.file, self.steps.words().1)
+        let asked = format!("{}, {}", self.file, self.steps.words().1);
+        self.beside.map_or(asked.clone(), |beside| format!("{asked}, beside {beside}"))
     }
 
     /// Its contenders, as they first appear.
@@ -199,9 +202,10 @@ pub(super) fn ladders(samples: &[Sample]) -> Vec<Ladder<'_>> {
     let mut ladders: Vec<Ladder<'_>> = Vec::new();
     for sample in samples.iter().filter(|s| s.load.seconds > 0.0) {
         let (steps, x) = step(&sample.offered);
-        let same = |l: &Ladder<'_>| l.file == sample.file && l.steps == steps;
+        let beside = sample.beside.as_ref();
+        let same = |l: &Ladder<'_>| l.file == sample.file && l.steps == steps && l.beside == beside;
         let at = ladders.iter().position(same).unwrap_or_else(|| {
-            ladders.push(Ladder { file: &sample.file, steps, rows: Vec::new() });
+            ladders.push(Ladder { file: &sample.file, steps, beside, rows: Vec::new() });
             ladders.len() - 1
         });
         let rows = &mut ladders[at].rows;

@@ -132,7 +132,7 @@ mod tests {
             plan: "deck".into(),
             round,
             beside: None,
-        attempt: 0,
+            attempt: 0,
             trial: 0,
             probe: false,
             contender: "nginx".into(),
