@@ -478,6 +478,39 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_make_no_sense_are_refused() {
+        let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "mixed").unwrap();
+        for (from, to, message, why) in [
+            (
+                "beside = { file = \"20m.bin\"",
+                "beside = { file = \"x\"",
+                "no such single file",
+                "none",
+            ),
+            ("downloads = 8", "downloads = 0", "at least one download", "no download"),
+            ("downloads = 8", "downloads = 4294967295", "1000 streams", "too many"),
+            ("mb_per_s = 100", "mb_per_s = 0", "a number above 0", "no rate"),
+            (
+                "open = { requests = [2000], connections = 10 }\nbeside",
+                "upward = { from = 2000, connections = 10 }\nbeside",
+                "beside a search",
+                "a search",
+            ),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good, "{why}: nothing was replaced");
+            let error = Plan::read(&text).expect_err(why);
+            assert!(error.0.contains(message), "{why}: {error}");
+        }
+        let plan = Plan::built_in("mixed").unwrap();
+        let (duration, with_twin) = (plan.duration(10), Duration::from_secs(40 * 60));
+        assert!(duration < with_twin, "{duration:?}");
+        let names: Vec<String> = plan.works.iter().map(Work::name).collect();
+        let halves: Vec<String> = plan.works.iter().map(|w| w.without_uploads().name()).collect();
+        assert_eq!(names[1], halves[2], "who takes no uploads has one row with those who do");
+    }
+
+    #[test]
     fn the_order_is_balanced_and_can_be_repeated() {
         let plan = Plan::built_in("deck").unwrap();
         let names = plan.contenders.clone();

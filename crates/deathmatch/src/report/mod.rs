@@ -15,6 +15,7 @@ mod rankings;
 mod run;
 mod scale;
 mod series;
+mod streams;
 mod tables;
 mod takehome;
 mod terminal;

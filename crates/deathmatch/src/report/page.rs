@@ -10,8 +10,8 @@ use super::numbers::escaped;
 use super::run::Contender;
 use super::scale::step_words;
 use super::series::Ladder;
-use super::tables;
 use super::takehome::take_home;
+use super::{streams, tables};
 
 /// How it looks.
 const STYLE: &str = include_str!("page.css");
@@ -118,6 +118,11 @@ fn summary(out: &mut String, data: Data<'_>) {
     for ladder in data.ladders {
         let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
         out.push_str(&tables::overview(data, ladder));
+        if let Some(cells) = streams::table(data, ladder) {
+            let (note, table) = (streams::NOTE, tables::plain(&cells));
+            let _ =
+                write!(out, "<h4>The streams beside it</h4><p class=\"note\">{note}</p>{table}");
+        }
     }
     if data.rankings.is_empty() {
         out.push_str("<p>Too few rounds to rank anybody.</p>");
