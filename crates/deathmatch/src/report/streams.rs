@@ -80,13 +80,13 @@ fn shown(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::invented;
+    use crate::report::{beside, invented};
     use crate::report::series::ladders;
     use crate::sample::Beside;
 
     #[test]
     fn streams_stand_beside_the_same_requests_alone() {
-        let beside = Beside {
+        let streams = Beside {
             file: "20m.bin".to_owned(),
             file_bytes: 20_000_000,
             downloads: 8,
@@ -97,7 +97,7 @@ mod tests {
         for round in 0..3 {
             let mut alone = invented::sample(8, round, 1e3);
             let mut busy = alone.clone();
-            (busy.work, busy.beside) = (format!("{}, beside", alone.work), Some(beside.clone()));
+            (busy.work, busy.beside) = (format!("{}, beside", alone.work), Some(streams.clone()));
             let bytes = (100e6 * busy.load.seconds) as u64;
             busy.load.bulk = Some(BulkLoad {
                 down_bytes: bytes,
@@ -112,7 +112,8 @@ mod tests {
         }
         let (run, _, rankings) = invented::run();
         let ladders = ladders(&both);
-        let data = Data { run: &run, ladders: &ladders, rankings: &rankings };
+        let around = beside::Beside::of(&run, &both);
+        let data = Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &around };
         assert_eq!(ladders.len(), 2, "two works are two ladders, though at one rate");
         assert!(ladders[1].title().ends_with("beside 8 downloads of 20 MB at 100 MB/s"));
         assert_eq!(table(data, &ladders[0]), None, "nothing ran beside it");

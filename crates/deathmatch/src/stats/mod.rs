@@ -2,15 +2,19 @@
 //! weather was the same for all, and rounds with each other. Percentiles come from merged histograms.
 
 pub mod bins;
+pub mod fit;
 pub mod interval;
 pub mod ranks;
 pub mod ratio;
+pub mod saturation;
 pub mod shift;
 
 pub use bins::Bins;
+pub use fit::{comparable, counts, generator_limited, is_overload};
 pub use interval::{Coverage, exact};
 pub use ranks::{Rank, ranks};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use saturation::{Saturation, saturation};
 pub use shift::{Shift, shift};
 
 use crate::histogram::Times;
@@ -44,19 +48,6 @@ pub fn merged<'a>(
         all.merge(times(&sample.load));
     }
     all
-}
-
-/// A contender's figure in each round of one piece of work, marked samples left out.
-pub fn rounds<'a>(
-    samples: impl IntoIterator<Item = &'a Sample>,
-    contender: &str,
-    work: &str,
-    figure: impl Fn(&Sample) -> Option<f64>,
-) -> Rounds {
-    let wanted = |sample: &&Sample| {
-        sample.contender == contender && sample.work == work && sample.marks.is_empty()
-    };
-    by_round(samples.into_iter().filter(wanted), figure)
 }
 
 /// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
