@@ -46,8 +46,7 @@ fn cells(row: &Row<'_>, quiet: Option<&Row<'_>>) -> [String; 8] {
         shown(middle(row, |s| Some(of(s.load.bulk.as_ref()?) as f64 / s.load.seconds / 1e6)))
     };
     let all = |of: fn(&BulkLoad) -> u64| {
-        let sum: u64 = row.samples.iter().filter_map(|s| s.load.bulk.as_ref()).map(of).sum();
-        sensible(sum as f64)
+        row.samples.iter().filter_map(|s| s.load.bulk.as_ref()).map(of).sum::<u64>().to_string()
     };
     let p99 = |row: &Row<'_>| row.spread(Measure::P99).map(|spread| spread.middle);
     [
@@ -80,8 +79,8 @@ fn shown(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{beside, invented};
     use crate::report::series::ladders;
+    use crate::report::{beside, invented};
     use crate::sample::Beside;
 
     #[test]
