@@ -491,7 +491,7 @@ mod tests {
             ("downloads = 8", "downloads = 4294967295", "1000 streams", "too many"),
             ("mb_per_s = 100", "mb_per_s = 0", "a number above 0", "no rate"),
             (
-                "open = { requests = [2000], connections = 10 }\nbeside",
+                "open = { requests = [2000], connections = 50 }\nbeside",
                 "upward = { from = 2000, connections = 10 }\nbeside",
                 "beside a search",
                 "a search",

@@ -42,7 +42,7 @@ pub struct Overload {
     pub errors_percent: f64,
 }
 
-/// By file, the best first.
+/// By file, the best first; of a file for which somebody's limit was found.
 pub fn limits(run: &Run, samples: &[Sample]) -> Vec<Limit> {
     let mut files: Vec<&str> = Vec::new();
     for sample in samples {
@@ -71,6 +71,10 @@ fn of_file(run: &Run, samples: &[Sample], file: &str) -> Vec<Limit> {
             })
         })
         .collect();
+    // Where nobody gave out, rates were given, and no limit was looked for.
+    if limits.iter().all(|l| l.bracket.high.is_none() && !l.bracket.load_limited) {
+        return Vec::new();
+    }
     let ranked = limits.iter().filter(|l| run.competes(&l.contender) && !l.wrong);
     let ranked = places(&ranked.map(|l| (l.contender.clone(), l.bracket)).collect());
     for rank in &ranked {
@@ -139,6 +143,15 @@ mod tests {
         for (bracket, want) in rows {
             assert_eq!(words(&bracket).replace('\u{202f}', " "), want);
         }
+    }
+
+    #[test]
+    fn a_rate_that_everybody_carries_is_nobody_s_limit() {
+        let (run, samples) = invented::full::run();
+        let easy = |s: &&Sample| s.work == "10k.png at 10000/s over 50 connections";
+        let fast = |s: &&Sample| ["hurtle", "nginx"].contains(&s.contender.as_str());
+        let samples: Vec<Sample> = samples.iter().filter(easy).filter(fast).cloned().collect();
+        assert!(samples.len() > 10 && limits(&run, &samples).is_empty());
     }
 
     #[test]

@@ -97,12 +97,13 @@ impl Measure {
         let server = sample.server.as_ref();
         let machine = sample.machine.as_ref();
         let value = match self {
-            Measure::Replies => load.replies as f64 / load.seconds,
+            Measure::Replies => load.throughput(),
             Measure::Deviation => deviation(&load.replies_per_second)?,
             Measure::P50 => percentile_ms(&load.response, 0.5)?,
             Measure::P99 => percentile_ms(&load.response, 0.99)?,
             Measure::Errors => 100.0 * error_share(sample),
-            Measure::Cpu => 100.0 * server?.cpu_s / load.seconds,
+            // Of all the time it was looked at: what was late is answered after the end.
+            Measure::Cpu => 100.0 * server?.cpu_s / machine?.seconds,
             Measure::CpuPerRequest => 1e6 * server?.cpu_s / load.replies as f64,
             Measure::Runnable => server?.runnable,
             Measure::Resident => server?.resident_bytes as f64 / f64::from(1 << 20),

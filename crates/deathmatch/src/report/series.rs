@@ -3,6 +3,7 @@
 
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
+use crate::load::saturation::drowned;
 use crate::sample::{Beside, Errors, Mark, Offered, Sample};
 use crate::stats::{counts, generator_limited, is_overload};
 
@@ -126,7 +127,12 @@ impl Row<'_> {
             self.samples.iter().map(|s| s.load.replies as f64 / offered(s).max(1) as f64).collect();
         shares.sort_by(f64::total_cmp);
         let enough = median(&shares).is_some_and(|share| share >= CARRIED_SHARE);
-        enough && !self.failing() && !self.limited() && !self.wrong()
+        let drowned = self.samples.iter().filter(|s| drowned(&s.load)).count();
+        enough
+            && 2 * drowned < self.samples.len()
+            && !self.failing()
+            && !self.limited()
+            && !self.wrong()
     }
 
     /// Whether the server, and nothing else, was the limit: only then do closed loops compare by
@@ -328,6 +334,7 @@ mod tests {
             (0..3).map(|round| invented::sample(8, round, 1e3)).collect();
         for (sample, replies) in samples.iter_mut().zip([5_000, 4_000, 4_990]) {
             sample.load.replies = replies;
+            sample.load.replies_per_second.clear();
         }
         samples.push(invented::sample(8, 0, 4e3));
         samples.push(invented::sample(0, 0, 1e3));
@@ -349,11 +356,14 @@ mod tests {
         let errors: Change = |s| s.load.errors = Errors { reset: 5, ..Errors::default() };
         let one_error: Change = |s| {
             (s.load.intended, s.load.replies) = (100_000, 99_999);
+            s.load.replies_per_second = vec![20_000; 5];
             s.load.errors = Errors { reset: 1, ..Errors::default() };
         };
-        let rows: [(Change, [bool; 4], &str); 8] = [
+        let behind: Change = |s| s.load.replies_per_second = vec![700; 5];
+        let rows: [(Change, [bool; 4], &str); 9] = [
             (|_| (), [true, true, false, false], "all is well"),
             (|s| s.load.replies = 4_000, [false, false, false, false], "too few replies"),
+            (behind, [false, false, false, false], "all came, but long after the end"),
             (|s| s.load.response.record(90_000_000), [true, true, false, false], "one late answer"),
             (
                 |s| (0..100).for_each(|_| s.load.response.record(90_000_000)),

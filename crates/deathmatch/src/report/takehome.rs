@@ -34,9 +34,9 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
     let ladders = data.ladders.iter().map(|ladder| Said {
         about: ladder.title(),
         sentences: [
-            capacity::carried(data, ladder).filter(|_| ladder.steps == Steps::Even),
+            capacity::carried(data, ladder).filter(|_| searched(data, ladder)),
             highest(data, ladder),
-            capacity::overloaded(data, ladder).filter(|_| ladder.steps == Steps::Even),
+            capacity::overloaded(data, ladder).filter(|_| searched(data, ladder)),
             limited(data, ladder),
             best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
             best_of_all(data, ladder, &CPU),
@@ -57,10 +57,15 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
+/// Whether a ladder is the search for everybody's limit: then the brackets say who holds what.
+fn searched(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
+    let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
+    alone && data.beside.limits.iter().any(|l| l.file == ladder.file)
+}
+
 /// Who held the highest rate.
 fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
-    let searched = data.beside.limits.iter().any(|limit| limit.file == ladder.file);
-    if !ladder.steps.rates() || ladder.steps == Steps::Even && searched {
+    if !ladder.steps.rates() || searched(data, ladder) {
         return None;
     }
     let names = ranked(data, ladder);
@@ -106,7 +111,7 @@ fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     };
     let names: Vec<String> = ladder.contenders().iter().filter_map(first).collect();
     // Of a search, the brackets say it.
-    let names = if ladder.steps == Steps::Even { Vec::new() } else { names };
+    let names = if searched(data, ladder) { Vec::new() } else { names };
     let names = (!names.is_empty()).then(|| listed(&names))?;
     Some(format!("The generator was the limit for {names}: those rows are not ranked."))
 }
@@ -128,7 +133,7 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         }
     }
     // Beyond their limits errors are what a search looks for.
-    if ladder.rows.is_empty() || ladder.steps == Steps::Even && total > 0 {
+    if ladder.rows.is_empty() || searched(data, ladder) && total > 0 {
         return None;
     }
     let most = round(100.0 * ERROR_SHARE_MAX);

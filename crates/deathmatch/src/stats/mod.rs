@@ -62,7 +62,7 @@ pub fn by_round<'a>(
 
 /// Right answers a second.
 pub fn replies_per_second(sample: &Sample) -> Option<f64> {
-    (sample.load.seconds > 0.0).then(|| sample.load.replies as f64 / sample.load.seconds)
+    (sample.load.seconds > 0.0).then(|| sample.load.throughput())
 }
 
 /// Processor time the server used for each right answer, in microseconds.

@@ -54,6 +54,7 @@ fn of_a_round(round: u32, attempt: u32, floor: f64) -> Vec<Sample> {
         (sample.load.seconds, sample.marks) = (0.5, Vec::new());
         let steady = 0.99 + 0.02 * noise(u64::from(round), factor.to_bits(), 5);
         sample.load.replies = (60e3 * 0.5 * factor * steady) as u64;
+        sample.load.replies_per_second.clear();
         sample
     };
     let mut samples = vec![look("floor before", floor)];

@@ -214,6 +214,9 @@ pub(crate) fn beyond(sample: &mut Sample, name: &str) {
         _ => 0.96,
     };
     sample.load.replies = (sample.load.replies as f64 * share) as u64;
+    for second in &mut sample.load.replies_per_second {
+        *second = (*second as f64 * share) as u64;
+    }
     let left = sample.load.intended.saturating_sub(sample.load.replies);
     sample.load.errors.timeout = if share < 0.5 { left } else { left / 20 };
 }

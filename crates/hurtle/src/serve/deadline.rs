@@ -170,8 +170,8 @@ impl Watch {
                 if let Poll::Ready(value) = task.as_mut().poll(cx) {
                     return Poll::Ready(Ok(value));
                 }
-                if seen != progress.moved.get() {
-                    seen = progress.moved.get();
+                if seen != progress.mark() {
+                    seen = progress.mark();
                     self.set(clock::now_ms() + stall_ms);
                     insisted = false;
                 }
