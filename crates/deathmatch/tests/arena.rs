@@ -123,7 +123,7 @@ fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
 
 #[test]
 fn who_takes_no_uploads_carries_the_downloads_under_another_name() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let beside = "beside = { file = \"a.png\", downloads = 1, uploads = 3, mb_per_s = 8 }\n";
     let text = PLAN.replace("open = {", &format!("{beside}open = {{"));
     let stage = Stage::with("beside", &["one"], &text);

@@ -5,7 +5,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
 fn every_byte_is_counted_once() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (sentence, downloads, uploads) in
         [("both ways", 2, 2), ("downloads alone", 3, 0), ("uploads alone", 0, 1)]
     {
@@ -48,7 +48,7 @@ fn every_byte_is_counted_once() {
 
 #[test]
 fn a_rate_is_shared_and_kept() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = Server::start(|_| Then::Answer);
     for (downloads, uploads) in [(4, 4), (3, 1), (4, 0)] {
         let rate = 40e6;
@@ -92,7 +92,7 @@ fn streams_that_do_not_get_their_rate_are_marked() {
 
 #[test]
 fn a_stream_that_fails_is_counted_and_stops_nobody() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, fn(&Request) -> Then, u64, u64, bool);
     // In a run of 350 ms; a stream that failed pauses for 100.
     let rows: [Row; 6] = [
@@ -124,7 +124,7 @@ fn a_stream_that_fails_is_counted_and_stops_nobody() {
 
 #[test]
 fn streams_without_a_rate_are_marked() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = Server::start(|_| Then::Answer);
     let job = job(server.address, bulk(1, 1, None));
     let load = run(&job).unwrap();
@@ -135,7 +135,7 @@ fn streams_without_a_rate_are_marked() {
 /// takes a second, less what the kernel's buffers hold, and who asks for a page meanwhile waits.
 #[test]
 fn a_page_sees_the_download_it_waits_for() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (sentence, then, stalled) in
         [("whole", Then::AnswerAlone, true), ("beside others", Then::Answer, false)]
     {
@@ -279,7 +279,7 @@ fn converse(
     for times in 0.. {
         let head = read_head(&mut socket)?;
         if head.starts_with("GET /small ") {
-            let held = gate.lock().unwrap_or_else(|e| e.into_inner());
+            let held = gate.lock().unwrap_or_else(PoisonError::into_inner);
             drop(held);
             socket.write_all(HELLO)?;
             continue;
@@ -294,7 +294,7 @@ fn converse(
         match then(&Request { times, upload }) {
             Then::Answer => socket.write_all(&right)?,
             Then::AnswerAlone => {
-                let _held = gate.lock().unwrap_or_else(|e| e.into_inner());
+                let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
                 socket.write_all(&right)?;
             }
             Then::AnswerAndClose => {
