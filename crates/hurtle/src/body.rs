@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::disk::Lane;
 
-pub use request::{Feeder, RequestBody, feed};
+pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream};
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.

@@ -206,6 +206,8 @@ impl Page {
             self.key("file_bytes", quoted(&size_text(uploads.file_bytes)));
             self.key("free_bytes", quoted(&size_text(uploads.free_bytes)));
             self.key("rate", quoted(&size_text(uploads.rate)));
+            self.key("resumable", uploads.resumable);
+            self.key("resumable_bytes", quoted(&size_text(uploads.resumable_bytes)));
             self.key("fsync", uploads.fsync);
         }
     }

@@ -81,6 +81,8 @@ auth = "none"
 [site.mount.uploads]
 file_bytes = "20 MiB"
 rate = 1_000_000
+resumable = 3
+resumable_bytes = 0
 fsync = true
 
 [[site.mount]]

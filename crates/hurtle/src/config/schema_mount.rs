@@ -1,7 +1,7 @@
 //! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
 
 use super::auth::AuthName;
-use super::bounds::BYTES_MAX;
+use super::bounds::{BYTES_MAX, RESUMABLE_MAX};
 use super::names::names;
 use super::schema::Absent::{Is, Means};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text};
@@ -91,6 +91,11 @@ pub(super) static UPLOADS: Section = Section {
             "What must stay free on the file system (507)."),
         Key::new("rate", Size(0, BYTES_MAX), Is("0"), "\"2 MiB\"",
             "The fastest one upload is taken, in bytes a second; 0: any."),
+        Key::new("resumable", Integer(0, RESUMABLE_MAX), Is("64"), "1000",
+            "How many interrupted uploads are kept for a day, to be resumed; 0: none."),
+        Key::new("resumable_bytes", Size(0, BYTES_MAX), Is("\"8 GiB\""), "\"100 GiB\"",
+            "What they may take on the disk together; one whose length the client has not said \
+             counts as `file_bytes`."),
         Key::new("fsync", Flag, Is("false"), "true",
             "Whether a file is on the disk, and not only in the kernel's memory, before its upload \
              is answered."),

@@ -25,7 +25,7 @@ use crate::h1::response::Fields;
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
 use crate::semantics::target::{append_query, encode_path};
-use crate::uploads::Uploads;
+use crate::uploads::{Asker, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -106,12 +106,20 @@ impl Directory {
     }
 
     /// Answers a request of another method than GET and HEAD; `None`: nothing can be changed here.
-    pub fn change(&self, request: Request<RequestBody>, place: &Place<'_>) -> Option<Answering> {
+    /// `user`: who the client has shown to be.
+    pub fn change(
+        &self,
+        request: Request<RequestBody>,
+        place: &Place<'_>,
+        user: Option<String>,
+    ) -> Option<Answering> {
         let uploads = self.uploads.clone()?;
         let rest = place.rest.to_vec();
+        let base = &place.path[..place.path.len() - place.rest.len()];
+        let asker = Asker { user, base: encode_path(base) };
         let rules: Vec<_> = place.rules().cloned().collect();
         Some(Box::pin(async move {
-            let mut answer = uploads.call(request, rest).await;
+            let mut answer = uploads.call(request, rest, asker).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
             {

@@ -21,7 +21,6 @@ use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
-use crate::uploads;
 
 pub use accept::Listener;
 
@@ -151,21 +150,14 @@ impl Server {
         &self.bound
     }
 
-    /// Removes what a crash has left of uploads, beside the serving.
-    fn sweep_uploads(&self, disk: &Disk) {
+    /// The directories that take uploads.
+    fn upload_roots(&self) -> Vec<PathBuf> {
         let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
-        for mount in mounts {
-            let MountHandler::Files(files) = &mount.handler else { continue };
-            if files.uploads.is_some() {
-                let root = files.root.clone();
-                disk.begin(disk.lane(), move || {
-                    let swept = uploads::sweep(&root);
-                    if swept > 0 {
-                        tracing::info!("{}: removed {swept} unfinished uploads", root.display());
-                    }
-                });
-            }
-        }
+        let roots = mounts.filter_map(|mount| match &mount.handler {
+            MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
+            _ => None,
+        });
+        roots.collect()
     }
 
     /// Starts the workers.
@@ -179,7 +171,7 @@ impl Server {
         let changed = Changed::default();
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
-        self.sweep_uploads(&disk);
+        let mut upload_roots = self.upload_roots();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -187,6 +179,8 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                // One of them is enough.
+                upload_roots: std::mem::take(&mut upload_roots),
                 guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),

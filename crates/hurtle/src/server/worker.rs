@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +25,13 @@ use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::site::Sites;
 use crate::transport::Sender;
+use crate::uploads;
 
 /// Of the process's descriptors, the part that cached files may have.
 const CACHED_FILES_SHARE: usize = 4;
+
+/// How often uploads that have expired are looked for.
+const EXPIRED_UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// How late a line of the access log may be.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
@@ -40,6 +45,8 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    /// Directories that are to be cleared of uploads nobody has finished.
+    pub(super) upload_roots: Vec<PathBuf>,
     pub(super) guard: Guard,
     /// The listeners are not only this process's.
     pub(super) inherited: bool,
@@ -66,6 +73,7 @@ async fn serve(
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
+    clear_uploads(&shared);
     let (worker, room) = make(shared);
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
@@ -120,6 +128,28 @@ async fn close(
         // moment its queue is found empty.
         let _ = task.await;
         accept_rest(&listener, worker, room).await;
+    }
+}
+
+/// Removes what a crash has left of uploads, and, from then on, what nobody has resumed in time.
+fn clear_uploads(shared: &Shared) {
+    for root in shared.upload_roots.clone() {
+        let disk = shared.disk.clone();
+        rt::spawn(async move {
+            let lane = disk.lane();
+            let mut clear: fn(&Path) -> usize = uploads::sweep;
+            loop {
+                let root = root.clone();
+                disk.begin(lane, move || {
+                    let cleared = clear(&root);
+                    if cleared > 0 {
+                        tracing::info!("{}: removed {cleared} unfinished uploads", root.display());
+                    }
+                });
+                clear = uploads::expire;
+                rt::sleep(EXPIRED_UPLOADS_EVERY).await;
+            }
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, Uri, Version, header};
 
-use super::asked::path_of;
+use super::asked::{path_of, value};
 use super::duplex::Broken;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
@@ -25,6 +25,7 @@ use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
 use crate::transport::Output;
+use crate::uploads;
 
 /// Whoever reads the request's body, at work.
 pub(super) struct Called {
@@ -50,16 +51,17 @@ impl Connection {
             }
         };
         let handler = site.mount(number).1;
+        let place = site.place(&path, number);
         match handler {
             Handler::App(_) => {}
             Handler::Directory(directory) if directory.takes_uploads() => {
-                if !matches!(request.method, Method::Other(_) | Method::Options) {
+                let reads = matches!(request.method, Method::Get | Method::Head);
+                if reads && !uploads::is_upload(place.rest) {
                     return None;
                 }
             }
             _ => return None,
         }
-        let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
         let made = app_request(request, body, place.rest).zip(uri(raw, query));
         let Some((mut made, original)) = made else {
@@ -72,7 +74,11 @@ impl Connection {
                 made.extensions_mut().insert(Arrival { client: self.peer, original, mount });
                 app.call(made, place.rules().cloned().collect())
             }
-            Handler::Directory(directory) => directory.change(made, &place)?,
+            Handler::Directory(directory) => {
+                let gate = site.gate(raw, query, self.peer);
+                let user = gate.and_then(|gate| gate.user(value(&request.authorization)));
+                directory.change(made, &place, user)?
+            }
             _ => return None,
         };
         Some(Ok(Called { answering, upload }))
