@@ -32,9 +32,8 @@ fn are_parameters(mut rest: &[u8]) -> bool {
     while let Some(after) = rest.strip_prefix(b";") {
         let after = skip(after, |b| b == b' ');
         let begins = after.first().is_some_and(|b| b.is_ascii_lowercase() || *b == b'*');
-        let after = skip(after, |b| {
-            b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b)
-        });
+        let after =
+            skip(after, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b));
         let read = match after.strip_prefix(b"=") {
             Some(value) => skip_value(value),
             None => Some(after),

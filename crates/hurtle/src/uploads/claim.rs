@@ -99,7 +99,10 @@ mod tests {
         run(async {
             let token = Token::random().unwrap();
             let older = Claim::take(&token).await.unwrap();
-            assert!(Claim::try_take(&token).is_err() && Claim::try_take(&Token::random().unwrap()).is_ok());
+            assert!(
+                Claim::try_take(&token).is_err()
+                    && Claim::try_take(&Token::random().unwrap()).is_ok()
+            );
             let holder = older.holder();
             let work = async {
                 match race(std::future::pending::<()>(), holder.superseded()).await {

@@ -277,10 +277,7 @@ static LOCKED: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
 
 /// Holds a target's lock. Directories are told apart by what they are, not by the path they were
 /// found at, and names without case, which not every file system knows.
-pub(super) fn lock(
-    directory: &OwnedFd,
-    name: &[u8],
-) -> Result<MutexGuard<'static, ()>, Refusal> {
+pub(super) fn lock(directory: &OwnedFd, name: &[u8]) -> Result<MutexGuard<'static, ()>, Refusal> {
     let stat = rustix::fs::fstat(directory)?;
     let place = format!("{} {} ", stat.st_dev, stat.st_ino);
     let key = [place.as_bytes(), &name.to_ascii_lowercase()[..]].concat();

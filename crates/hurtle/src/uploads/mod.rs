@@ -130,12 +130,7 @@ impl Uploads {
 
     /// Answers any request but GET and HEAD. `rest`: the path beneath the directory, decoded.
     /// Nothing of the body is asked for before it is known to be wanted.
-    pub async fn call(
-        self,
-        request: Request<RequestBody>,
-        rest: Vec<u8>,
-        asker: Asker,
-    ) -> Answer {
+    pub async fn call(self, request: Request<RequestBody>, rest: Vec<u8>, asker: Asker) -> Answer {
         let (head, body) = request.into_parts();
         let answer = match head.method {
             _ if is_upload(&rest) => self.upload(&head, &rest, body, asker).await,

@@ -59,7 +59,8 @@ impl Record {
     /// `None`: it was not written here.
     pub(super) fn parse(written: &[u8]) -> Option<Record> {
         let written: Written = serde_json::from_slice(written).ok()?;
-        let optional = |text: Option<String>| text.map_or(Some(None), |text| bytes(&text).map(Some));
+        let optional =
+            |text: Option<String>| text.map_or(Some(None), |text| bytes(&text).map(Some));
         Some(Record {
             created: (written.version == VERSION).then_some(written.created)?,
             user: written.user,

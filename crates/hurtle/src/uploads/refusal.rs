@@ -74,10 +74,8 @@ impl Refusal {
         StatusCode::BAD_REQUEST,
         "for an upload in parts, send Upload-Draft-Interop-Version: 8; a directory may also take none",
     );
-    pub(super) const UNPLACED: Refusal = Refusal::new(
-        StatusCode::BAD_REQUEST,
-        "a part needs Upload-Offset and Upload-Complete",
-    );
+    pub(super) const UNPLACED: Refusal =
+        Refusal::new(StatusCode::BAD_REQUEST, "a part needs Upload-Offset and Upload-Complete");
     pub(super) const LENGTHS: Refusal =
         Refusal::new(StatusCode::BAD_REQUEST, "what is said of the length is contradictory");
     pub(super) const NO_PART: Refusal = Refusal::new(

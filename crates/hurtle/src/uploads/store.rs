@@ -152,7 +152,8 @@ impl Kept {
     /// Writes what is known of it, so that a crash leaves what was known before or this.
     pub(super) fn write_record(&self, fsync: bool) -> Result<(), Refusal> {
         let (new, name) = (self.token.new_record(), self.token.record());
-        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.home, &new, flags, MODE)?;
         let text = self.record.to_text();
         let mut rest = text.as_bytes();
@@ -201,7 +202,8 @@ impl Census {
             };
             let length = read_record(home, &token)?.and_then(|record| record.length);
             // One whose length nobody has said may become as large as any.
-            census.bytes = census.bytes.saturating_add(has.max(length.unwrap_or(bounds.file_bytes)));
+            census.bytes =
+                census.bytes.saturating_add(has.max(length.unwrap_or(bounds.file_bytes)));
             census.uploads += 1;
         }
         Ok(census)
@@ -224,11 +226,12 @@ fn open(place: &Place, make: bool) -> Result<Option<OwnedFd>, Refusal> {
             Err(e) => return Err(e.into()),
         }
     }
-    let home = match rustix::fs::openat(&root, DIRECTORY, HOME.union(OFlags::NOFOLLOW), Mode::empty()) {
-        Ok(home) => home,
-        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
+    let home =
+        match rustix::fs::openat(&root, DIRECTORY, HOME.union(OFlags::NOFOLLOW), Mode::empty()) {
+            Ok(home) => home,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
     let stat = rustix::fs::fstat(&home)?;
     // Made by somebody else who can reach into it, it would be no secret.
     let private = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0;
