@@ -95,6 +95,7 @@ impl Page {
             ("connections_per_address", limits.connections_per_address.map(|n| n as u64)),
             ("connections", limits.connections.map(|n| n as u64)),
         ];
+        self.key("address_rate", quoted(&size_text(limits.address_rate)));
         for (name, count) in counts {
             if let Some(count) = count {
                 self.key(name, count);
@@ -201,6 +202,7 @@ impl Page {
         self.key("sidecars", files.sidecars);
         self.key("etag", quoted(files.etag.name()));
         self.key("media_types", table(files.media_types.iter().map(|(k, v)| (k.as_str(), v))));
+        self.key("rate", quoted(&size_text(files.rate)));
         if let Some(uploads) = &files.uploads {
             self.header("[site.mount.uploads]");
             self.key("file_bytes", quoted(&size_text(uploads.file_bytes)));

@@ -74,6 +74,7 @@ symlinks = "anywhere"
 dotfiles = true
 sidecars = false
 etag = "content"
+rate = "1 MiB"
 media_types = { foo = "text/x-foo", "b a" = "a/b; c=\"d\"" }
 allow = "192.0.2.1"
 auth = "none"

@@ -62,6 +62,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("media_types", Map("a table of extensions and media types"), Is("{}"),
             "{ foo = \"text/x-foo\" }",
             "Media types by file-name extension, before the built-in ones.").with(FILES),
+        Key::new("rate", Size(0, BYTES_MAX), Is("0"), "\"2 MiB\"",
+            "The fastest one answer sends a file, in bytes a second; 0: any.").with(FILES),
         Key::new("uploads", Table(&UPLOADS), Means("off"), "{}",
             "Whether files may be uploaded and deleted; the table may be empty (`uploads = {}`). \
              Needs `auth`, here or in the site.").with(FILES),

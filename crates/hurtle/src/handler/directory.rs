@@ -63,14 +63,15 @@ struct Found {
 impl Directory {
     /// Serves as configured; its disk jobs queue in a lane of their own.
     pub fn new(config: Files, means: &Means) -> Directory {
-        let by_sendfile_only = means.sendfile == Sendfile::On;
+        // What is kept in memory leaves at once.
+        let none_in_memory = means.sendfile == Sendfile::On || config.rate > 0;
         Directory {
             index: config.index.clone().into(),
             uploads: Uploads::new(&config, &means.disk, &means.changed).map(Box::new),
             config,
             lane: means.disk.lane(),
             listings: means.listings.clone(),
-            memory_bytes_max: if by_sendfile_only { 0 } else { MEMORY_BYTES_MAX },
+            memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
     }
 
@@ -230,6 +231,7 @@ impl Directory {
             sidecars: self.config.sidecars,
             etag: self.config.etag,
             lane: self.lane,
+            rate: self.config.rate,
             memory_bytes_max: self.memory_bytes_max,
         })
     }

@@ -75,7 +75,7 @@ impl Connection {
     /// A connection just accepted.
     pub fn new(io: Plain, peer: Option<IpAddr>, worker: Rc<Worker>) -> Connection {
         let watch = worker.deadlines.watch();
-        let sent = Progress::default();
+        let sent = worker.progress(peer);
         Connection {
             io,
             input: Input::default(),
@@ -319,6 +319,7 @@ impl Connection {
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
         self.sent.moved.set(0);
+        self.sent.held.set(false);
         let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),

@@ -4,6 +4,7 @@ pub mod deadline;
 pub mod h1;
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::config::Limits;
@@ -12,7 +13,7 @@ use crate::h1::head::HeadLimits;
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
-use crate::transport::Sender;
+use crate::transport::{Addresses, Progress, Sender};
 use deadline::Deadlines;
 
 /// What a worker's connections share. Nothing in it is shared with another worker's but the pool
@@ -35,6 +36,17 @@ pub struct Worker {
     pub open: Cell<usize>,
     /// Rung whenever one has closed.
     pub closed: Bell,
+    /// What each client address is sent a second; `None`: as much as it takes.
+    pub addresses: Option<Addresses>,
     /// A line for each request.
     pub log: Option<WorkerLog>,
+}
+
+impl Worker {
+    /// The progress of what goes to this client; one without an address is local, and has no limit.
+    pub fn progress(&self, client: Option<IpAddr>) -> Progress {
+        let share = self.addresses.as_ref().zip(client);
+        let share = share.map(|(addresses, client)| addresses.meter(client));
+        Progress { share, ..Progress::default() }
+    }
 }

@@ -21,6 +21,7 @@ use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
+use crate::transport::Addresses;
 
 pub use accept::Listener;
 
@@ -171,6 +172,8 @@ impl Server {
         let changed = Changed::default();
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
+        let rate = self.config.limits.address_rate;
+        let addresses = (rate > 0).then(|| Addresses::new(rate));
         let mut upload_roots = self.upload_roots();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
@@ -179,6 +182,7 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                addresses: addresses.clone(),
                 // One of them is enough.
                 upload_roots: std::mem::take(&mut upload_roots),
                 guard: self.guard.clone(),

@@ -24,7 +24,7 @@ use crate::rt;
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::site::Sites;
-use crate::transport::Sender;
+use crate::transport::{Addresses, Sender};
 use crate::uploads;
 
 /// Of the process's descriptors, the part that cached files may have.
@@ -45,6 +45,7 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    pub(super) addresses: Option<Addresses>,
     /// Directories that are to be cleared of uploads nobody has finished.
     pub(super) upload_roots: Vec<PathBuf>,
     pub(super) guard: Guard,
@@ -163,7 +164,7 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, changed, guard, log, apps, .. } = shared;
+    let Shared { config, disk, listings, changed, addresses, guard, log, apps, .. } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -181,6 +182,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let worker = Worker {
         sites,
         store,
+        addresses,
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {
             head_bytes: limits.head_bytes,
