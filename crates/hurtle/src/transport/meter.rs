@@ -173,7 +173,7 @@ impl Table {
 /// (RFC 6177).
 fn key(client: IpAddr) -> u128 {
     match client.to_canonical() {
-        IpAddr::V4(v4) => u128::from(v4.to_ipv6_mapped().to_bits()),
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
     }
 }

@@ -179,7 +179,10 @@ impl Sender {
             let turn_bytes = if first { FIRST_TURN_BYTES } else { WINDOW_BYTES };
             let mut turn_end = end.min(offset + turn_bytes);
             if let Some(hold) = hold {
-                turn_end = offset + Box::pin(hold.pass(turn_end - offset)).await;
+                // A head is small: the first piece pays for it.
+                let paid = head.len() as u64;
+                let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
+                turn_end = offset + len.saturating_sub(paid).max(1);
             }
             let turn = Turn { file: &slice.file, offset, end: turn_end, first };
             // The rare ways are boxed: a connection is as large as its largest wait.
