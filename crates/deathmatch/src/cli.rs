@@ -49,6 +49,9 @@ pub enum Command {
     Report {
         /// The run's directory.
         dir: PathBuf,
+        /// Print the result as JSON in the place of the table.
+        #[arg(long)]
+        json: bool,
     },
     /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if nothing can be
     /// said.
@@ -110,4 +113,7 @@ pub struct RunArgs {
     /// Rounds, in the place of the plan's.
     #[arg(long)]
     pub rounds: Option<u32>,
+    /// Print the result as JSON in the place of the table.
+    #[arg(long)]
+    pub json: bool,
 }

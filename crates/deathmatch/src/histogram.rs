@@ -1,6 +1,8 @@
 //! Times as a histogram that can be written down and merged: percentiles of several samples come
 //! from their merged histograms, never from averages of percentiles.
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2Serializer};
 use serde::de::Error as _;
@@ -10,21 +12,34 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The longest time told apart, in nanoseconds: longer ones count as this long.
 pub const TIME_NS_MAX: u64 = 120_000_000_000;
 
-/// Times in nanoseconds, to three digits (HdrHistogram, Gil Tene).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Times(Histogram<u64>);
+/// Digits of a time: buckets are at most one part in 128 wide, well below what rounds differ by. A
+/// third digit would make a sample eight times as large.
+const DIGITS: u8 = 2;
+
+/// Times in nanoseconds, to two digits (HdrHistogram, Gil Tene). It grows with the longest time: a few
+/// kilobytes, not the hundreds that two minutes would take.
+#[derive(Clone, PartialEq)]
+pub struct Times(Histogram<u32>);
 
 impl Default for Times {
     fn default() -> Self {
-        // 1 ns to two minutes with three digits is within what the crate can hold.
-        Times(Histogram::new_with_bounds(1, TIME_NS_MAX, 3).expect("the bounds above are valid"))
+        // Two digits are within what the crate can hold, and such a histogram grows by itself.
+        Times(Histogram::new(DIGITS).expect("the digits above are valid"))
+    }
+}
+
+impl fmt::Debug for Times {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99] = [0.5, 0.99].map(|share| self.quantile(share));
+        write!(to, "Times({}, p50 {p50} ns, p99 {p99} ns, max {} ns)", self.count(), self.max())
     }
 }
 
 impl Times {
     /// Counts one time.
     pub fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns.max(1));
+        // It grows as far as its longest time needs, so that every time fits.
+        let _ = self.0.record(ns.clamp(1, TIME_NS_MAX));
     }
 
     /// How many were counted.
@@ -49,7 +64,12 @@ impl Times {
 
     /// Adds another one's times.
     pub fn merge(&mut self, other: &Times) {
-        // Both have the same bounds, so every value of one fits the other.
+        if other.0.is_empty() {
+            return;
+        }
+        // Counting the longest no times makes it grow and remember how far, which `add` forgets: it
+        // could not be read again. Then every value of the other fits.
+        let _ = self.0.record_n(other.0.max().min(TIME_NS_MAX), 0);
         let _ = self.0.add(&other.0);
     }
 
@@ -57,7 +77,7 @@ impl Times {
     pub fn steps(&self) -> Vec<(u64, f64)> {
         let all = self.0.len().max(1) as f64;
         let mut seen = 0;
-        let step = |value: hdrhistogram::iterators::IterationValue<u64>| {
+        let step = |value: hdrhistogram::iterators::IterationValue<u32>| {
             seen += value.count_since_last_iteration();
             (value.value_iterated_to(), seen as f64 / all)
         };
@@ -83,7 +103,10 @@ impl<'de> Deserialize<'de> for Times {
             .collect();
         let bytes = bytes.ok_or_else(|| D::Error::custom("a histogram is not hexadecimal"))?;
         let read = HdrDeserializer::new().deserialize(&mut &bytes[..]);
-        read.map(Times).map_err(|e| D::Error::custom(format!("a histogram is damaged: {e:?}")))
+        let mut read: Histogram<u32> =
+            read.map_err(|e| D::Error::custom(format!("a histogram is damaged: {e:?}")))?;
+        read.auto(true); // merged with longer times it must grow
+        Ok(Times(read))
     }
 }
 
@@ -101,6 +124,43 @@ mod tests {
         assert_eq!(serde_json::from_str::<Times>(&text).unwrap(), times);
         assert!(serde_json::from_str::<Times>("\"zz\"").is_err(), "no hexadecimal");
         assert!(serde_json::from_str::<Times>("\"00\"").is_err(), "no histogram");
+    }
+
+    #[test]
+    fn merged_it_grows_and_can_be_written_and_read_again() {
+        let times = |all: &[u64]| {
+            let mut times = Times::default();
+            all.iter().for_each(|ns| times.record(*ns));
+            times
+        };
+        let read = |times: &Times| -> Times {
+            serde_json::from_str(&serde_json::to_string(times).unwrap()).unwrap()
+        };
+        let (short, long) = (times(&[900, 1_100]), times(&[30_000, 70_000_000_000]));
+        for (one, two) in [(&short, &long), (&long, &short), (&read(&short), &read(&long))] {
+            let mut all = one.clone();
+            all.merge(two);
+            let all = read(&all);
+            assert_eq!((all.count(), all.max()), (4, long.max()), "{one:?} and {two:?}");
+            assert_eq!(all.quantile(0.25) / 100, 9, "{all:?}");
+        }
+        let mut none = Times::default();
+        none.merge(&Times::default());
+        assert_eq!(none, Times::default());
+        assert!(format!("{long:?}").starts_with("Times(2, p50 30"), "{long:?}");
+    }
+
+    #[test]
+    fn a_sample_s_times_cost_kilobytes() {
+        let mut times = Times::default();
+        (1..=1_000).for_each(|n| times.record(n * 20_000)); // up to 20 ms
+        assert!(times.0.distinct_values() * size_of::<u32>() < 16 << 10, "{times:?}");
+        assert!((times.quantile(0.5) as f64 / 10e6 - 1.0).abs() < 0.01, "{times:?}");
+        for ns in [TIME_NS_MAX, u64::MAX] {
+            times.record(ns);
+        }
+        assert_eq!(times.count(), 1_002, "none is lost");
+        assert!(times.max() as f64 <= TIME_NS_MAX as f64 * 1.01, "{times:?}");
     }
 
     #[test]

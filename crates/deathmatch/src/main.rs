@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),
         Command::Doctor { json } => commands::examine(json),
-        Command::Report { dir } => commands::report(&dir),
+        Command::Report { dir, json } => commands::report(&dir, json),
         Command::Compare(args) => commands::compare(&args),
     };
     match outcome {

@@ -120,6 +120,17 @@ pub struct Load {
     pub reads: u64,
 }
 
+impl Load {
+    /// Right answers a second. Where there are whole seconds, by when they ended: of a server that
+    /// falls behind, what it answers after the end is not its throughput.
+    pub fn throughput(&self) -> f64 {
+        match self.replies_per_second.len() {
+            0 => self.replies as f64 / self.seconds,
+            seconds => self.replies_per_second.iter().sum::<u64>() as f64 / seconds as f64,
+        }
+    }
+}
+
 /// Requests that failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {

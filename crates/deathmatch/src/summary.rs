@@ -1,11 +1,15 @@
-//! From samples to what a report shows: who is compared with whom, by which figure, and what the
-//! statistics say of it.
+//! From samples to what a report shows: who is compared with whom, by which figure, what the statistics
+//! say of it, and all of that as one value for programs to read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::{Measure, Ranking, Standing, Verdict as Shown};
-use crate::sample::{Offered, Sample};
-use crate::stats::{self, Better, Ratio, Rounds, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as Shown};
+use crate::sample::{Mark, Offered, Sample};
+use crate::stats::{
+    self, Better, Fitness, Ratio, Rounds, Verdict, by_round, comparable, counts, is_overload,
+};
 
 /// Figures compared under an offered rate: who carries it is told apart by what it costs.
 const AT_A_RATE: [Measure; 2] = [Measure::CpuPerRequest, Measure::P99];
@@ -13,49 +17,231 @@ const AT_A_RATE: [Measure; 2] = [Measure::CpuPerRequest, Measure::P99];
 /// Figures compared where everybody goes as fast as he can.
 const AS_FAST_AS_POSSIBLE: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequest];
 
+/// A whole run's result, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The plan's name.
+    pub plan: String,
+    /// What the order of contenders was drawn from.
+    pub seed: u64,
+    /// Rounds planned.
+    pub rounds: u32,
+    /// The contender that ratios refer to.
+    pub reference: String,
+    /// The contender that is a yardstick only.
+    pub floor: String,
+    /// What the reference against itself says of the machine; `None` where it did not run twice.
+    pub fitness: Option<Fitness>,
+    /// The pair it is judged by.
+    pub pairs: Vec<Pair>,
+    /// Rounds, from 0, that were measured again because the floor had moved.
+    pub repeated_rounds: BTreeSet<u32>,
+    /// Who did not run, or not to the end, and why.
+    pub absent: BTreeMap<String, String>,
+    /// Between which rates everybody's limit lies, by file, the best first.
+    pub limits: Vec<Limit>,
+    /// Every piece of work but the overload, which `limits` holds.
+    pub works: Vec<WorkSummary>,
+}
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkSummary {
+    /// Its name.
+    pub work: String,
+    /// The file asked for.
+    pub file: String,
+    /// How load was offered.
+    pub offered: Offered,
+    /// By contender.
+    pub contenders: BTreeMap<String, Figures>,
+}
+
+/// One contender at one piece of work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Samples that count.
+    pub samples: usize,
+    /// How many of them bear which mark.
+    pub marks: BTreeMap<String, usize>,
+    /// Medians over rounds, marked samples included; percentiles of all rounds' times together.
+    pub medians: BTreeMap<Measure, f64>,
+    /// Ratios to the reference and what may be said of them, of samples that may be compared; the
+    /// floor has none.
+    pub ratios: BTreeMap<Measure, Compared>,
+}
+
+/// A ratio to the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// The ratio, its interval, and each round's.
+    pub ratio: Ratio,
+    /// What may be said.
+    pub verdict: Shown,
+}
+
+/// Everything a run says.
+pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
+    let pairs = report::pairs(run, samples);
+    let moved = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
+    let absent = run.contenders.iter().filter_map(|c| Some((c.name.clone(), c.absent.clone()?)));
+    Summary {
+        plan: run.plan.clone(),
+        seed: run.seed,
+        rounds: run.rounds,
+        reference: run.reference.clone(),
+        floor: run.floor.clone(),
+        fitness: report::verdict(&pairs),
+        pairs,
+        repeated_rounds: moved.map(|s| s.round).collect(),
+        absent: absent.collect(),
+        limits: report::limits(run, samples),
+        works: works(samples).into_iter().map(|work| work_summary(run, samples, work)).collect(),
+    }
+}
+
 /// Every comparison of a run with its reference; the floor is no competitor.
 pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking> {
     let names: BTreeSet<&str> = samples.iter().map(|s| s.contender.as_str()).collect();
-    let mut seen = BTreeSet::new();
-    let works = samples.iter().filter(|s| seen.insert(s.work.clone()));
     let mut rankings = Vec::new();
-    for work in works {
-        let measures = match work.offered {
-            Offered::Closed { .. } => AS_FAST_AS_POSSIBLE,
-            Offered::Open { .. } | Offered::Sessions { .. } => AT_A_RATE,
-        };
-        for measure in measures {
-            let of = |name: &str| stats::rounds(samples, name, &work.work, |s| measure.of(s));
-            let base = of(reference);
+    for work in works(samples) {
+        for measure in compared_by(&work.offered) {
+            let base = rounds(samples, reference, &work.work, *measure);
             let rows: Vec<Standing> = names
                 .iter()
                 .filter(|name| **name != floor)
-                .filter_map(|name| standing(name, &of(name), &base, reference, measure))
+                .filter_map(|name| {
+                    let figure = rounds(samples, name, &work.work, *measure);
+                    let compared = compared(&figure, &base, *measure, *name == reference)?;
+                    Some(standing(name, &compared))
+                })
                 .collect();
             if rows.len() > 1 {
-                rankings.push(Ranking { work: work.work.clone(), measure, rows });
+                rankings.push(Ranking { work: work.work.clone(), measure: *measure, rows });
             }
         }
     }
     rankings
 }
 
-fn standing(
-    name: &str,
-    figure: &Rounds,
-    base: &Rounds,
-    reference: &str,
-    measure: Measure,
-) -> Option<Standing> {
+/// A sample of each piece of work at which contenders can be compared, as they first appear.
+fn works(samples: &[Sample]) -> Vec<&Sample> {
+    let mut seen = BTreeSet::new();
+    let fit = samples.iter().filter(|s| counts(s) && !is_overload(s));
+    fit.filter(|s| seen.insert(s.work.as_str())).collect()
+}
+
+fn compared_by(offered: &Offered) -> &'static [Measure] {
+    match offered {
+        Offered::Closed { .. } => &AS_FAST_AS_POSSIBLE,
+        Offered::Open { .. } | Offered::Sessions { .. } => &AT_A_RATE,
+    }
+}
+
+/// A contender's figure by round, of samples that may be compared by it.
+fn rounds(samples: &[Sample], name: &str, work: &str, measure: Measure) -> Rounds {
+    let its = samples.iter().filter(|s| s.contender == name && s.work == work);
+    by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
+}
+
+fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
+    let mut its: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples.iter().filter(|s| s.work == work.work && counts(s)) {
+        its.entry(&sample.contender).or_default().push(sample);
+    }
+    let contenders = its.into_iter().map(|(name, its)| {
+        let ratios = compared_by(&work.offered).iter().filter_map(|measure| {
+            let of = |name: &str| rounds(samples, name, &work.work, *measure);
+            let own = name == run.reference;
+            Some((*measure, compared(&of(name), &of(&run.reference), *measure, own)?))
+        });
+        let ratios = ratios.filter(|_| name != run.floor).collect();
+        (name.to_owned(), Figures { ratios, ..figures(&its) })
+    });
+    WorkSummary {
+        work: work.work.clone(),
+        file: work.file.clone(),
+        offered: work.offered,
+        contenders: contenders.collect(),
+    }
+}
+
+/// Everything but ratios.
+fn figures(samples: &[&Sample]) -> Figures {
+    let mut figures = Figures { samples: samples.len(), ..Figures::default() };
+    for mark in samples.iter().flat_map(|s| &s.marks) {
+        // As it is written in the samples.
+        let name = serde_json::to_value(mark).ok().and_then(|v| v.as_str().map(str::to_owned));
+        *figures.marks.entry(name.unwrap_or_default()).or_default() += 1;
+    }
+    let times = stats::merged(samples.iter().copied(), |load| &load.response);
+    for measure in Measure::ALL {
+        let share = if measure == Measure::P50 { 0.5 } else { 0.99 };
+        let mut values: Vec<f64> = samples.iter().filter_map(|s| measure.of(s)).collect();
+        let median = match measure.is_time() {
+            true => (times.count() > 0).then(|| times.quantile(share) as f64 / 1e6),
+            false => stats::interval::median(&mut values),
+        };
+        figures.medians.extend(median.map(|median| (measure, median)));
+    }
+    figures
+}
+
+/// What may be said of a figure beside the reference's; `None` where they share no round.
+fn compared(figure: &Rounds, base: &Rounds, measure: Measure, own: bool) -> Option<Compared> {
     let ratio = Ratio::of(figure, base)?;
     let better = if measure.more_is_better() { Better::More } else { Better::Less };
     let verdict = match ratio.verdict(better) {
-        _ if name == reference => Shown::Reference,
+        _ if own => Shown::Reference,
         Verdict::Faster => Shown::Better,
         Verdict::Slower => Shown::Worse,
         Verdict::Equal => Shown::Equal,
         Verdict::TooCloseToCall => Shown::TooClose,
     };
+    Some(Compared { ratio, verdict })
+}
+
+fn standing(name: &str, compared: &Compared) -> Standing {
+    let ratio = &compared.ratio;
     let (low, high) = ratio.interval.map_or(ratio.bootstrap, |i| (i.low, i.high));
-    Some(Standing { contender: name.to_owned(), ratio: ratio.median, low, high, verdict })
+    Standing {
+        contender: name.to_owned(),
+        ratio: ratio.median,
+        low,
+        high,
+        verdict: compared.verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::invented;
+
+    #[test]
+    fn a_whole_run_is_one_value_for_programs() {
+        let (run, samples) = invented::full::run();
+        let found = summary(&run, &samples);
+        let text = serde_json::to_string(&found).unwrap();
+        assert_eq!(serde_json::from_str::<Summary>(&text).unwrap().works.len(), found.works.len());
+        for part in ["\"verdict\":\"better\"", "\"cpu_per_request\"", "\"load_limited\":true"] {
+            assert!(text.contains(part), "{part} is not in it");
+        }
+        assert_eq!(found.fitness, Some(Fitness::Fit));
+        assert_eq!(found.repeated_rounds.into_iter().collect::<Vec<_>>(), [2]);
+        assert!(found.absent.contains_key("mongrel") && found.absent.contains_key("swazoo"));
+        let names: Vec<&str> = found.works.iter().map(|w| w.work.as_str()).collect();
+        assert!(names.contains(&"10k.png at 5000/s, 10 calls a connection"), "{names:?}");
+        assert!(!names.iter().any(|n| n.starts_with("floor") || n.contains("times what")));
+        let closed = found.works.iter().find(|w| w.work.contains("as fast")).unwrap();
+        let nginx = &closed.contenders["nginx"];
+        assert_eq!(nginx.samples, 6, "the repeated round counts once");
+        assert_eq!(nginx.ratios[&Measure::Replies].verdict, Shown::Reference);
+        assert!(closed.contenders["floor"].ratios.is_empty(), "a yardstick");
+        assert_eq!(closed.contenders["evil"].marks["wrong_bytes"], 6);
+        let at_5k = found.works.iter().find(|w| w.work.contains("5000/s, 10 calls")).unwrap();
+        let swift = &at_5k.contenders["swift"].ratios;
+        assert!(!swift.contains_key(&Measure::P99), "the generator's lateness spoils times");
+        assert!(swift.contains_key(&Measure::CpuPerRequest), "and times alone");
+    }
 }

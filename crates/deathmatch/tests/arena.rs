@@ -6,8 +6,8 @@ mod scripted;
 
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::{Arena, Entrant, Event, Outcome, SAMPLES, recorded};
 use deathmatch::plan::Plan;
@@ -19,7 +19,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
 fn everybody_does_all_the_work_in_the_order_of_the_seed() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("order", &["one", "two", "three"]);
     let outcome = stage.run(|_| ()).unwrap();
     assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
@@ -40,7 +40,7 @@ fn everybody_does_all_the_work_in_the_order_of_the_seed() {
 
 #[test]
 fn a_run_that_was_cut_goes_on_where_it_stood() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("resume", &["one", "two"]);
     let mut works = 0;
     let cut = stage.run(|event| {
@@ -64,7 +64,7 @@ fn a_run_that_was_cut_goes_on_where_it_stood() {
 
 #[test]
 fn half_a_line_is_measured_again() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("torn", &["one"]);
     stage.run(|_| ()).unwrap();
     let path = stage.arena.out.join(SAMPLES);
@@ -77,7 +77,7 @@ fn half_a_line_is_measured_again() {
 
 #[test]
 fn wrong_bytes_disqualify_before_and_after() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("wrong", &["one", "two"]);
     stage.servers[1].go_wrong();
     let outcome = stage.run(|_| ()).unwrap();
@@ -108,7 +108,7 @@ fn wrong_bytes_disqualify_before_and_after() {
 
 #[test]
 fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = PLAN.replace("open = { requests = [200],", "upward = { from = 200,");
     // So little time for a sample that a rate of many connections' worth is overload.
     let stage = Stage::with("upward", &["one"], &text.replace("rounds = 2", "rounds = 1"));

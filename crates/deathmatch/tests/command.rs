@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::recorded;
 use deathmatch::plan::Plan;
@@ -25,7 +25,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_signal_ends_it_at_once_and_nothing_is_lost() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for signal in [Signal::INT, Signal::TERM] {
         let stage = Stage::new("signal");
         // Longer than this test may take: only the signal ends it.
@@ -49,7 +49,7 @@ fn a_signal_ends_it_at_once_and_nothing_is_lost() {
 
 #[test]
 fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("fails");
     let dying = stage.script(
         "dying",
@@ -71,7 +71,7 @@ fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
 
 #[test]
 fn a_contender_that_dies_meanwhile_leaves_what_was_measured() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("dies");
     stage.write_plan(
         &PLAN.replace("sample_s = 0.05", "sample_s = 1").replace("rounds = 2", "rounds = 1"),
@@ -89,7 +89,7 @@ fn a_contender_that_dies_meanwhile_leaves_what_was_measured() {
 
 #[test]
 fn a_port_in_use_is_named() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("port");
     let taken = TcpListener::bind(("127.0.0.1", stage.port)).unwrap();
     let output = stage.command(&["--only", "floor"]).output().unwrap();
@@ -101,7 +101,7 @@ fn a_port_in_use_is_named() {
 
 #[test]
 fn a_full_disk_is_named_and_what_was_measured_stays() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("full");
     let body = {
         let plan = Plan::read(PLAN).unwrap();

@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deathmatch::report::{self, PAGE, TABLE};
+use deathmatch::summary;
 
 /// Browsers that can dump a page's document, by the names they are installed under.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// A page of a whole deck may be this large.
+const PAGE_BYTES_MAX: usize = 6 << 20;
 
 /// Charts of the invented run: of its rates, thirteen measures and a distribution; of its closed
 /// loop, in which nothing fails, one less.
@@ -22,6 +26,47 @@ fn directory(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// The full deck, written as `deathmatch run` does it.
+fn full(name: &str) -> (PathBuf, String) {
+    let (run, samples) = invented::full::run();
+    let rankings = summary::rankings(&samples, &run.reference, &run.floor);
+    let dir = directory(name);
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    (dir, page)
+}
+
+#[test]
+fn the_full_deck_says_what_it_should() {
+    let (dir, page) = full("report-full");
+    let text = page.replace('\u{202f}', " ");
+    let rows = [
+        ("Round 3 was repeated: the floor beside it", "which rounds, and why"),
+        ("In round 5 the floor was more than 5 % off", "and which were not"),
+        ("The machine was fit", "the reference against itself"),
+        ("(which ran twice)", "that it ran twice"),
+        ("wrong bytes: disqualified", "who is disqualified"),
+        ("Mongrel did not finish: it died in round 2", "who died"),
+        ("the generator was late by more than a tenth of it", "whose p99 is the generator's"),
+        ("What failed, by kind", "errors"),
+        ("wrong status", "by kind"),
+        ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),
+        ("load-limited", "what the generator could not offer"),
+        ("it answers", "overload"),
+        ("Offered 1.5 times what each carries, these fell behind", "in a sentence"),
+        (">all out<", "a cost of going all out"),
+    ];
+    for (part, why) in rows {
+        assert!(text.contains(part), "{why}: {part} is not in the page");
+    }
+    let csv = std::fs::read_to_string(dir.join(TABLE)).unwrap();
+    for table in [&csv, &page.split("id=\"replies\"").nth(1).unwrap().to_owned()] {
+        assert!(!table.contains("floor before") && !table.contains("times what it carries"));
+        assert!(!table.contains("nginx-again") && !table.contains("nginx once more"));
+    }
+    assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
 }
 
 fn written(name: &str) -> (PathBuf, String) {
@@ -95,8 +140,63 @@ fn a_browser_finds_every_heading_and_chart() {
     assert_eq!(document.matches("<figure>").count(), CHARTS);
 }
 
+/// A page is opened at these widths, in pixels: a desk's and a telephone's.
+const WIDTHS: [u32; 2] = [1_100, 400];
+
+#[test]
+fn in_a_browser_everything_has_a_size_and_nothing_is_complained_about() {
+    let (dir, page) = full("report-seen");
+    // The page itself runs no script; a copy of it is asked what became of it.
+    let asked =
+        page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'");
+    let asked = asked.replace("</body>", &format!("<script>{QUESTION}</script></body>"));
+    std::fs::write(dir.join(PAGE), asked).unwrap();
+    for width in WIDTHS {
+        let size = format!("--window-size={width},900");
+        let Some((document, log)) = BROWSERS.iter().find_map(|name| opened(name, &dir, &size))
+        else {
+            eprintln!("skipped: no browser is installed");
+            return;
+        };
+        let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "at {width} pixels: {complaints:?}");
+        // The last: the question itself names it, too.
+        let answer = document.rsplit("id=\"answer\">").next().expect("an answer");
+        let answer = answer.split('<').next().unwrap();
+        assert_eq!(answer, "all is well", "at {width} pixels");
+    }
+}
+
+/// Which of the things a reader must see have no size, or reach beyond the page's sides.
+const QUESTION: &str = "
+const faults = [];
+const see = (what, least, wide = 20, high = 8) => {
+  const all = [...document.querySelectorAll(what)].filter(e => !e.closest('details:not([open])'));
+  if (all.length < least) faults.push(what + ': ' + all.length);
+  for (const e of all) {
+    const box = e.getBoundingClientRect();
+    if (box.width < wide || box.height < high) faults.push(what + ' has no size');
+  }
+};
+see('h1', 1); see('h2', 15); see('section', 15); see('nav a', 15); see('figure', 20);
+see('svg.chart', 20); see('svg.chart .m', 500, 2, 2); see('table', 8); see('.home li', 10);
+if (document.documentElement.scrollWidth > innerWidth) faults.push('it scrolls sideways');
+for (const svg of document.querySelectorAll('svg.chart'))
+  if (!svg.getAttribute('aria-label')) faults.push('a chart has no name');
+for (const figure of document.querySelectorAll('section[id] figure'))
+  if (!figure.querySelector('table') && figure.nextElementSibling?.querySelector('table') == null)
+    faults.push('a chart has no table');
+document.body.insertAdjacentHTML('beforeend',
+  '<p id=\"answer\">' + (faults.join('; ') || 'all is well') + '</p>');
+";
+
 /// The document as a browser understood it; `None` where that browser is not installed.
 fn dumped(browser: &str, dir: &Path) -> Option<String> {
+    opened(browser, dir, "--window-size=1100,900").map(|(document, _)| document)
+}
+
+/// (document, log) of a browser that opened the page; `None` where it is not installed.
+fn opened(browser: &str, dir: &Path, size: &str) -> Option<(String, String)> {
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let page = format!("file://{}", dir.join(PAGE).display());
     let flags = [
@@ -105,11 +205,14 @@ fn dumped(browser: &str, dir: &Path) -> Option<String> {
         "--disable-gpu",
         "--disable-background-networking",
         "--no-first-run",
+        "--enable-logging=stderr",
         "--dump-dom",
+        size,
     ];
     let output = Command::new(browser).args(flags).args([&profile, &page]).output().ok()?;
     assert!(output.status.success(), "{browser} gave up: {output:?}");
-    Some(String::from_utf8(output.stdout).unwrap())
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(&output.stdout), text(&output.stderr)))
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::config::{
     Sendfile, Uploads,
 };
 use crate::explain::Question;
+use crate::sys;
+use crate::tls::{Keyring, local};
 
 /// A web server for a machine's own files and applications.
 ///
@@ -58,6 +60,10 @@ pub struct ServeArgs {
     /// [default: 127.0.0.1:8080, or the next free port].
     #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen)]
     listen: Vec<Listen>,
+    /// Speak HTTPS, with a certificate for localhost from an authority of this machine's own, made
+    /// on first use [default address: 127.0.0.1:8443, or the next free port].
+    #[arg(long, conflicts_with = "config")]
+    tls: bool,
     /// Serve what this file describes.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -148,6 +154,9 @@ pub struct Meant {
     pub config: Config,
     /// The address is the default: another port is as good.
     pub any_port: bool,
+    /// The authority that clients have to trust, if it is this machine's own, and whether it has
+    /// just been made.
+    pub authority: Option<(PathBuf, bool)>,
 }
 
 /// Why there is no configuration: lines for the user.
@@ -168,7 +177,10 @@ impl FileArgs {
     /// # Errors
     /// Every problem in it, a line each.
     pub fn load(&self) -> Result<Config, Refused> {
-        load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))
+        let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
+        // Whoever checks wants to know now, not when the server starts.
+        Keyring::load(&config)?;
+        Ok(config)
     }
 }
 
@@ -180,9 +192,21 @@ impl ServeArgs {
     pub fn config(self) -> Result<Meant, Refused> {
         let (mut config, is_dir) = read(self.config.as_deref(), self.dir.as_deref())?;
         self.guard(&mut config, is_dir)?;
+        if self.tls && !is_dir {
+            let hint = "name the directory to serve, or write [site.tls] in the file";
+            return Err(vec![format!(
+                "--tls goes with a directory, and here is {CONFIG_FILE}: {hint}"
+            )]);
+        }
         let any_port = is_dir && self.listen.is_empty();
         if !self.listen.is_empty() {
             config.listen = self.listen;
+        }
+        let mut authority = None;
+        if self.tls {
+            let local = local_certificate().map_err(|e| vec![e])?;
+            config.serve_locally_with(&local.certificate, any_port);
+            authority = Some((local.authority, local.is_new));
         }
         set(&mut config.workers, self.workers);
         set(&mut config.backlog, self.backlog);
@@ -212,7 +236,7 @@ impl ServeArgs {
             }
             None => {}
         }
-        Ok(Meant { config, any_port })
+        Ok(Meant { config, any_port, authority })
     }
 
     /// What `--upload` and `--auth` say of a directory; a configuration says it itself.
@@ -263,6 +287,12 @@ impl ExplainArgs {
     pub fn config(&self) -> Result<Config, Refused> {
         read(self.config.as_deref(), self.dir.as_deref()).map(|(config, _)| config)
     }
+}
+
+/// The certificate for localhost, found or made.
+fn local_certificate() -> Result<local::Local, String> {
+    let dir = sys::data_dir().ok_or("there is no HOME to keep a certificate in; set it")?;
+    local::localhost(&dir.join("hurtle")).map_err(|e| format!("no certificate for localhost: {e}"))
 }
 
 /// A file, a directory, or what is here; true: the address is nobody's choice.

@@ -20,6 +20,7 @@ use crate::semantics::host;
 use crate::semantics::target::{self, Target as RequestTarget};
 use crate::server;
 use crate::site::{Route, Site, Sites};
+use crate::tls::Keyring;
 
 /// What is to be explained: a GET.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +60,14 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         sendfile: config.sendfile,
         changed: Changed::default(),
     };
-    let sites = Sites::new(&config.sites, &means, &Guard::closed());
+    let sites = Sites::new(config, &means, &Guard::closed());
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
     let mut out = String::new();
     let Some((number, site)) = sites.find(name.map(|host| host.name)) else {
         return Ok("no site has this name, and none is the default: 421 Misdirected Request".into());
     };
     line(&mut out, "site", &site_name(config, number));
+    describe_tls(&mut out, config, number)?;
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     describe_route(&mut out, site, path, query, peer);
     if let Some(gate) = site.gate(path, query, peer) {
@@ -80,7 +82,8 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         accept: None,
     };
     let answer = site.answer(&store, &ask, peer).await;
-    describe_answer(&mut out, &answer, config.sendfile);
+    let sendfile = if config.sites[number].tls.is_some() { Sendfile::Off } else { config.sendfile };
+    describe_answer(&mut out, &answer, sendfile);
     Ok(out)
 }
 
@@ -97,6 +100,28 @@ fn site_name(config: &Config, number: usize) -> String {
         true => format!("every name{default}"),
         false => format!("{}{default}", names.join(", ")),
     }
+}
+
+fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<()> {
+    let Some(tls) = &config.sites[number].tls else { return Ok(()) };
+    let keyring = Keyring::load(config).map_err(|e| io::Error::other(e.join("\n")))?;
+    for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
+        line(out, "tls", &certificate);
+    }
+    line(
+        out,
+        "",
+        "TLS 1.2 and 1.3, HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel",
+    );
+    if let Some(auth) = &tls.client_auth {
+        let must = if auth.required { "must" } else { "may" };
+        let authorities = auth.authorities.display();
+        line(out, "", &format!("clients {must} have a certificate of those in {authorities}"));
+    }
+    if tls.redirect {
+        line(out, "", "in clear, requests are redirected to HTTPS; what follows is over TLS");
+    }
+    Ok(())
 }
 
 fn describe_route(
@@ -171,7 +196,7 @@ fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
             format!("{} bytes from memory, with the head in one call", bytes.len())
         }
         (Body::File(slice), Sendfile::Off) => {
-            format!("{} bytes copied from the file (sendfile is off)", slice.len)
+            format!("{} bytes copied from the file (no sendfile)", slice.len)
         }
         (Body::File(slice), _) => {
             format!("{} bytes by sendfile behind the head, in bounded turns", slice.len)

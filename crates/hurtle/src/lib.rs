@@ -23,6 +23,7 @@ pub use body::{BoxError, RequestBody};
 pub use config::Config;
 pub use handler::app::Arrival;
 pub use server::{Running, Server, Stop};
+pub use tls::ClientCertificate;
 
 #[doc(hidden)]
 pub mod sys;
@@ -41,6 +42,9 @@ pub mod h1;
 
 #[doc(hidden)]
 pub mod config;
+
+#[doc(hidden)]
+pub mod tls;
 
 #[doc(hidden)]
 pub mod disk;

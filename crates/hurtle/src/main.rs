@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hurtle::cli::{Cli, Command, Refused, ServeArgs};
-use hurtle::{config, explain, observe, server};
+use hurtle::{config, explain, observe, server, tls};
 
 /// A configuration that cannot be used, as clap's exit code for bad arguments.
 const EXIT_CONFIG: u8 = 2;
@@ -34,6 +34,9 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let errors = observe::init(&meant.config.error_log).map_err(|e| {
         Failure::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
     })?;
+    if let Some((authority, is_new)) = &meant.authority {
+        say(&tls::local::how_to_trust(authority, *is_new))?;
+    }
     server::process::run(meant.config, meant.any_port, &errors).map_err(Failure::Run)
 }
 

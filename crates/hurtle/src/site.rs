@@ -1,5 +1,7 @@
 //! From a host name and a path to the handler that answers: sites, rules, mounts, access.
 
+mod https;
+
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -18,6 +20,10 @@ use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
 use crate::semantics::target::{self, BadPath, append_query, encode_path};
+use crate::tls;
+use https::{Demand, hsts_rule};
+
+pub use https::Channel;
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -36,6 +42,7 @@ pub struct Site {
     mounts: Vec<Mount>,
     /// Whether any address is refused anywhere, so that the usual site need not ask.
     guarded: bool,
+    demand: Demand,
     /// Whether a request's body may be anybody's business.
     has_readers: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
@@ -71,7 +78,9 @@ struct Mount {
 
 impl Sites {
     /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users.
-    pub fn new(sites: &[config::Site], means: &Means, guard: &Guard) -> Sites {
+    pub fn new(config: &config::Config, means: &Means, guard: &Guard) -> Sites {
+        let sites = &config.sites;
+        let https_port = config.listen_tls.iter().find_map(config::Listen::port);
         let mut exact = HashMap::new();
         let mut wildcards = Vec::new();
         for (number, site) in sites.iter().enumerate() {
@@ -89,7 +98,11 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         Sites {
             default: sites.iter().position(|site| site.default),
-            sites: sites.iter().map(|site| Site::new(site, means, guard)).collect(),
+            sites: (sites.iter().zip(tls::policies(sites)))
+                .map(|(site, policy)| {
+                    Site::new(site, Demand::new(site, policy, https_port), means, guard)
+                })
+                .collect(),
             exact,
             wildcards,
         }
@@ -135,7 +148,7 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, means: &Means, guard: &Guard) -> Site {
+    fn new(config: &config::Site, demand: Demand, means: &Means, guard: &Guard) -> Site {
         let gate = |auth: &Auth| match auth {
             Auth::None => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
@@ -149,14 +162,32 @@ impl Site {
         // The first that matches is then the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
+        let mut config = config.clone();
+        config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::takes_uploads),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             gate: own,
             mounts,
-            config: config.clone(),
+            demand,
+            config,
         }
+    }
+
+    /// Whether requests that come by this channel are answered here.
+    pub fn is_open_to(&self, channel: Channel) -> bool {
+        self.demand.is_met(channel)
+    }
+
+    /// The answer where they are not; `target`: the path and the query asked for, as sent.
+    pub fn elsewhere(
+        &self,
+        channel: Channel,
+        name: Option<&[u8]>,
+        target: Option<(&[u8], Option<&[u8]>)>,
+    ) -> Answer {
+        self.demand.answer(channel, name, target)
     }
 
     /// Whether somebody reads requests' bodies: applications, directories that take uploads.

@@ -38,8 +38,9 @@ const PROBE_FOR: Duration = Duration::from_millis(500);
 /// How the floor is asked meanwhile.
 const PROBE_OFFERED: Offered = Offered::Closed { connections: 50 };
 
-/// Rounds that are repeated at most: a machine that is never quiet would be measured for ever.
-const REPEATS_MAX: usize = 2;
+/// Rounds that are repeated at most: a machine that is never quiet would be measured for ever, and of
+/// one that moves in every round a repetition says no more.
+const REPEATS_MAX: usize = 1;
 
 /// Below so many rounds nobody knows what the floor's usual value is.
 const REPEAT_ROUNDS_MIN: u32 = 3;

@@ -17,6 +17,7 @@ use crate::load::{self, Expected, Job};
 use crate::machine::Look;
 use crate::plan::{Plan, Shape, Work};
 use crate::sample::{Mark, Offered, Sample};
+use crate::stats::fit;
 use crate::verify::verify;
 
 /// An answer that takes longer is an error.
@@ -96,7 +97,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             self.judge(&Work::open_name(file, rate, connections), work, open(rate))
         })?;
         if bracket.low > 0.0 && bracket.high.is_finite() {
-            let name = format!("{file} at {OVERLOAD} times what it carries");
+            let name = format!("{file} at {OVERLOAD}{}", fit::OVERLOAD);
             self.sampled(&name, work, open(bracket.low * OVERLOAD), 0)?;
         }
         Ok(())

@@ -27,8 +27,8 @@ const RUN: &str = "run.json";
 const EXIT_USAGE: u8 = 2;
 
 /// `deathmatch report`.
-pub(crate) fn report(dir: &Path) -> io::Result<ExitCode> {
-    draw(dir, &read_run(dir)?, &arena::recorded(dir)?)?;
+pub(crate) fn report(dir: &Path, as_json: bool) -> io::Result<ExitCode> {
+    draw(dir, &read_run(dir)?, &arena::recorded(dir)?, as_json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,10 +165,15 @@ fn chosen_plan(name: &str) -> Result<Plan, String> {
     Plan::read(&text).map_err(|e| format!("{name}: {e}"))
 }
 
-fn draw(dir: &Path, run: &Run, samples: &[Sample]) -> io::Result<()> {
+/// Writes the report; says what it says, or all of it for a program.
+fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<()> {
     let rankings = summary::rankings(samples, &run.reference, &run.floor);
     report::write(dir, run, samples, &rankings)?;
     let mut out = io::stdout();
+    if as_json {
+        let summary = summary::summary(run, samples);
+        return writeln!(out, "{}", serde_json::to_string_pretty(&summary)?);
+    }
     writeln!(out, "{}", report::terminal(run, samples, &rankings))?;
     writeln!(out, "{}", dir.join(report::PAGE).display())
 }

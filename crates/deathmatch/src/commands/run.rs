@@ -67,14 +67,16 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
         twin: field.twin.clone(),
     };
     write_run(&arena, &run)?;
-    announce(&plan, &arena, &field)?;
+    if !args.json {
+        announce(&plan, &arena, &field)?;
+    }
     let outcome = match fight(&arena, &plan, &field) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => return interrupted(&arena),
         outcome => outcome?,
     };
     note_failures(&mut run, &outcome.failed);
     write_run(&arena, &run)?;
-    draw(&arena.out, &run, &outcome.samples)?;
+    draw(&arena.out, &run, &outcome.samples, args.json)?;
     let has_result = outcome.samples.iter().any(|sample| !sample.probe);
     Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,16 +1,20 @@
 //! Two runs, or two contenders of one run, held against each other: for use where a machine decides
 //! whether a change may go in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{Mark, Sample};
-use crate::stats::{Interval, Ratio, Rounds, by_round, middle, rounds, shift};
+use crate::sample::{Mark, Offered, Sample};
+use crate::stats::{
+    Interval, Ratio, Rounds, by_round, comparable, counts, is_overload, middle, shift,
+};
 
+mod limits;
 pub mod row;
 
+use limits::limit;
 pub use row::{Figure, Outcome, Row};
 
 /// The contender every run is measured against: what the kernel alone costs.
@@ -58,26 +62,78 @@ impl Comparison {
 /// contender is divided by its run's floor within the round, and the two sets of quotients are
 /// compared as such. `tolerance` is a share: 0.05 lets a figure be 5 % worse.
 pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
-    let keys = a.iter().chain(b).filter(|sample| sample.contender != FLOOR);
+    let all = || a.iter().chain(b).filter(|s| s.contender != FLOOR && has_a_say(s));
+    let mut searched = BTreeMap::new();
+    for (file, contender) in all().map(|s| (s.file.as_str(), s.contender.as_str())) {
+        let limits = || Some((limit(a, file, contender)?, limit(b, file, contender)?));
+        searched.entry((file, contender)).or_insert_with(limits);
+    }
+    // A rate that one search alone came upon is not missing from the other: the limits compare.
+    let tried_in_both = |s: &&Sample| {
+        let open = matches!(s.offered, Offered::Open { .. });
+        let found = searched.get(&(s.file.as_str(), s.contender.as_str()));
+        let in_run = |run: &[Sample]| {
+            run.iter().any(|other| other.work == s.work && other.contender == s.contender)
+        };
+        !open || found.is_none_or(Option::is_none) || in_run(a) && in_run(b)
+    };
     let keys: BTreeSet<(&str, &str)> =
-        keys.map(|sample| (sample.work.as_str(), sample.contender.as_str())).collect();
+        all().filter(tried_in_both).map(|s| (s.work.as_str(), s.contender.as_str())).collect();
     let rows = keys.into_iter().map(|(work, contender)| {
         let side = |all| Side { all, work, contender };
         between_runs(side(a), side(b), tolerance)
     });
-    Comparison { tolerance, rows: rows.collect() }
+    let mut rows: Vec<Row> = rows.collect();
+    let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_still(moved));
+    rows.extend(searched.into_iter().filter_map(|((file, contender), limits)| {
+        let (before, after) = limits?;
+        let row = limits::row(file, contender, before, after, tolerance);
+        Some(if moved { row.undecided("the floor moved") } else { row })
+    }));
+    Comparison { tolerance, rows }
+}
+
+/// Whether a sample can be compared with one of another run, or contender, by its work's name.
+fn has_a_say(sample: &Sample) -> bool {
+    counts(sample) && !is_overload(sample)
+}
+
+/// Whether the floor is where it was.
+fn is_still(moved: f64) -> bool {
+    moved.ln().abs() <= (1.0 + FLOOR_MOVED_MAX).ln()
 }
 
 /// Compares contender `two` with contender `one` of the same run, within its rounds: there the
 /// weather is the same, and no floor is needed.
 pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> Comparison {
-    let works = samples.iter().filter(|s| s.contender == one || s.contender == two);
-    let works: BTreeSet<&str> = works.map(|sample| sample.work.as_str()).collect();
-    let rows = works.into_iter().map(|work| {
+    let mut works = [BTreeSet::new(), BTreeSet::new()];
+    let mut files = BTreeSet::new();
+    for sample in samples.iter().filter(|s| has_a_say(s)) {
+        for (name, works) in [one, two].into_iter().zip(&mut works) {
+            let open = matches!(sample.offered, Offered::Open { .. });
+            if sample.contender == name {
+                works.insert((sample.work.as_str(), open));
+                files.insert(sample.file.as_str());
+            }
+        }
+    }
+    let limits = |file| Some((limit(samples, file, one)?, limit(samples, file, two)?));
+    let searched: Vec<_> = files.into_iter().filter_map(|f| Some((f, limits(f)?))).collect();
+    // Each searches by rates of its own.
+    let both = |(work, open): &&(&str, bool)| {
+        !open || searched.is_empty() || works.iter().all(|works| works.contains(&(work, true)))
+    };
+    let rows = works[0].union(&works[1]).filter(both).map(|(work, _)| {
         let side = |contender| Side { all: samples, work, contender };
         within_run(side(one), side(two), tolerance)
     });
-    Comparison { tolerance, rows: rows.collect() }
+    let mut rows: Vec<Row> = rows.collect();
+    rows.extend(
+        searched
+            .into_iter()
+            .map(|(file, (before, after))| limits::row(file, two, before, after, tolerance)),
+    );
+    Comparison { tolerance, rows }
 }
 
 fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
@@ -91,7 +147,7 @@ fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
     };
     let moved = after / before;
     row.floor_moved = Some(moved);
-    if moved.ln().abs() > (1.0 + FLOOR_MOVED_MAX).ln() {
+    if !is_still(moved) {
         return row.undecided(&format!("the floor moved by {:+.1} %", (moved - 1.0) * 100.0));
     }
     let logs = |side: Side<'_>, floor: &Rounds| {
@@ -168,16 +224,19 @@ impl<'a> Side<'a> {
     }
 
     fn samples(self) -> impl Iterator<Item = &'a Sample> {
-        self.all.iter().filter(move |s| s.contender == self.contender && s.work == self.work)
+        let its = move |s: &&Sample| s.contender == self.contender && s.work == self.work;
+        self.all.iter().filter(its).filter(|s| counts(s))
     }
 
     fn rounds(self, figure: Figure) -> Rounds {
-        rounds(self.all, self.contender, self.work, |sample| figure.value(sample))
+        let by_time = figure == Figure::ResponseMedian;
+        by_round(self.samples().filter(|s| comparable(s, by_time)), |s| figure.value(s))
     }
 
     /// The floor often is as fast as the generator; as a measure of the machine it serves all the same.
     fn floor_rounds(self, figure: Figure) -> Rounds {
-        let spoilt = |mark: &Mark| matches!(mark, Mark::ForeignCpu | Mark::WrongBytes);
+        let spoilt =
+            |mark: &Mark| matches!(mark, Mark::ForeignCpu | Mark::WrongBytes | Mark::FloorMoved);
         let fit = self.floor().samples().filter(|sample| !sample.marks.iter().any(spoilt));
         by_round(fit, |sample| figure.value(sample))
     }

@@ -40,6 +40,8 @@ pub enum Figure {
     RepliesPerSecond,
     /// Processor time of the server for each, in microseconds.
     CpuPerReply,
+    /// The highest rate carried, in requests a second.
+    Saturation,
     /// The time within which half of all answers came, in microseconds.
     ResponseMedian,
 }
@@ -73,7 +75,7 @@ impl Figure {
     /// Which way it is good.
     pub fn better(self) -> Better {
         match self {
-            Figure::RepliesPerSecond => Better::More,
+            Figure::RepliesPerSecond | Figure::Saturation => Better::More,
             Figure::CpuPerReply | Figure::ResponseMedian => Better::Less,
         }
     }
@@ -83,10 +85,11 @@ impl Figure {
         self != Figure::CpuPerReply || sample.server.is_some()
     }
 
-    /// A sample's.
+    /// A sample's; one alone has no saturation.
     pub fn value(self, sample: &Sample) -> Option<f64> {
         match self {
             Figure::RepliesPerSecond => replies_per_second(sample),
+            Figure::Saturation => None,
             Figure::CpuPerReply => cpu_us_per_reply(sample),
             Figure::ResponseMedian => Some(sample.load.response.quantile(0.5) as f64 / 1e3),
         }
@@ -150,7 +153,7 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = match self.figure {
-            Some(Figure::RepliesPerSecond) => "/s",
+            Some(Figure::RepliesPerSecond | Figure::Saturation) => "/s",
             Some(Figure::CpuPerReply | Figure::ResponseMedian) => " us",
             None => "",
         };

@@ -151,6 +151,35 @@ fn two_contenders_are_compared_within_their_rounds() {
 }
 
 #[test]
+fn searches_compare_by_their_limits() {
+    let search = |rates: &[(f64, u64)]| -> Vec<Sample> {
+        let of = |round: usize| {
+            rates.iter().map(move |(rate, ms)| {
+                let open = Offered::Open { rate: *rate, poisson: false, connections: 50 };
+                let mut sample = sample("nginx", round, *rate, open);
+                (sample.work, sample.load.intended) = (format!("10k at {rate}/s"), *rate as u64);
+                sample.load.response.record(ms * 1_000_000);
+                sample
+            })
+        };
+        (0..6).flat_map(of).chain(run(6, 100_000.0, 50_000.0)).collect()
+    };
+    let before = search(&[(10e3, 1), (20e3, 50), (12.5e3, 50)]);
+    let rows = [
+        (search(&[(10e3, 1), (20e3, 50), (12.5e3, 1), (15e3, 50)]), Outcome::Fine, "one step more"),
+        (search(&[(10e3, 50), (5e3, 1), (6.25e3, 50)]), Outcome::Regressed, "half as much"),
+        (search(&[(10e3, 1), (20e3, 1), (40e3, 50)]), Outcome::Improved, "twice as much"),
+    ];
+    for (after, want, why) in rows {
+        let found = compare(&before, &after, 0.05);
+        let row = found.rows.iter().find(|r| r.figure == Some(Figure::Saturation)).unwrap();
+        assert_eq!(row.outcome, want, "{why}\n{found}");
+        let missing = found.rows.iter().any(|r| r.why.contains("missing") || r.why.contains("new"));
+        assert!(!missing, "a rate that one alone tried is not missing\n{found}");
+    }
+}
+
+#[test]
 fn what_is_new_is_fine_and_what_is_nothing_is_not() {
     let floor: Vec<Sample> =
         run(6, 9e4, 5e4).into_iter().filter(|s| s.contender == FLOOR).collect();

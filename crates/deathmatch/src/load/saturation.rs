@@ -52,7 +52,7 @@ pub fn search<E>(
 ) -> Result<Bracket, E> {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut rate = start;
-    while rate >= RATE_MIN && rate <= RATE_MAX {
+    while (RATE_MIN..=RATE_MAX).contains(&rate) {
         match judge(rate)? {
             Judged::Unknown => return Ok(Bracket { low, high }),
             Judged::Carried => {

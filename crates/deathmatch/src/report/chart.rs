@@ -9,9 +9,9 @@ use super::scale::Scale;
 
 /// The drawing, in its own units; the page scales it.
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 380.0;
+const HEIGHT: f64 = 386.0;
 const LEFT: f64 = 58.0;
-const TOP: f64 = 30.0;
+const TOP: f64 = 42.0;
 const BOTTOM: f64 = 50.0;
 
 /// Room for names on the right; the page cuts it off on small screens, where the legend below says
@@ -19,7 +19,7 @@ const BOTTOM: f64 = 50.0;
 const NAMES: f64 = 168.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 17;
+const NAME_CHARS: usize = 18;
 
 /// Between two names' lines, at most.
 const NAME_GAP: f64 = 17.0;
@@ -97,6 +97,8 @@ pub(super) struct Point {
     pub(super) y: f64,
     /// The ends of its error bar, if it has one.
     pub(super) bar: Option<(f64, f64)>,
+    /// No line leads to it from the point before: what lies there was another kind of load.
+    pub(super) anew: bool,
     /// The value is at least this much: the generator was the limit.
     pub(super) at_least: bool,
     /// Shown when pointed at.
@@ -124,6 +126,8 @@ pub(super) struct Plot {
     pub(super) lines: Vec<Line>,
     /// Values for a faint line to compare with, and its name.
     pub(super) guide: Option<(Vec<(f64, f64)>, &'static str)>,
+    /// Places where one kind of load ends and another begins, and their names.
+    pub(super) seams: Vec<(f64, &'static str, &'static str)>,
 }
 
 /// Draws it.
@@ -136,6 +140,7 @@ pub(super) fn draw(plot: &Plot) -> String {
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     axes(&mut out, plot);
+    seams(&mut out, plot);
     if let Some((points, name)) = &plot.guide {
         guide(&mut out, plot, points, name);
     }
@@ -195,8 +200,24 @@ fn axes(out: &mut String, plot: &Plot) {
     );
 }
 
+fn seams(out: &mut String, plot: &Plot) {
+    for (x, left, right) in &plot.seams {
+        let (x, y) = (place_x(plot, *x), TOP - 8.0);
+        let _ = write!(
+            out,
+            "<path class=\"seam\" d=\"M{x:.1} {:.1}V{:.1}\"/>\
+             <text class=\"tick\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{left}</text>\
+             <text class=\"tick\" x=\"{:.1}\" y=\"{y:.1}\">{right}</text>",
+            TOP - 18.0,
+            HEIGHT - BOTTOM,
+            x - 7.0,
+            x + 7.0,
+        );
+    }
+}
+
 fn guide(out: &mut String, plot: &Plot, points: &[(f64, f64)], name: &str) {
-    let path = path(points.iter().map(|(x, y)| (place_x(plot, *x), place_y(plot, *y))));
+    let path = path(points.iter().map(|(x, y)| (place_x(plot, *x), place_y(plot, *y), false)));
     let _ = write!(out, "<path class=\"guide\" d=\"{path}\"><title>{name}</title></path>");
 }
 
@@ -207,7 +228,7 @@ fn draw_line(out: &mut String, plot: &Plot, line: &Line, name_y: f64) {
         out,
         "<g class=\"s {}\"><title>{title}</title><path class=\"l\" d=\"{}\"/>",
         line.look.class(),
-        path(line.points.iter().map(at))
+        path(line.points.iter().map(|p| (at(p).0, at(p).1, p.anew)))
     );
     for point in &line.points {
         let (x, y) = at(point);
@@ -244,11 +265,11 @@ fn draw_line(out: &mut String, plot: &Plot, line: &Line, name_y: f64) {
     out.push_str("</g>");
 }
 
-/// A path through points.
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+/// A path through points: (x, y, whether it begins anew there).
+fn path(points: impl Iterator<Item = (f64, f64, bool)>) -> String {
     let mut out = String::new();
-    for (at, (x, y)) in points.enumerate() {
-        let _ = write!(out, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' });
+    for (at, (x, y, anew)) in points.enumerate() {
+        let _ = write!(out, "{}{x:.1} {y:.1}", if at == 0 || anew { 'M' } else { 'L' });
     }
     out
 }

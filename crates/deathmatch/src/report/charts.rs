@@ -6,7 +6,8 @@ use super::dots;
 use super::measure::Measure;
 use super::numbers::sensible;
 use super::scale::{Scale, nines, step_words};
-use super::series::{Ladder, Row, Spread};
+use super::series::{Ladder, Row, Spread, Steps};
+use super::stretch::Stretch;
 
 /// Points of a distribution's line, at most.
 const DISTRIBUTION_POINTS_MAX: usize = 120;
@@ -101,51 +102,75 @@ pub(super) struct Chart {
     pub(super) numbers: Vec<Vec<String>>,
 }
 
-/// A measure over a ladder's steps; `None` where it was not measured.
-pub(super) fn over_steps(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<Chart> {
-    let lines = lines(data, ladder, true, |row| {
-        let point = |spread: Spread| Point {
-            x: row.x,
-            y: spread.middle,
-            bar: (row.samples.len() > 1).then_some((spread.low, spread.high)),
-            at_least: measure == Measure::Replies && row.limited(),
-            hint: hint(data, ladder, row, spread, measure),
-        };
-        row.spread(measure).map(point).into_iter().collect()
+/// A measure over a stretch's steps; `None` where it was not measured.
+pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Option<Chart> {
+    let all_out = stretch.all_out.filter(|_| measure == Measure::CpuPerRequest);
+    let lines = lines(data, stretch.contenders(), true, |name| {
+        let mut part = 0;
+        let rated = stretch.drawn(name).filter_map(|(at, row)| {
+            let anew = std::mem::replace(&mut part, at) != at;
+            Some(Point { anew, ..point(data, stretch.steps(), row, measure)? })
+        });
+        let mut points: Vec<Point> = rated.collect();
+        // Whoever has processor time left has told no cost of going all out.
+        let full = all_out.into_iter().flat_map(|l| l.of(name)).filter(|r| r.saturated());
+        points.extend(full.filter_map(|row| {
+            let point = point(data, Steps::Connections, row, measure)?;
+            Some(Point { anew: true, x: stretch.all_out_x(), ..point })
+        }));
+        points
     });
     if lines.is_empty() {
         return None;
     }
     let (title, unit, _) = measure.words();
-    let xs = ladder.xs();
+    let xs = stretch.xs();
     let values: Vec<f64> = lines.iter().flat_map(|l| &l.points).flat_map(ends).collect();
-    let rates = ladder.steps.rates() && measure == Measure::Replies && xs.len() > 1;
+    let rates = stretch.steps().rates() && measure == Measure::Replies && xs.len() > 1;
     let same = || (xs.iter().map(|x| (*x, *x)).collect(), "as many as offered");
+    let x = Scale::steps(&xs);
     let plot = Plot {
-        title: format!("{title}: {}", ladder.title()),
-        x_label: ladder.steps.words().0.to_owned(),
+        title: format!("{title}: {}", stretch.title()),
+        x_label: stretch.steps().words().0.to_owned(),
         y_label: unit.to_owned(),
-        x: Scale::steps(&xs),
+        x: match all_out {
+            Some(_) if xs.len() > 1 => x.and(stretch.all_out_x(), "all out"),
+            _ => x,
+        },
         y: scale(measure, &values),
         lines,
         guide: rates.then(same),
+        seams: stretch.seams(),
     };
     let svg = match xs.len() {
         1 => dots::draw(&plot, measure.more_is_better()),
         _ => chart::draw(&plot),
     };
-    let numbers = numbers(ladder, &plot);
+    let numbers = numbers(data, stretch, measure);
     Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
+}
+
+/// A row's point; `None` where it has no such measure.
+fn point(data: Data<'_>, steps: Steps, row: &Row<'_>, measure: Measure) -> Option<Point> {
+    let spread = row.spread(measure)?;
+    Some(Point {
+        x: row.x,
+        y: spread.middle,
+        bar: (row.samples.len() > 1).then_some((spread.low, spread.high)),
+        at_least: measure == Measure::Replies && row.limited(),
+        anew: false,
+        hint: hint(data, steps, row, spread, measure),
+    })
 }
 
 /// The distribution of response times at the highest step that all carried.
 pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
-    let x = ladder.common().or_else(|| ladder.xs().first().copied())?;
+    let x =
+        ladder.common().or_else(|| ladder.telling()).or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
-    let lines = lines(data, ladder, false, |row| match row.x == x {
-        true => quantiles(row, nines_max),
-        false => Vec::new(),
+    let lines = lines(data, ladder.contenders(), false, |name| {
+        ladder.at(name, x).map(|row| quantiles(row, nines_max)).unwrap_or_default()
     });
     if lines.is_empty() {
         return None;
@@ -163,6 +188,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
         y: Scale::log(&values),
         lines,
         guide: None,
+        seams: Vec::new(),
     };
     let mut numbers = vec![["", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned).to_vec()];
     numbers.extend(ladder.rows.iter().filter(|r| r.x == x).map(|row| {
@@ -179,29 +205,28 @@ pub(super) fn look(data: Data<'_>, name: &str) -> Look {
     if name == data.run.floor {
         return Look::Floor;
     }
-    let others = data.run.contenders.iter().filter(|c| c.name != data.run.floor);
-    let known = others.clone().position(|c| c.name == name);
+    let order = &data.beside.order;
     let unknown = || {
         let strangers = data.ladders.iter().flat_map(Ladder::contenders);
-        let mut strangers = strangers.filter(|n| data.run.contenders.iter().all(|c| c.name != *n));
-        others.count() + strangers.position(|n| n == name).unwrap_or(0)
+        let mut strangers = strangers.filter(|n| order.iter().all(|known| known != n));
+        order.len() + strangers.position(|n| n == name).unwrap_or(0)
     };
+    let known = order.iter().position(|known| known == name);
     Look::Nth(known.unwrap_or_else(unknown))
 }
 
 /// A line for each contender that has points; the reference first, the floor last.
-fn lines<'l>(
+fn lines(
     data: Data<'_>,
-    ladder: &'l Ladder<'_>,
+    mut names: Vec<&str>,
     markers: bool,
-    points: impl Fn(&'l Row<'l>) -> Vec<Point>,
+    points: impl Fn(&str) -> Vec<Point>,
 ) -> Vec<Line> {
-    let mut names = ladder.contenders();
     names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
     let line = |name: &str| Line {
         title: data.run.title(name).to_owned(),
         look: look(data, name),
-        points: ladder.rows.iter().filter(|r| r.contender == name).flat_map(&points).collect(),
+        points: points(name),
         markers,
     };
     names.into_iter().map(line).filter(|line| !line.points.is_empty()).collect()
@@ -212,7 +237,7 @@ fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
     let times = &row.response;
     let point = |x, ns: u64| {
         let (y, hint) = (ns as f64 / 1e6, String::new());
-        Point { x, y, bar: None, at_least: false, hint }
+        Point { x, y, bar: None, at_least: false, anew: false, hint }
     };
     let apart = nines_max / DISTRIBUTION_POINTS_MAX as f64;
     let mut points: Vec<Point> = Vec::new();
@@ -247,18 +272,12 @@ fn ends(point: &Point) -> impl Iterator<Item = f64> {
 }
 
 /// What a point says when pointed at.
-fn hint(
-    data: Data<'_>,
-    ladder: &Ladder<'_>,
-    row: &Row<'_>,
-    spread: Spread,
-    measure: Measure,
-) -> String {
+fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Measure) -> String {
     let limited = if row.limited() { ", load-limited" } else { "" };
     format!(
         "{} at {}: {} {} ({} to {} in {} rounds){limited}",
         data.run.title(row.contender),
-        step_words(row.x, ladder.steps.words().2),
+        step_words(row.x, steps.words().2),
         sensible(spread.middle),
         measure.words().1,
         sensible(spread.low),
@@ -271,19 +290,32 @@ fn legend(lines: &[Line]) -> Vec<(Look, String)> {
     lines.iter().map(|l| (l.look, l.title.clone())).collect()
 }
 
-/// A plot's points as a table: a row for each line, a column for each step.
-fn numbers(ladder: &Ladder<'_>, plot: &Plot) -> Vec<Vec<String>> {
-    let xs = ladder.xs();
-    let unit = ladder.steps.words().2;
-    let head = xs.iter().map(|x| step_words(*x, unit));
+/// All of a stretch's points as a table: a row for each contender, a column for each step of each part.
+fn numbers(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Vec<Vec<String>> {
+    let columns = stretch.parts.iter().enumerate();
+    let columns = columns.flat_map(|(part, l)| l.xs().into_iter().map(move |x| (part, x)));
+    let columns: Vec<(usize, f64)> = columns.collect();
+    let head = columns.iter().map(|(part, x)| {
+        let (_, kind, unit) = stretch.parts[*part].steps.words();
+        match stretch.parts.len() {
+            1 => step_words(*x, unit),
+            _ => format!("{}, {kind}", step_words(*x, unit)),
+        }
+    });
     let mut rows = vec![[String::new()].into_iter().chain(head).collect()];
-    rows.extend(plot.lines.iter().map(|line| {
-        let cell = |x: &f64| match line.points.iter().find(|p| p.x == *x) {
-            Some(p) if p.at_least => format!("≥\u{202f}{}", sensible(p.y)),
-            Some(p) => sensible(p.y),
-            None => "–".to_owned(),
+    rows.extend(stretch.contenders().into_iter().map(|name| {
+        let cell = |(part, x): &(usize, f64)| {
+            let row = stretch.parts[*part].at(name, *x);
+            match row.and_then(|row| Some((row, row.middle(measure)?))) {
+                Some((row, value)) if measure == Measure::Replies && row.limited() => {
+                    format!("≥\u{202f}{}", sensible(value))
+                }
+                Some((_, value)) => sensible(value),
+                None => "–".to_owned(),
+            }
         };
-        [line.title.clone()].into_iter().chain(xs.iter().map(cell)).collect()
+        let title = data.run.title(name).to_owned();
+        [title].into_iter().chain(columns.iter().map(cell)).collect()
     }));
     rows
 }

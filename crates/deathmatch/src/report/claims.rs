@@ -36,25 +36,31 @@ pub(super) fn best_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) ->
     let step = ladder.common()?;
     let limited = ladder.rows.iter().any(|r| r.x == step && r.limited());
     let note = match ladder.steps.rates() {
-        true if claim.measure == CPU.measure => ", the highest rate that all carried",
+        true if claim.measure == CPU.measure && all(data, ladder) => {
+            ", the highest rate that all carried"
+        }
+        true if claim.measure == CPU.measure => ", carried by all who carried any rate",
         false if limited => ", of those that the generator did not limit",
         _ => "",
     };
     best(data, ladder, step, note, claim)
 }
 
+/// Whether everybody carried some step.
+fn all(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
+    ranked(data, ladder).into_iter().all(|name| ladder.of(name).any(Row::carried))
+}
+
 /// Who uses the least processor time where only the better half still carries the rate: one slow
 /// contender must not keep the others from being compared under load.
 pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let names = ranked(data, ladder);
-    let carried =
-        |x: f64| names.iter().filter(|name| ladder.at(name, x).is_some_and(Row::carried)).count();
-    let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
-    let step = ladder.xs().into_iter().rev().find(enough)?;
+    let step = ladder.telling()?;
     if !ladder.steps.rates() || ladder.common().is_some_and(|common| common >= step) {
         return None;
     }
-    let note = format!(", which {} of {} carried", carried(step), names.len());
+    let carried = ladder.carriers(step, &names);
+    let note = format!(", which {carried} of {} carried", names.len());
     best(data, ladder, step, &note, &CPU)
 }
 
@@ -67,6 +73,7 @@ fn best(
     claim: &Claim,
 ) -> Option<String> {
     let fits = |row: &&Row<'_>| match ladder.steps.rates() {
+        true if claim.measure.is_time() => row.carried() && !row.late(),
         true => row.carried(),
         false if row.limited() || row.wrong() => false,
         false => claim.measure != Measure::CpuPerRequest || row.saturated(),
@@ -120,7 +127,8 @@ fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
 }
 
-/// A ladder's contenders without the floor.
+/// A ladder's contenders without the floor, and without those disqualified.
 pub(super) fn ranked<'a>(data: Data<'_>, ladder: &Ladder<'a>) -> Vec<&'a str> {
-    ladder.contenders().into_iter().filter(|name| *name != data.run.floor).collect()
+    let competes = |name: &&str| data.run.competes(name) && !ladder.of(name).any(Row::wrong);
+    ladder.contenders().into_iter().filter(competes).collect()
 }

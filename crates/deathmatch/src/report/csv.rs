@@ -6,12 +6,13 @@ use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
 /// Marks and what the table calls them.
-const MARKS: [(Mark, &str); 5] = [
+const MARKS: [(Mark, &str); 6] = [
     (Mark::GeneratorLate, "generator late"),
     (Mark::GeneratorBusy, "generator busy"),
     (Mark::LittlesLaw, "Little's law"),
     (Mark::ForeignCpu, "foreign CPU"),
     (Mark::WrongBytes, "wrong bytes"),
+    (Mark::FloorMoved, "floor moved"),
 ];
 
 /// The whole table, its head included.
@@ -129,8 +130,10 @@ mod tests {
     #[test]
     fn every_row_has_the_head_s_fields() {
         let (run, samples, rankings) = crate::report::invented::run();
-        let ladders = crate::report::series::ladders(&samples);
-        let table = table(Data { run: &run, ladders: &ladders, rankings: &rankings });
+        let ladders = crate::report::ladders(&run, &samples);
+        let beside = crate::report::beside::Beside::of(&run, &samples);
+        let table =
+            table(Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside });
         let counts: Vec<usize> = table.lines().map(|l| l.split(',').count()).collect();
         assert!(counts.len() > 10 && counts.iter().all(|c| *c == counts[0]), "{counts:?}");
         assert!(table.contains("generator busy in 3 of 3"), "marks are told");

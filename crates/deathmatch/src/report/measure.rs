@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 use crate::sample::Sample;
+use crate::stats::Bins;
 
 /// What can be read off a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Right answers a second.
@@ -80,6 +81,11 @@ impl Measure {
         if title.starts_with("CPU") { title.to_owned() } else { title.to_lowercase() }
     }
 
+    /// Whether it is a response time.
+    pub fn is_time(self) -> bool {
+        matches!(self, Measure::P50 | Measure::P99)
+    }
+
     /// Whether more is better.
     pub fn more_is_better(self) -> bool {
         self == Measure::Replies
@@ -91,12 +97,13 @@ impl Measure {
         let server = sample.server.as_ref();
         let machine = sample.machine.as_ref();
         let value = match self {
-            Measure::Replies => load.replies as f64 / load.seconds,
+            Measure::Replies => load.throughput(),
             Measure::Deviation => deviation(&load.replies_per_second)?,
             Measure::P50 => percentile_ms(&load.response, 0.5)?,
             Measure::P99 => percentile_ms(&load.response, 0.99)?,
             Measure::Errors => 100.0 * error_share(sample),
-            Measure::Cpu => 100.0 * server?.cpu_s / load.seconds,
+            // Of all the time it was looked at: what was late is answered after the end.
+            Measure::Cpu => 100.0 * server?.cpu_s / machine?.seconds,
             Measure::CpuPerRequest => 1e6 * server?.cpu_s / load.replies as f64,
             Measure::Runnable => server?.runnable,
             Measure::Resident => server?.resident_bytes as f64 / f64::from(1 << 20),
@@ -126,10 +133,7 @@ pub(super) fn percentile_ms(times: &Times, share: f64) -> Option<f64> {
 }
 
 /// Standard deviation over whole seconds, in per cent of their average.
-fn deviation(bins: &[u64]) -> Option<f64> {
-    let count = bins.len() as f64;
-    let mean = bins.iter().sum::<u64>() as f64 / count;
-    let square = |bin: &u64| (*bin as f64 - mean).powi(2);
-    let variance = bins.iter().map(square).sum::<f64>() / (count - 1.0);
-    (bins.len() > 1 && mean > 0.0).then(|| 100.0 * variance.sqrt() / mean)
+fn deviation(seconds: &[u64]) -> Option<f64> {
+    let bins = Bins::of(seconds);
+    (bins.count > 1 && bins.mean > 0.0).then(|| 100.0 * bins.deviation / bins.mean)
 }

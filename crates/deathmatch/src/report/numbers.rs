@@ -95,6 +95,18 @@ pub(super) fn listed(names: &[String]) -> String {
     }
 }
 
+/// Names listed one by one where "all but" would do.
+const NAMED_MAX: usize = 5;
+
+/// Names as a sentence begins with them; of many, those who are missing are shorter to name.
+pub(super) fn named(those: &[String], others: &[String]) -> String {
+    match () {
+        () if those.len() <= NAMED_MAX || others.len() >= those.len() => listed(those),
+        () if others.is_empty() => "All".to_owned(),
+        () => format!("All but {}", listed(others)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +167,9 @@ mod tests {
         assert_eq!(listed(&names[..1]), "a");
         assert_eq!(listed(&names[..2]), "a and b");
         assert_eq!(listed(&names), "a, b and c");
+        let many: Vec<String> = (0..6).map(|n| n.to_string()).collect();
+        assert_eq!(named(&names, &many), "a, b and c");
+        assert_eq!(named(&many, &names), "All but a, b and c");
+        assert_eq!(named(&many, &[]), "All");
     }
 }

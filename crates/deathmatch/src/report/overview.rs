@@ -1,10 +1,12 @@
 //! The table that says the most in the least room: one line for each contender of a ladder.
 
 use super::Data;
+use super::limit::{Limit, words};
 use super::measure::Measure;
 use super::numbers::sensible;
 use super::scale::step_words;
-use super::series::{Ladder, Row};
+use super::series::{Ladder, Row, Steps};
+use crate::stats::Saturation;
 
 /// A table: a head and rows, the first column names.
 pub(super) struct Table {
@@ -15,7 +17,8 @@ pub(super) struct Table {
 
 /// Contenders by the highest rate they held, then by what they cost; the floor first.
 pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
-    let step = ladder.common().or_else(|| ladder.xs().first().copied()).unwrap_or_default();
+    let step = ladder.common().or_else(|| ladder.telling());
+    let step = step.or_else(|| ladder.xs().first().copied()).unwrap_or_default();
     let at = step_words(step, ladder.steps.words().2);
     let unit = |measure: Measure| measure.words().1;
     let head = vec![
@@ -32,20 +35,21 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
         let row = ladder.at(name, step);
         row.and_then(|r| r.middle(Measure::CpuPerRequest)).unwrap_or(f64::INFINITY)
     };
-    let key = |name: &&str| (*name != data.run.floor, -best(ladder, name), cost(name));
+    let key = |name: &&str| (*name != data.run.floor, -best(data, ladder, name), cost(name));
     names.sort_by(|a, b| {
         let (a, b) = (key(a), key(b));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
     });
     let rows = names.into_iter().map(|name| {
-        let row = ladder.at(name, step);
+        // At a rate that it did not carry its figures are those of another load.
+        let row = ladder.at(name, step).filter(|r| r.carried() || !ladder.steps.rates());
         let show = |measure| {
             let value = row.and_then(|r| r.middle(measure));
             value.map_or_else(|| "–".to_owned(), sensible)
         };
         let cells = vec![
             data.run.title(name).to_owned(),
-            held_words(ladder, name),
+            held_words(data, ladder, name),
             show(Measure::CpuPerRequest),
             show(Measure::P50),
             show(Measure::P99),
@@ -62,8 +66,21 @@ pub(super) fn held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<
     ladder.of(name).take_while(|r| r.held()).last()
 }
 
+/// What is known of a contender's limit by this ladder's search.
+fn bracket<'a>(data: Data<'a>, ladder: &Ladder<'_>, name: &str) -> Option<&'a Saturation> {
+    let its = |l: &&Limit| l.contender == name && l.file == ladder.file;
+    let limit = data.beside.limits.iter().find(its).filter(|_| ladder.steps == Steps::Even)?;
+    Some(&limit.bracket)
+}
+
 /// What a contender is sorted by.
-fn best(ladder: &Ladder<'_>, name: &str) -> f64 {
+fn best(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> f64 {
+    if ladder.of(name).any(Row::wrong) {
+        return 0.0;
+    }
+    if let Some(bracket) = bracket(data, ladder, name) {
+        return bracket.low;
+    }
     if ladder.steps.rates() {
         return held(ladder, name).map_or(0.0, |r| r.x);
     }
@@ -71,14 +88,17 @@ fn best(ladder: &Ladder<'_>, name: &str) -> f64 {
 }
 
 /// The highest rate held; where the generator gave out above it, no more than "at least" is known.
-fn held_words(ladder: &Ladder<'_>, name: &str) -> String {
+fn held_words(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> String {
     let limited = ladder.of(name).find(|r| r.limited());
     if ladder.of(name).any(Row::wrong) {
         return "wrong bytes".to_owned();
     }
+    if let Some(bracket) = bracket(data, ladder, name) {
+        return words(bracket);
+    }
     if !ladder.steps.rates() {
         let sign = if limited.is_some() { "≥\u{202f}" } else { "" };
-        return format!("{sign}{}/s", sensible(best(ladder, name)));
+        return format!("{sign}{}/s", sensible(best(data, ladder, name)));
     }
     let known = held(ladder, name);
     let next = ladder.of(name).find(|r| r.x > known.map_or(0.0, |k| k.x));

@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use super::Data;
-use super::charts::{Chart, QUESTIONS, Question, distribution, over_steps};
-use super::measure::Measure;
+use super::charts::QUESTIONS;
 use super::numbers::escaped;
-use super::run::Contender;
+use super::rankings::decides;
+use super::run::{Contender, Ranking};
 use super::scale::step_words;
 use super::series::Ladder;
-use super::tables;
 use super::takehome::take_home;
+use super::{pair, results, steadiness, tables};
 
 /// How it looks.
 const STYLE: &str = include_str!("page.css");
@@ -48,9 +48,11 @@ pub(super) fn page(data: Data<'_>) -> String {
     systems(&mut out, data);
     test(&mut out, data);
     configuration(&mut out, data);
+    results::capacity(&mut out, data);
     for question in &QUESTIONS {
-        results(&mut out, data, question);
+        results::answer(&mut out, data, question);
     }
+    results::details(&mut out, data);
     rerun(&mut out, data);
     out.push_str("</main>\n</body>\n</html>\n");
     out
@@ -58,17 +60,22 @@ pub(super) fn page(data: Data<'_>) -> String {
 
 fn header(out: &mut String, data: Data<'_>) {
     let run = data.run;
-    let ran = run.contenders.iter().filter(|c| c.absent.is_none()).count();
+    let all = || run.contenders.iter().filter(|c| run.competes(&c.name));
+    let ran = all().filter(|c| c.absent.is_none()).count();
     let samples: usize = data.ladders.iter().flat_map(|l| &l.rows).map(|r| r.samples.len()).sum();
+    let again = match &run.twin {
+        Some(_) => " <small>(which ran twice)</small>",
+        None => "",
+    };
     let _ = writeln!(
         out,
         "<header><p class=\"kicker\">Web server deathmatch</p><h1>{}</h1>\
          <p class=\"lead-in\">{}</p><ul class=\"facts\"><li><b>{ran}</b> of {} contenders ran</li>\
          <li><b>{}</b> rounds</li><li><b>{samples}</b> samples</li><li>seed <b>{}</b></li>\
-         <li>reference <b>{}</b></li><li>floor <b>{}</b></li></ul></header>",
+         <li>reference <b>{}</b>{again}</li><li>floor <b>{}</b></li></ul></header>",
         escaped(&run.plan),
         escaped(&run.description),
-        run.contenders.len(),
+        all().count(),
         run.rounds,
         run.seed,
         escaped(run.title(&run.reference)),
@@ -97,6 +104,7 @@ fn home(out: &mut String, data: Data<'_>) {
 
 fn contents(out: &mut String) {
     let results = QUESTIONS.iter().map(|q| (q.id, q.heading));
+    let results = [results::CAPACITY].into_iter().chain(results).chain([results::DETAILS]);
     let all = SECTIONS.into_iter().chain(results).chain([("rerun", "Run it again")]);
     let links = all.map(|(id, heading)| format!("<a href=\"#{id}\">{heading}</a> "));
     let _ = writeln!(out, "<nav aria-label=\"Contents\">{}</nav>", links.collect::<String>());
@@ -113,25 +121,43 @@ fn summary(out: &mut String, data: Data<'_>) {
     out.push_str(
         "<p class=\"note\">“Holds” is the highest rate with a p99 within 10 ms, at most 0.01 % \
          errors and 99 % of requests answered; ≥ where nobody asked for more, or the generator \
-         could not. Columns “at” a rate stand at the highest that all carried.</p>",
+         could not. Columns “at” a rate stand at the highest that all carried who carried any, or \
+         else at the highest that half of them did; – where a contender did not.</p>",
     );
     for ladder in data.ladders {
         let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
         out.push_str(&tables::overview(data, ladder));
     }
+    if let Some(sentence) = pair::sentence(data.run, &data.beside.pairs) {
+        let _ = write!(out, "<p><strong>{}</strong></p>", escaped(&sentence));
+    }
+    ranked(out, data);
+    out.push_str("</section>\n");
+}
+
+fn ranked(out: &mut String, data: Data<'_>) {
     if data.rankings.is_empty() {
         out.push_str("<p>Too few rounds to rank anybody.</p>");
-    } else {
-        out.push_str(
-            "<p class=\"note\">Ratios to the reference are taken within each round; shown is their \
-             median with its interval. Those whose intervals overlap share their ranks: too close \
-             to call. Rows that the generator could not carry are not ranked.</p>",
-        );
+        return;
     }
-    for ranking in data.rankings {
+    out.push_str(
+        "<p class=\"note\">Ratios to the reference are taken within each round; shown is their \
+         median with its interval. Those whose intervals overlap share their ranks: too close \
+         to call. Rows that the generator could not carry are not ranked, nor is a p99 of which \
+         its lateness is more than a tenth.</p>",
+    );
+    let (first, rest): (Vec<&Ranking>, Vec<&Ranking>) =
+        data.rankings.iter().partition(|ranking| decides(data, ranking));
+    for ranking in first {
         out.push_str(&tables::ranking(data, ranking));
     }
-    out.push_str("</section>\n");
+    if !rest.is_empty() {
+        let _ = write!(out, "<details><summary>At the other rates ({})</summary>", rest.len());
+        for ranking in rest {
+            out.push_str(&tables::ranking(data, ranking));
+        }
+        out.push_str("</details>");
+    }
 }
 
 fn contenders(out: &mut String, data: Data<'_>) {
@@ -139,7 +165,10 @@ fn contenders(out: &mut String, data: Data<'_>) {
     out.push_str("<table class=\"words\"><tr><th>Contender</th><th>version</th></tr>");
     for contender in &data.run.contenders {
         let (class, text) = match &contender.absent {
-            Some(why) => (" class=\"unranked\"", format!("did not run: {why}")),
+            Some(why) => (" class=\"unranked\"", format!("did not run, or not to the end: {why}")),
+            None if data.run.twin.as_ref() == Some(&contender.name) => {
+                ("", format!("{}: the reference once more, not ranked", contender.version))
+            }
             None => ("", contender.version.clone()),
         };
         let _ = write!(
@@ -159,9 +188,11 @@ fn systems(out: &mut String, data: Data<'_>) {
         let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escaped(&fact.name), escaped(&fact.value));
     }
     out.push_str("</dl>");
-    if !data.run.limits.is_empty() {
+    let pair = pair::sentence(data.run, &data.beside.pairs);
+    let limits: Vec<&String> = data.run.limits.iter().chain(&pair).collect();
+    if !limits.is_empty() {
         out.push_str("<h3>What this machine cannot show</h3><ul>");
-        for limit in &data.run.limits {
+        for limit in limits {
             let _ = write!(out, "<li>{}</li>", escaped(limit));
         }
         out.push_str("</ul>");
@@ -183,6 +214,7 @@ fn test(out: &mut String, data: Data<'_>) {
          contenders in an order drawn from the seed; one is alive at a time. Points are medians \
          over rounds, bars reach from the smallest to the largest round; no round is left out.</p>",
     );
+    steady(out, data);
     let marked: Vec<(&Ladder<'_>, String)> = data
         .ladders
         .iter()
@@ -197,6 +229,20 @@ fn test(out: &mut String, data: Data<'_>) {
         out.push_str("</details>");
     }
     out.push_str("</section>\n");
+}
+
+fn steady(out: &mut String, data: Data<'_>) {
+    let sentences = steadiness::sentences(data);
+    if sentences.is_empty() {
+        return;
+    }
+    out.push_str("<h3>How steady was the machine?</h3>");
+    for sentence in sentences {
+        let _ = write!(out, "<p>{}</p>", escaped(&sentence));
+    }
+    if let Some(chart) = steadiness::chart(data) {
+        results::figure(out, &chart);
+    }
 }
 
 fn configuration(out: &mut String, data: Data<'_>) {
@@ -215,7 +261,7 @@ fn configured(out: &mut String, contender: &Contender, title: &str) {
         escaped(&contender.version)
     );
     if let Some(why) = &contender.absent {
-        let _ = write!(out, "<p>Did not run: {}</p>", escaped(why));
+        let _ = write!(out, "<p>Did not run, or not to the end: {}</p>", escaped(why));
     }
     if !contender.tuned.is_empty() {
         out.push_str("<dl>");
@@ -229,58 +275,6 @@ fn configured(out: &mut String, contender: &Contender, title: &str) {
         let _ = write!(out, "<pre>{}</pre>", escaped(&contender.config));
     }
     out.push_str("</details>\n");
-}
-
-fn results(out: &mut String, data: Data<'_>, question: &Question) {
-    let _ = writeln!(
-        out,
-        "<section id=\"{}\"><p class=\"kicker results\">Results</p><h2>{}</h2>\
-         <p class=\"note\">{}</p>",
-        question.id, question.heading, question.note
-    );
-    let mut drawn = 0;
-    for ladder in data.ladders {
-        for measure in question.measures {
-            match over_steps(data, ladder, *measure) {
-                Some(_) if *measure == Measure::Errors && spotless(ladder) => {
-                    let title = escaped(&ladder.title());
-                    let _ = write!(out, "<p><strong>No request failed</strong> ({title}).</p>");
-                }
-                Some(chart) => figure(out, &chart),
-                None => continue,
-            }
-            drawn += 1;
-        }
-        if let Some(chart) = distribution(data, ladder).filter(|_| question.distribution) {
-            figure(out, &chart);
-            drawn += 1;
-        }
-    }
-    if drawn == 0 {
-        out.push_str("<p>Not measured in this run.</p>");
-    }
-    out.push_str("</section>\n");
-}
-
-/// Whether no request of a ladder failed: a chart of noughts says less than a sentence.
-fn spotless(ladder: &Ladder<'_>) -> bool {
-    ladder.rows.iter().all(|row| row.failed().0 == 0)
-}
-
-fn figure(out: &mut String, chart: &Chart) {
-    let entry = |(look, title): &(super::chart::Look, String)| {
-        format!("<li>{}{}</li>", look.key(), escaped(title))
-    };
-    let legend: String = chart.legend.iter().map(entry).collect();
-    let _ = writeln!(
-        out,
-        "<figure><figcaption>{}</figcaption><div class=\"plot\">{}</div>\
-         <ul class=\"legend\">{legend}</ul><details><summary>The numbers</summary>{}</details>\
-         </figure>",
-        escaped(&chart.title),
-        chart.svg,
-        tables::plain(&chart.numbers)
-    );
 }
 
 fn rerun(out: &mut String, data: Data<'_>) {

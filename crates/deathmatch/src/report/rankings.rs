@@ -2,10 +2,16 @@
 //! that two which overlap share them.
 
 use super::Data;
+use super::csv::marks;
 use super::measure::Measure;
 use super::numbers::sensible;
 use super::run::{Ranking, Standing, Verdict};
-use super::series::Row;
+use super::series::{Ladder, Row};
+use crate::stats::MARGIN;
+
+/// Why some are not ranked.
+const WRONG: &str = "wrong bytes: disqualified";
+const LATE: &str = "the generator was late by more than a tenth of it";
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +28,11 @@ pub(super) struct Place<'a> {
 /// Everybody's place, the best first, then those not ranked.
 pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>> {
     let barred = |s: &Standing| barred(data, ranking, s);
-    let ranked: Vec<&Standing> = ranking.rows.iter().filter(|s| barred(s).is_none()).collect();
+    let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
+    let ranked: Vec<&Standing> = rows().filter(|s| barred(s).is_none()).collect();
     let less = !ranking.measure.more_is_better();
     let ahead = |a: &Standing, b: &Standing| if less { a.high < b.low } else { a.low > b.high };
-    let mut places: Vec<Place<'a>> = ranking
-        .rows
-        .iter()
+    let mut places: Vec<Place<'a>> = rows()
         .map(|standing| {
             let reason = barred(standing);
             let better = ranked.iter().filter(|other| ahead(other, standing)).count();
@@ -43,6 +48,37 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>>
     places
         .sort_by(|a, b| a.ranks.is_none().cmp(&b.ranks.is_none()).then(key(a).total_cmp(&key(b))));
     places
+}
+
+/// Who did a ranking's work and has no ratio: (name, value, why not).
+pub(super) fn unplaced<'d>(
+    data: Data<'d>,
+    ranking: &'d Ranking,
+) -> impl Iterator<Item = (&'d str, String, String)> {
+    let rows = data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.work == ranking.work);
+    let placed = |name: &str| ranking.rows.iter().any(|s| s.contender == name);
+    rows.filter(move |row| !placed(row.contender)).map(move |row| {
+        let why = match () {
+            () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
+            () if row.wrong() => WRONG.to_owned(),
+            () if ranking.measure.is_time() && row.late() => LATE.to_owned(),
+            () => match marks(row) {
+                marks if marks.is_empty() => "shares no round with the reference".to_owned(),
+                marks => marks,
+            },
+        };
+        let value = row.middle(ranking.measure).map(sensible).unwrap_or_default();
+        (row.contender, value, why)
+    })
+}
+
+/// Whether a ranking is of those that decide: everybody all out, the highest rate that all carried, and
+/// the highest that half of them did. The others are there to be looked up.
+pub(super) fn decides(data: Data<'_>, ranking: &Ranking) -> bool {
+    let Some(ladder) = ladder(data, ranking) else { return true };
+    let mut rows = ladder.rows.iter().filter(|row| row.work == ranking.work);
+    let steps = [ladder.common(), ladder.telling()];
+    !ladder.steps.rates() || rows.any(|row| steps.contains(&Some(row.x)))
 }
 
 /// Pairs of ranked neighbours whose intervals overlap.
@@ -72,9 +108,14 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
     }
+    // An interval that is exact would have said which.
+    let unsure = standing.low > 1.0 + MARGIN || standing.high < 1.0 / (1.0 + MARGIN);
+    if standing.verdict == Verdict::TooClose && unsure {
+        return Some("too few rounds to be sure".to_owned());
+    }
     let row = row(data, ranking, &standing.contender)?;
     if row.wrong() {
-        return Some("wrong bytes: disqualified".to_owned());
+        return Some(WRONG.to_owned());
     }
     if row.limited() {
         return Some(match row.middle(Measure::Replies) {
@@ -82,7 +123,10 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
             None => "load-limited".to_owned(),
         });
     }
-    let ladder = data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work));
+    if ranking.measure.is_time() && row.late() {
+        return Some(LATE.to_owned());
+    }
+    let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.rates());
     if by_rate {
         let unequal = ranking.measure != Measure::Replies && !row.carried();
@@ -114,6 +158,11 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
     }
 }
 
+/// The ladder that a ranking is of.
+fn ladder<'d>(data: Data<'d>, ranking: &Ranking) -> Option<&'d Ladder<'d>> {
+    data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work))
+}
+
 /// The row that a contender's standing is about.
 fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row<'d>> {
     let rows = data.ladders.iter().flat_map(|l| &l.rows);
@@ -123,6 +172,7 @@ fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::beside::Beside;
     use crate::report::invented;
     use crate::report::series::ladders;
     use crate::sample::{Mark, Sample};
@@ -144,8 +194,9 @@ mod tests {
             measure: Measure::CpuPerRequest,
             rows: rows.collect(),
         };
-        let ladders = ladders(samples);
-        let places = places(Data { run: &run, ladders: &ladders, rankings: &[] }, &ranking);
+        let (ladders, beside) = (ladders(samples), Beside::of(&run, samples));
+        let places =
+            places(Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside }, &ranking);
         places.into_iter().map(|p| (p.standing.contender.clone(), p.ranks, p.remark)).collect()
     }
 
@@ -163,7 +214,7 @@ mod tests {
     fn what_cannot_be_compared_has_no_rank() {
         type Change = fn(&mut Sample);
         let rows: [(Change, &str, &str); 4] = [
-            (|s| s.marks.push(Mark::GeneratorBusy), "load-limited", "the generator gave out"),
+            (invented::give_out, "load-limited", "the generator gave out"),
             (|s| s.marks.push(Mark::WrongBytes), "wrong bytes", "other work was done"),
             (|s| s.load.replies /= 2, "did not carry the rate", "unequal load"),
             (|s| s.contender = "other".into(), "better", "nothing is known against it"),

@@ -112,6 +112,11 @@ pub enum Verdict {
 }
 
 impl Run {
+    /// Whether a contender is one: the floor is a yardstick, and the twin is the reference.
+    pub fn competes(&self, name: &str) -> bool {
+        name != self.floor && self.twin.as_deref() != Some(name)
+    }
+
     /// A contender's title, or its name where it has none.
     pub fn title<'a>(&'a self, name: &'a str) -> &'a str {
         let found = self.contenders.iter().find(|c| c.name == name);

@@ -5,6 +5,12 @@ use super::numbers::{round, short};
 /// Ticks on an axis, at most.
 const TICKS_MAX: usize = 8;
 
+/// Ticks on an axis that counts, at most.
+const COUNTED_TICKS_MAX: u32 = 20;
+
+/// Steps that each have a tick, at most.
+const STEPS_MAX: usize = 12;
+
 /// From how many times the smallest value on an axis is logarithmic: less fits a linear one.
 const LOG_FROM: f64 = 8.0;
 
@@ -26,6 +32,31 @@ impl Scale {
         let ticks = (0..=count as usize).map(|i| i as f64 * step);
         let ticks = ticks.map(|v| (v, short(v))).collect();
         Scale { low: 0.0, high: count * step, log: false, ticks }
+    }
+
+    /// As far below nought as above it.
+    pub(super) fn about_nought(values: &[f64]) -> Scale {
+        let most =
+            values.iter().copied().filter(|v| v.is_finite()).fold(0.0, |a, v| v.abs().max(a));
+        let step = nice_step(if most > 0.0 { 2.0 * most } else { 1.0 });
+        let count = (most / step).ceil().max(1.0) as i32;
+        let ticks = (-count..=count).map(|n| f64::from(n) * step).map(|v| (v, signed(v))).collect();
+        let high = f64::from(count) * step;
+        Scale { low: -high, high, log: false, ticks }
+    }
+
+    /// 1, 2, 3 and so on.
+    pub(super) fn counted(most: u32) -> Scale {
+        let every = most.div_ceil(COUNTED_TICKS_MAX).max(1) as usize;
+        let ticks = (1..=most).step_by(every).map(|n| (f64::from(n), n.to_string())).collect();
+        Scale { low: 0.5, high: f64::from(most) + 0.5, log: false, ticks }
+    }
+
+    /// The same with room for one more place on the right, which has a name.
+    pub(super) fn and(mut self, place: f64, name: &str) -> Scale {
+        self.high = self.high.max(place * 1.15);
+        self.ticks.push((place, name.to_owned()));
+        self
     }
 
     /// By powers of ten; what is not positive lies at the lower end.
@@ -65,6 +96,11 @@ impl Scale {
         let mut scale = Scale::log(xs);
         let (low, high) = (smallest_positive(xs).unwrap_or(scale.low), largest(xs));
         (scale.low, scale.high) = (low * 0.9, high * 1.1);
+        if xs.len() > STEPS_MAX {
+            // A search's steps are nobody's round numbers.
+            scale.ticks = log_ticks(low, high).into_iter().map(|v| (v, short(v))).collect();
+            return scale;
+        }
         let apart = 0.045;
         let mut ticks: Vec<(f64, String)> = Vec::new();
         for x in xs.iter().copied().filter(|x| *x > 0.0) {
@@ -109,6 +145,11 @@ impl Scale {
     pub(super) fn kind(&self) -> &'static str {
         if self.log { ", log scale" } else { "" }
     }
+}
+
+/// A tick with its sign.
+fn signed(value: f64) -> String {
+    if value > 0.0 { format!("+{}", short(value)) } else { short(value).replace('-', "−") }
 }
 
 /// A share (0 to 1) as its number of nines: 0.9 is 1, 0.99 is 2.

@@ -3,7 +3,9 @@
 
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
-use crate::sample::{Mark, Offered, Sample};
+use crate::load::saturation::drowned;
+use crate::sample::{Errors, Mark, Offered, Sample};
+use crate::stats::{counts, generator_limited, is_overload};
 
 /// Of the requests offered, the share that must be answered for a rate to count as carried.
 const CARRIED_SHARE: f64 = 0.99;
@@ -13,6 +15,9 @@ pub(super) const ERROR_SHARE_MAX: f64 = 0.0001;
 
 /// The 99th percentile, in milliseconds, up to which a carried rate counts as held.
 pub(super) const HELD_P99_MS: f64 = 10.0;
+
+/// The generator's lateness may be this share of the response time, both as 99th percentiles.
+const LATENESS_SHARE_MAX: f64 = 0.10;
 
 /// The share of one processor, in per cent, from which a server counts as saturated.
 const SATURATED_PERCENT: f64 = 97.0;
@@ -74,9 +79,29 @@ impl Row<'_> {
 
     /// Whether the generator was the limit in at least half of the rounds.
     pub(super) fn limited(&self) -> bool {
-        let limits = [Mark::GeneratorLate, Mark::GeneratorBusy];
-        let by = |s: &&&Sample| limits.iter().any(|limit| s.marks.contains(limit));
-        2 * self.samples.iter().filter(by).count() >= self.samples.len().max(1)
+        let by = self.samples.iter().filter(|s| generator_limited(s)).count();
+        2 * by >= self.samples.len().max(1)
+    }
+
+    /// Whether the generator itself delayed requests by more than a tenth of what they took: then the
+    /// percentile is not the server's.
+    pub(super) fn late(&self) -> bool {
+        let late = self.merged(|s| &s.load.lateness);
+        let p99 = |times: &Times| times.quantile(0.99) as f64;
+        late.count() > 0 && p99(&late) > LATENESS_SHARE_MAX * p99(&self.response)
+    }
+
+    /// Whether anything failed, by kind.
+    pub(super) fn errors(&self) -> Errors {
+        let mut all = Errors::default();
+        for errors in self.samples.iter().map(|s| &s.load.errors) {
+            all.refused += errors.refused;
+            all.reset += errors.reset;
+            all.timeout += errors.timeout;
+            all.status += errors.status;
+            all.bytes += errors.bytes;
+        }
+        all
     }
 
     /// Whether a round brought wrong bytes: such a row ranks nowhere.
@@ -102,7 +127,12 @@ impl Row<'_> {
             self.samples.iter().map(|s| s.load.replies as f64 / offered(s).max(1) as f64).collect();
         shares.sort_by(f64::total_cmp);
         let enough = median(&shares).is_some_and(|share| share >= CARRIED_SHARE);
-        enough && !self.failing() && !self.limited() && !self.wrong()
+        let drowned = self.samples.iter().filter(|s| drowned(&s.load)).count();
+        enough
+            && 2 * drowned < self.samples.len()
+            && !self.failing()
+            && !self.limited()
+            && !self.wrong()
     }
 
     /// Whether the server, and nothing else, was the limit: only then do closed loops compare by
@@ -185,19 +215,47 @@ impl<'a> Ladder<'a> {
         self.of(name).find(|r| r.x == x)
     }
 
-    /// The highest step that every contender carried; of connections, the highest all were given.
+    /// The highest step that all carried who carried any and sent the right bytes; of connections, the
+    /// highest all were given.
     pub(super) fn common(&self) -> Option<f64> {
-        let names = self.contenders();
-        let fits = |row: &Row<'_>| !self.steps.rates() || row.carried();
-        let all = |x: &f64| names.iter().all(|name| self.at(name, *x).is_some_and(fits));
-        self.xs().into_iter().rev().find(all)
+        let names = self.fit();
+        let all =
+            |x: &f64| names.iter().all(|name| self.at(name, *x).is_some_and(|r| self.fits(r)));
+        self.xs().into_iter().rev().find(all).filter(|_| !names.is_empty())
+    }
+
+    /// The highest step that at least half of those carried, and two: where contenders search for
+    /// their limits, the steps of all are few.
+    pub(super) fn telling(&self) -> Option<f64> {
+        let names = self.fit();
+        let carried = |x: f64| self.carriers(x, &names);
+        let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
+        self.xs().into_iter().rev().find(enough)
+    }
+
+    /// How many of those named carried a step.
+    pub(super) fn carriers(&self, x: f64, names: &[&str]) -> usize {
+        names.iter().filter(|name| self.at(name, x).is_some_and(|r| self.fits(r))).count()
+    }
+
+    /// Contenders that carried any step, with the right bytes.
+    fn fit(&self) -> Vec<&'a str> {
+        let mut names = self.contenders();
+        names.retain(|name| !self.of(name).any(Row::wrong) && self.of(name).any(|r| self.fits(r)));
+        names
+    }
+
+    fn fits(&self, row: &Row<'_>) -> bool {
+        !self.steps.rates() || row.carried()
     }
 }
 
-/// Sorts samples into ladders; those with nothing measured are left out.
-pub(super) fn ladders(samples: &[Sample]) -> Vec<Ladder<'_>> {
+/// Sorts samples into ladders; those with nothing measured, and those that count for nothing or
+/// belong to an overload, are left out.
+pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<Ladder<'a>> {
     let mut ladders: Vec<Ladder<'_>> = Vec::new();
-    for sample in samples.iter().filter(|s| s.load.seconds > 0.0) {
+    let measured = |s: &&Sample| s.load.seconds > 0.0 && counts(s) && !is_overload(s);
+    for sample in samples.into_iter().filter(measured) {
         let (steps, x) = step(&sample.offered);
         let same = |l: &Ladder<'_>| l.file == sample.file && l.steps == steps;
         let at = ladders.iter().position(same).unwrap_or_else(|| {
@@ -260,7 +318,6 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 mod tests {
     use super::*;
     use crate::report::invented;
-    use crate::sample::Errors;
 
     #[test]
     fn rounds_of_one_work_are_one_row() {
@@ -268,6 +325,7 @@ mod tests {
             (0..3).map(|round| invented::sample(8, round, 1e3)).collect();
         for (sample, replies) in samples.iter_mut().zip([5_000, 4_000, 4_990]) {
             sample.load.replies = replies;
+            sample.load.replies_per_second.clear();
         }
         samples.push(invented::sample(8, 0, 4e3));
         samples.push(invented::sample(0, 0, 1e3));
@@ -285,22 +343,30 @@ mod tests {
     #[test]
     fn a_row_is_carried_held_limited_or_failing() {
         type Change = fn(&mut Sample);
-        let late: Change = |s| s.marks.push(Mark::GeneratorLate);
+        let busy: Change = invented::give_out;
         let errors: Change = |s| s.load.errors = Errors { reset: 5, ..Errors::default() };
         let one_error: Change = |s| {
             (s.load.intended, s.load.replies) = (100_000, 99_999);
+            s.load.replies_per_second = vec![20_000; 5];
             s.load.errors = Errors { reset: 1, ..Errors::default() };
         };
-        let rows: [(Change, [bool; 4], &str); 7] = [
+        let behind: Change = |s| s.load.replies_per_second = vec![700; 5];
+        let rows: [(Change, [bool; 4], &str); 9] = [
             (|_| (), [true, true, false, false], "all is well"),
             (|s| s.load.replies = 4_000, [false, false, false, false], "too few replies"),
+            (behind, [false, false, false, false], "all came, but long after the end"),
             (|s| s.load.response.record(90_000_000), [true, true, false, false], "one late answer"),
             (
                 |s| (0..100).for_each(|_| s.load.response.record(90_000_000)),
                 [true, false, false, false],
                 "many",
             ),
-            (late, [false, false, true, false], "nobody knows"),
+            (busy, [false, false, true, false], "nobody knows"),
+            (
+                |s| s.marks.push(Mark::GeneratorBusy),
+                [true, true, false, false],
+                "busy, but all came in time",
+            ),
             (errors, [false, false, false, true], "0.1 % of errors"),
             (one_error, [true, true, false, false], "0.001 % of errors"),
         ];

@@ -6,9 +6,10 @@ use super::Data;
 use super::chart::Look;
 use super::charts::look;
 use super::csv::marks;
+use super::limit::{Limit, Overload, words};
 use super::numbers::{escaped, sensible};
 use super::overview;
-use super::rankings::{Place, places, rank_words};
+use super::rankings::{Place, places, rank_words, unplaced};
 use super::run::{Ranking, Standing};
 use super::scale::{Scale, step_words};
 use super::series::Ladder;
@@ -54,6 +55,48 @@ pub(super) fn overview(data: Data<'_>, ladder: &Ladder<'_>) -> String {
     out + "</table></div>"
 }
 
+/// What everybody carries, and what becomes of half as much again.
+pub(super) fn limits(data: Data<'_>, limits: &[&Limit]) -> String {
+    let over = limits.iter().any(|l| l.overload.is_some());
+    let mut out = "<div class=\"scroll\"><table><tr><th scope=\"col\">Contender</th>\
+                   <th scope=\"col\">rank</th><th scope=\"col\">carries</th>"
+        .to_owned();
+    if over {
+        out += "<th scope=\"col\">then offered</th><th scope=\"col\">it answers</th>\
+                <th scope=\"col\">p99, ms</th><th scope=\"col\">errors, %</th>";
+    }
+    out += "<th></th></tr>";
+    for limit in limits {
+        let rank = limit.place.map_or_else(|| "–".to_owned(), |place| place.to_string());
+        let class = if limit.place.is_none() { " class=\"unranked\"" } else { "" };
+        let name = titled(data, &limit.contender);
+        let carries = escaped(&words(&limit.bracket));
+        // Writing into a String does not fail.
+        let _ = write!(
+            out,
+            "<tr{class}><td>{name}</td><td class=\"rank\">{rank}</td><td>{carries}</td>"
+        );
+        if over {
+            out += &overload(limit.overload);
+        }
+        let remark = match () {
+            () if limit.wrong => "wrong bytes: disqualified",
+            () if limit.contender == data.run.floor => "the floor, not ranked",
+            () => "",
+        };
+        let _ = write!(out, "<td class=\"words\">{remark}</td></tr>");
+    }
+    out + "</table></div>"
+}
+
+fn overload(overload: Option<Overload>) -> String {
+    let Some(over) = overload else { return "<td>–</td>".repeat(4) };
+    let ms = over.p99_ms.map_or_else(|| "–".to_owned(), sensible);
+    let rates = [over.offered, over.replies].map(|rate| format!("{}/s", sensible(rate)));
+    let cells = rates.into_iter().chain([ms, sensible(over.errors_percent)]);
+    cells.map(|cell| format!("<td>{cell}</td>")).collect()
+}
+
 /// Ranks, ratios and their intervals.
 pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> String {
     let places = places(data, ranking);
@@ -81,6 +124,15 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> String {
             ratio_words(standing),
             strip(&scale, standing, look(data, &standing.contender)),
             escaped(&place.remark)
+        );
+    }
+    for (name, value, why) in unplaced(data, ranking) {
+        let _ = write!(
+            out,
+            "<tr class=\"unranked\"><td>{}</td><td>–</td><td>{value}</td><td>–</td><td></td>\
+             <td class=\"words\">{}</td></tr>",
+            titled(data, name),
+            escaped(&why)
         );
     }
     format!("<h3>{}, {}</h3>{out}</table></div>", escaped(title), escaped(&ranking.work))

@@ -2,13 +2,15 @@
 //! that the intervals do not show.
 
 use super::Data;
+use super::capacity;
 use super::claims::{CPU, MOST, SMALLEST, SOONEST, best_of_all, best_of_half, ranked};
 use super::measure::Measure;
-use super::numbers::{listed, round, sensible};
+use super::numbers::{listed, named, round, sensible};
 use super::overview::held;
-use super::rankings::close_pairs;
+use super::pair;
+use super::rankings::{close_pairs, decides};
 use super::scale::step_words;
-use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row};
+use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row, Steps};
 
 /// From how much deviation, in per cent, a contender is called unsteady.
 const UNSTEADY_PERCENT: f64 = 10.0;
@@ -32,7 +34,9 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
     let ladders = data.ladders.iter().map(|ladder| Said {
         about: ladder.title(),
         sentences: [
+            capacity::carried(data, ladder).filter(|_| searched(data, ladder)),
             highest(data, ladder),
+            capacity::overloaded(data, ladder).filter(|_| searched(data, ladder)),
             limited(data, ladder),
             best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
             best_of_all(data, ladder, &CPU),
@@ -53,9 +57,14 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
+/// Whether a ladder is the search for everybody's limit: then the brackets say who holds what.
+fn searched(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
+    ladder.steps == Steps::Even && data.beside.limits.iter().any(|l| l.file == ladder.file)
+}
+
 /// Who held the highest rate.
 fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
-    if !ladder.steps.rates() {
+    if !ladder.steps.rates() || searched(data, ladder) {
         return None;
     }
     let names = ranked(data, ladder);
@@ -70,17 +79,20 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         return Some(format!("Nobody held even the lowest rate ({bounds})."));
     }
     let those = |which: &dyn Fn(f64) -> bool| {
-        let those = names.iter().filter(|name| which(rate(name)));
-        those.map(|name| data.run.title(name).to_owned()).collect::<Vec<_>>()
+        let those = |not: bool| {
+            let those = names.iter().filter(|name| which(rate(name)) != not);
+            those.map(|name| data.run.title(name).to_owned()).collect::<Vec<_>>()
+        };
+        named(&those(false), &those(true))
     };
     let first = those(&|r| r == most);
     let top = ladder.xs().last().is_some_and(|x| *x == most);
     let step = step_words(most, "/s");
     let end = if top { format!("the highest offered, {step}") } else { step };
-    let mut sentence = format!("{} held the highest rate: {end} ({bounds}).", listed(&first));
+    let mut sentence = format!("{first} held the highest rate: {end} ({bounds}).");
     let least = names.iter().map(|name| rate(name)).fold(f64::INFINITY, f64::min);
     if least < most {
-        let last = listed(&those(&|r| r == least));
+        let last = those(&|r| r == least);
         sentence += &match least > 0.0 {
             true => format!(" {last} held the lowest: {}.", step_words(least, "/s")),
             false => format!(" {last} held none."),
@@ -97,6 +109,8 @@ fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         Some(format!("{} (≥\u{202f}{rate}/s)", data.run.title(name)))
     };
     let names: Vec<String> = ladder.contenders().iter().filter_map(first).collect();
+    // Of a search, the brackets say it.
+    let names = if searched(data, ladder) { Vec::new() } else { names };
     let names = (!names.is_empty()).then(|| listed(&names))?;
     Some(format!("The generator was the limit for {names}: those rows are not ranked."))
 }
@@ -117,7 +131,8 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             froms.push(format!("from {} on {names}", step_words(step, ladder.steps.words().2)));
         }
     }
-    if ladder.rows.is_empty() {
+    // Beyond their limits errors are what a search looks for.
+    if ladder.rows.is_empty() || searched(data, ladder) && total > 0 {
         return None;
     }
     let most = round(100.0 * ERROR_SHARE_MAX);
@@ -173,6 +188,7 @@ fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<S
 /// Which pairs are too close to call, ranking by ranking.
 fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let here = data.rankings.iter().filter(|r| ladder.rows.iter().any(|row| row.work == r.work));
+    let here = here.filter(|r| decides(data, r));
     let by = here.filter_map(|ranking| {
         let pairs = close_pairs(data, ranking);
         let more = pairs.len().saturating_sub(PAIRS_MAX);
@@ -192,7 +208,9 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
 fn of_the_run(data: Data<'_>) -> Vec<String> {
     let absent = data.run.contenders.iter().filter_map(|c| {
         let why = c.absent.as_ref()?.trim_end_matches('.');
-        Some(format!("{} did not run: {why}.", data.run.title(&c.name)))
+        let some = data.ladders.iter().any(|l| l.of(&c.name).next().is_some());
+        let word = if some { "did not finish" } else { "did not run" };
+        Some(format!("{} {word}: {why}.", data.run.title(&c.name)))
     });
     let mut wrong: Vec<String> = Vec::new();
     for row in data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.wrong()) {
@@ -204,18 +222,21 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
     let mut rows = data.ladders.iter().flat_map(|l| &l.rows).peekable();
     let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
     let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
-    absent.chain(wrong).chain(once).collect()
+    let pair = pair::sentence(data.run, &data.beside.pairs);
+    absent.chain(wrong).chain(once).chain(pair).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::beside::Beside;
     use crate::report::{Ranking, Run, invented};
     use crate::sample::{Errors, Mark, Sample};
 
     fn said(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
-        let ladders = crate::report::series::ladders(samples);
-        let all = take_home(Data { run, ladders: &ladders, rankings });
+        let ladders = crate::report::ladders(run, samples);
+        let beside = Beside::of(run, samples);
+        let all = take_home(Data { run, ladders: &ladders, rankings, beside: &beside });
         let text: Vec<String> = all.into_iter().flat_map(|said| said.sentences).collect();
         text.join("\n").replace('\u{202f}', " ")
     }
@@ -232,11 +253,11 @@ mod tests {
                 "At 2 000/s, the highest rate that all carried, Hurtle used the least CPU",
                 "one best",
             ),
-            ("At 20 000/s, which 11 of 14 carried, Hurtle", "one slow contender hides nothing"),
+            ("At 20 000/s, which 13 of 17 carried, Hurtle", "one slow contender hides nothing"),
             ("Hurtle and lighttpd had the shortest p99", "a tie names both"),
             ("too close to call between them", "and says that it is one"),
             (
-                "At 50 connections, of those that the generator did not limit, Apache worker answered",
+                "At 50 connections, of those that the generator did not limit, Swift answered",
                 "most",
             ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
@@ -280,7 +301,7 @@ mod tests {
                 "nginx sent wrong bytes: disqualified.",
                 "bytes",
             ),
-            (with(|s| s.marks.push(Mark::GeneratorLate)), "nginx (≥ 1 000/s)", "a late generator"),
+            (with(invented::give_out), "nginx (≥ 1 000/s)", "a busy generator"),
             (
                 of(&["lighttpd", "h2o"]),
                 "who used the least CPU per request is too close to call",

@@ -2,15 +2,19 @@
 //! weather was the same for all, and rounds with each other. Percentiles come from merged histograms.
 
 pub mod bins;
+pub mod fit;
 pub mod interval;
 pub mod ranks;
 pub mod ratio;
+pub mod saturation;
 pub mod shift;
 
 pub use bins::Bins;
+pub use fit::{comparable, counts, generator_limited, is_overload};
 pub use interval::{Coverage, exact};
 pub use ranks::{Rank, ranks};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use saturation::{Saturation, saturation};
 pub use shift::{Shift, shift};
 
 use crate::histogram::Times;
@@ -46,19 +50,6 @@ pub fn merged<'a>(
     all
 }
 
-/// A contender's figure in each round of one piece of work, marked samples left out.
-pub fn rounds<'a>(
-    samples: impl IntoIterator<Item = &'a Sample>,
-    contender: &str,
-    work: &str,
-    figure: impl Fn(&Sample) -> Option<f64>,
-) -> Rounds {
-    let wanted = |sample: &&Sample| {
-        sample.contender == contender && sample.work == work && sample.marks.is_empty()
-    };
-    by_round(samples.into_iter().filter(wanted), figure)
-}
-
 /// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
 /// has no value above 0 are left out: a ratio has no use for them.
 pub fn by_round<'a>(
@@ -71,7 +62,7 @@ pub fn by_round<'a>(
 
 /// Right answers a second.
 pub fn replies_per_second(sample: &Sample) -> Option<f64> {
-    (sample.load.seconds > 0.0).then(|| sample.load.replies as f64 / sample.load.seconds)
+    (sample.load.seconds > 0.0).then(|| sample.load.throughput())
 }
 
 /// Processor time the server used for each right answer, in microseconds.

@@ -63,8 +63,8 @@ pub enum Verdict {
     TooCloseToCall,
 }
 
-/// What a pair of the same contender under two names says of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a pair of the same contender under two names says of the machine, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
     /// The pair is equal.

@@ -7,7 +7,7 @@ use super::names::Named;
 use super::problem::{Wrong, shown};
 use super::reader::Reader;
 use super::table::Table;
-use super::types::{Config, Listen};
+use super::types::{Config, Listen, Site};
 use super::value::Value;
 
 /// What a client must show before it is answered.
@@ -54,14 +54,22 @@ impl Basic {
 impl Config {
     /// Everything that asks for a password.
     pub fn gates(&self) -> impl Iterator<Item = &Basic> {
-        let auths = self.sites.iter().flat_map(|site| {
-            site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()))
-        });
-        auths.filter_map(|auth| match auth {
-            Auth::Basic(basic) => Some(basic),
-            Auth::None => None,
-        })
+        self.sites.iter().flat_map(gates)
     }
+
+    /// Of these, what is asked of requests in clear, too: a site that redirects them asks nothing.
+    pub fn gates_in_clear(&self) -> impl Iterator<Item = &Basic> {
+        let redirects = |site: &&Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
+        self.sites.iter().filter(move |site| !redirects(site)).flat_map(gates)
+    }
+}
+
+fn gates(site: &Site) -> impl Iterator<Item = &Basic> {
+    let auths = site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()));
+    auths.filter_map(|auth| match auth {
+        Auth::Basic(basic) => Some(basic),
+        Auth::None => None,
+    })
 }
 
 /// Whether what comes in there may have crossed a network in clear.

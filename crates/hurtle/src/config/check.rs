@@ -34,7 +34,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.check_companions(reader);
     let mut config = Config::new(sites(&top, reader));
 
-    top.set("listen", reader, addresses, &mut config.listen);
+    listeners(&top, &mut config, reader);
     top.set("workers", reader, worker_count, &mut config.workers);
     top.set("backlog", reader, Value::integer, &mut config.backlog);
     top.set("sendfile", reader, Value::choice, &mut config.sendfile);
@@ -49,6 +49,34 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("error_log", reader, error_log, &mut config.error_log);
     check_privacy(&config.listen, reader);
     config
+}
+
+fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
+    top.set("listen_tls", reader, addresses, &mut config.listen_tls);
+    let written = top.get("listen_tls");
+    if written.is_some() {
+        config.listen.clear();
+    }
+    top.set("listen", reader, addresses, &mut config.listen);
+    let both = config.listen.iter().find(|a| config.listen_tls.contains(a) && !is_any_port(a));
+    let has_certificates = config.sites.iter().any(|site| site.tls.is_some());
+    if let (Some(written), Some(both)) = (&written, both) {
+        let wrong = Wrong::new(format!("{both} is in listen too")).hint("remove one of the two");
+        written.wrong(reader, wrong);
+    }
+    match written {
+        Some(written) if !has_certificates => {
+            let wrong = Wrong::new("no site has a certificate");
+            let hint = "write a [site.tls] beneath a [[site]]";
+            reader.report_missing(&written.spot, wrong.hint(hint));
+        }
+        None if has_certificates => {
+            let wrong = Wrong::new("a site has a certificate, but nothing listens with TLS");
+            let hint = "write listen_tls = \"0.0.0.0:443\" at the top of the file";
+            reader.report_missing(&top.spot, wrong.hint(hint));
+        }
+        _ => {}
+    }
 }
 
 fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
@@ -105,6 +133,7 @@ fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
     table.set("head_fields", reader, Value::integer, &mut l.head_fields);
     table.set("target_bytes", reader, Value::size, &mut l.target_bytes);
     table.set("head_timeout", reader, Value::duration, &mut l.head_timeout);
+    table.set("handshake_timeout", reader, Value::duration, &mut l.handshake_timeout);
     table.set("idle_timeout", reader, Value::duration, &mut l.idle_timeout);
     table.set("body_bytes", reader, Value::size, &mut l.body_bytes);
     table.set("body_rate", reader, Value::size, &mut l.body_rate);

@@ -8,6 +8,7 @@ use http::StatusCode;
 use super::auth::auth;
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_mount::{access, mounts};
+use super::check_tls::tls;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
@@ -71,6 +72,7 @@ fn listed(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
 }
 
 fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader<'_>) -> Site {
+    let asked_before = reader.needs_privacy.len();
     let mut site = Site { access: access(table, reader), auth: auth(table, reader), ..Site::new() };
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
@@ -83,6 +85,13 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     table.set("errors", reader, error_pages, &mut site.error_pages);
     if let Some(value) = table.get("mount") {
         site.mounts = mounts(&value.tables(reader), site.auth.as_ref(), reader);
+    }
+    if let Some(table) = table.get("tls").and_then(|value| value.table(reader)) {
+        site.tls = tls(&table, &site, reader);
+    }
+    if site.tls.as_ref().is_some_and(|tls| tls.redirect) {
+        // In clear it asks for nothing.
+        reader.needs_privacy.truncate(asked_before);
     }
     if table.get("mount").is_none() && table.get("rule").is_none() {
         reader.report_missing(

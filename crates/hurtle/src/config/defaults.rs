@@ -2,6 +2,7 @@
 //! fields.)
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{self, PathBuf};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 use super::names::Named;
+use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, ErrorLog, EtagSource, Files, Limits, Listen, LogField, LogFormat,
     LogLevel, LogTarget, Mount, MountHandler, Sendfile, Site, Symlinks,
@@ -18,6 +20,8 @@ use super::types::{
 
 /// The port of a server that nobody gave one.
 const PORT: u16 = 8080;
+/// The same, with TLS.
+const TLS_PORT: u16 = 8443;
 /// Queue of connections for each listener.
 const BACKLOG: u32 = 4_096;
 /// Threads that wait for disks.
@@ -42,6 +46,7 @@ impl Config {
     pub fn new(sites: Vec<Site>) -> Config {
         Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
+            listen_tls: Vec::new(),
             sites,
             workers: workers(),
             backlog: BACKLOG,
@@ -55,6 +60,19 @@ impl Config {
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
+        }
+    }
+
+    /// Speaks TLS where it spoke in clear, with this certificate for every site; `any_port`: the
+    /// address is nobody's choice.
+    pub fn serve_locally_with(&mut self, certificate: &CertificateFiles, any_port: bool) {
+        self.listen_tls = mem::take(&mut self.listen);
+        if any_port {
+            self.listen_tls = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, TLS_PORT)))];
+        }
+        for site in &mut self.sites {
+            let certificates = vec![certificate.clone()];
+            site.tls = Some(Tls { certificates, client_auth: None, redirect: false, hsts: None });
         }
     }
 
@@ -78,6 +96,7 @@ impl Site {
             headers: Vec::new(),
             error_pages: BTreeMap::new(),
             access: Access::default(),
+            tls: None,
             auth: None,
         }
     }

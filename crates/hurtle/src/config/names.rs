@@ -1,6 +1,7 @@
 //! The written names of every closed set of values: one list each, from which they are read,
 //! printed and documented.
 
+use super::tls::ClientAuthMode;
 use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
 
 /// A closed set of values, each with a name.
@@ -46,6 +47,11 @@ impl Named for Symlinks {
 impl Named for EtagSource {
     const NAMES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("content", Self::Content), ("off", Self::Off)];
+}
+
+impl Named for ClientAuthMode {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("optional", Self::Optional), ("required", Self::Required)];
 }
 
 impl Named for LogLevel {

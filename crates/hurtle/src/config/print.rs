@@ -8,6 +8,7 @@ use http::HeaderValue;
 use super::auth::Auth;
 use super::listen::UNIX;
 use super::names::Named;
+use super::tls::Tls;
 use super::types::{
     Access, Config, Files, HeaderRule, HostName, Limits, Listen, LogFormat, LogTarget, Mount,
     MountHandler, Rule, RuleAction, Site, TryFile,
@@ -57,13 +58,15 @@ impl Page {
     }
 
     fn top(&mut self, config: &Config) {
-        self.key(
-            "listen",
-            list(config.listen.iter().map(|listen| match listen {
+        for (name, addresses) in [("listen", &config.listen), ("listen_tls", &config.listen_tls)] {
+            let address = |listen: &Listen| match listen {
                 Listen::Tcp(address) => quoted(&address.to_string()),
                 Listen::Unix(path) => quoted(&format!("{UNIX}{}", path.display())),
-            })),
-        );
+            };
+            if !addresses.is_empty() {
+                self.key(name, list(addresses.iter().map(address)));
+            }
+        }
         self.key("workers", config.workers);
         self.key("backlog", config.backlog);
         self.key("sendfile", quoted(config.sendfile.name()));
@@ -85,6 +88,7 @@ impl Page {
         self.key("head_fields", limits.head_fields);
         self.key("target_bytes", quoted(&size_text(limits.target_bytes as u64)));
         self.key("head_timeout", quoted(&duration_text(limits.head_timeout)));
+        self.key("handshake_timeout", quoted(&duration_text(limits.handshake_timeout)));
         self.key("idle_timeout", quoted(&duration_text(limits.idle_timeout)));
         self.key("body_bytes", quoted(&size_text(limits.body_bytes)));
         self.key("body_rate", quoted(&size_text(limits.body_rate)));
@@ -123,7 +127,24 @@ impl Page {
                 self.key(status.as_str(), quoted(path));
             }
         }
+        if let Some(tls) = &site.tls {
+            self.tls(tls);
+        }
         site.mounts.iter().for_each(|mount| self.mount(mount));
+    }
+
+    fn tls(&mut self, tls: &Tls) {
+        self.header("[site.tls]");
+        self.key("certificate", list(tls.certificates.iter().map(|files| path(&files.chain))));
+        self.key("key", list(tls.certificates.iter().map(|files| path(&files.key))));
+        if let Some(auth) = &tls.client_auth {
+            self.key("client_auth", quoted(if auth.required { "required" } else { "optional" }));
+            self.key("client_ca", path(&auth.authorities));
+        }
+        self.key("redirect", tls.redirect);
+        if let Some(hsts) = &tls.hsts {
+            self.key("hsts", field_value(hsts));
+        }
     }
 
     fn auth(&mut self, auth: Option<&Auth>) {

@@ -14,6 +14,7 @@ const FILE: &str = "/etc/hurtle/hurtle.toml";
 /// Every kind of key, right.
 const FULL: &str = r#"
 listen = ["127.0.0.1:8080", "[::1]:0", "[::1]:0", "unix:hurtle.sock"]
+listen_tls = "127.0.0.1:8443"
 workers = 3
 backlog = 0x400
 sendfile = "off"
@@ -63,6 +64,13 @@ remove = "Server"
 [site.errors]
 404 = "/404.html"
 503 = "/down \u007e.html"
+
+[site.tls]
+certificate = ["ec.pem", "rsa.pem"]
+key = ["ec.key", "/etc/rsa.key"]
+client_auth = "optional"
+client_ca = "clients.pem"
+hsts = "max-age=60; includeSubDomains"
 
 [[site.mount]]
 files = "public"
@@ -135,6 +143,24 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
     let site = "[[site]]\nhosts = \"a.example\"\n";
     match (section.header, name) {
         ("", "root") => line,
+        ("", "listen_tls") => format!(
+            "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
+        ),
+        ("[site.tls]", name) => {
+            let certificate = "certificate = \"c.pem\"\n";
+            let beside = match name {
+                "certificate" => "",
+                "client_auth" if line.contains("required") => "client_ca = \"a.pem\"\n",
+                "client_ca" => "client_auth = \"optional\"\n",
+                _ => "",
+            };
+            let certificate = if name == "certificate" { "" } else { certificate };
+            format!(
+                "listen_tls = \"[::]:443\"\n{site}[site.tls]\n{certificate}{beside}{line}\
+                 [[site.mount]]\nfiles = \".\""
+            )
+        }
+        ("[[site]]", "tls") => format!("{site}# {line}[[site.mount]]\nfiles = \".\""),
         ("", "site") => format!("root = \".\"\n# {line}"),
         ("", _) => {
             format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })

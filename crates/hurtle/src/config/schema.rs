@@ -11,6 +11,7 @@ use super::bounds::{
 };
 use super::names::{FormatName, names};
 use super::schema_mount::{MOUNT, UPLOADS};
+use super::schema_tls::TLS;
 use super::types::{LogField, LogLevel, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -149,8 +150,19 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 10] =
-    [&TOP, &SITE, &MOUNT, &UPLOADS, &RULE, &HEADER, &ERRORS, &LIMITS, &ACCESS_LOG, &ERROR_LOG];
+pub(super) static SECTIONS: [&Section; 11] = [
+    &TOP,
+    &SITE,
+    &TLS,
+    &MOUNT,
+    &UPLOADS,
+    &RULE,
+    &HEADER,
+    &ERRORS,
+    &LIMITS,
+    &ACCESS_LOG,
+    &ERROR_LOG,
+];
 
 #[rustfmt::skip] // A paragraph a key.
 pub(super) static TOP: Section = Section {
@@ -161,6 +173,9 @@ pub(super) static TOP: Section = Section {
             "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
             "Where to listen: `address:port`, or `unix:` and the path of a socket. \
              Port 0 is any free one."),
+        Key::new("listen_tls", List("addresses"), Means("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
+            "Where to listen with TLS, for the sites that have certificates (`[site.tls]`); \
+             `listen` is then none unless it is written."),
         Key::new("root", Text("a directory"), Means("see `[[site]]`"), "\"public\"",
             "Short for one site that serves one directory to every host name; \
              not together with `[[site]]`."),
@@ -229,6 +244,7 @@ pub(super) static SITE: Section = Section {
         Key::new("rule", Tables(&RULE), Means("none"), "[]", "Redirects and rewrites."),
         Key::new("header", Tables(&HEADER), Means("none"), "[]", "Fields set and removed."),
         Key::new("errors", Table(&ERRORS), Means("the server's own"), "{}", "Error pages."),
+        Key::new("tls", Table(&TLS), Means("in clear only"), "{}", "Certificates."),
         Key::new("mount", Tables(&MOUNT), Means("none"), "[]", "What answers beneath a path."),
     ],
 };
@@ -285,6 +301,8 @@ pub(super) static LIMITS: Section = Section {
             "Request target (414)."),
         Key::new("head_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
             "From a request's first byte to the end of its head (408)."),
+        Key::new("handshake_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
+            "From a connection's first byte to the end of its TLS handshake (closed silently)."),
         Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"75s\""), "\"15s\"",
             "Between requests on one connection (closed silently)."),
         Key::new("body_bytes", Size(0, BYTES_MAX), Is("\"16 MiB\""), "\"1 MiB\"",

@@ -12,13 +12,16 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
 use super::auth::Auth;
+use super::tls::Tls;
 use super::uploads::Uploads;
 
 /// A whole server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Where it listens, in the order written; at least one.
+    /// Where it listens, in clear, in the order written.
     pub listen: Vec<Listen>,
+    /// Where it listens with TLS; one address at least here or in `listen`.
+    pub listen_tls: Vec<Listen>,
     /// Sites; at least one. Host names are unique among them.
     pub sites: Vec<Site>,
     /// Worker threads, one event loop each.
@@ -56,6 +59,16 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+impl Listen {
+    /// The port, of a TCP address.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Listen::Tcp(address) => Some(address.port()),
+            Listen::Unix(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,6 +101,8 @@ pub struct Limits {
     pub target_bytes: usize,
     /// From a request's first byte to the end of its head (408).
     pub head_timeout: Duration,
+    /// From a connection's first byte to the end of its TLS handshake (closed silently).
+    pub handshake_timeout: Duration,
     /// Between requests on one connection (closed silently).
     pub idle_timeout: Duration,
     /// Request body read on behalf of a built-in handler, in bytes (413).
@@ -116,6 +131,7 @@ impl Default for Limits {
             head_fields: 100,
             target_bytes: 8 << 10,
             head_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             body_bytes: 16 << 20,
             body_rate: 240,
@@ -214,6 +230,8 @@ pub struct Site {
     pub error_pages: BTreeMap<StatusCode, String>,
     /// Which client addresses are let in (403 otherwise).
     pub access: Access,
+    /// Its certificates; `None`: in clear only.
+    pub tls: Option<Tls>,
     /// What clients must show (401 otherwise); `None`: nobody said, and so nothing.
     pub auth: Option<Auth>,
 }

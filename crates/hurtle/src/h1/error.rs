@@ -37,6 +37,7 @@ pub enum Sin {
     BodyTooSlow,
     BodyIncomplete,
     HeadTooSlow,
+    NotTls,
 }
 
 impl Sin {
@@ -88,6 +89,7 @@ impl fmt::Display for Sin {
             Sin::BodyTooSlow => "the request body came too slowly",
             Sin::BodyIncomplete => "the request body ended early",
             Sin::HeadTooSlow => "the request head came too slowly",
+            Sin::NotTls => "this port speaks HTTPS, and was asked in plain HTTP: use https://",
         })
     }
 }

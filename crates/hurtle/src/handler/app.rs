@@ -21,6 +21,8 @@ use crate::rt;
 pub struct Arrival {
     /// The client's address; `None` on a unix socket.
     pub client: Option<IpAddr>,
+    /// Whether it came over TLS.
+    pub secure: bool,
     /// Path and query as the client sent them; the request's own URI begins at the mount.
     pub original: Uri,
     /// Where the application is mounted: `/`, or a path that does not end in `/`.

@@ -171,7 +171,7 @@ impl Watch {
                 if let Poll::Ready(value) = task.as_mut().poll(cx) {
                     return Poll::Ready(Ok(value));
                 }
-                let state = Some((progress.moved.get(), progress.held.get()));
+                let state = Some((progress.mark(), progress.held.get()));
                 if seen != state {
                     seen = state;
                     self.set(clock::now_ms() + stall_ms);

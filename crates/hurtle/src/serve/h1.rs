@@ -22,8 +22,8 @@ use http::StatusCode;
 use self::asked::{file_query, path_of, value};
 use self::reading::Reading;
 use self::upload::Upload;
-use super::Worker;
 use super::deadline::Watch;
+use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::files::{self, Key};
@@ -33,12 +33,13 @@ use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::Ask;
 use crate::semantics::target::Target;
-use crate::transport::{Input, Output, Plain, Progress};
+use crate::site::Channel;
+use crate::transport::{Input, Output, Progress, Transport};
 use crate::{clock, rt};
 
 /// A connection.
-pub struct Connection {
-    io: Plain,
+pub struct Connection<T> {
+    io: T,
     input: Input,
     worker: Rc<Worker>,
     watch: Watch,
@@ -51,6 +52,8 @@ pub struct Connection {
     begun: Option<Instant>,
     /// The peer will send nothing more; what it sent is still answered.
     ended: bool,
+    /// Given up when all else is: the connection is closed by then.
+    _place: Place,
 }
 
 /// What becomes of the connection after an answer.
@@ -71,9 +74,10 @@ enum Next {
 /// Pipelined requests answered in one turn before the other connections have theirs.
 const PIPELINED_MAX: u64 = 16;
 
-impl Connection {
-    /// A connection just accepted.
-    pub fn new(io: Plain, peer: Option<IpAddr>, worker: Rc<Worker>) -> Connection {
+impl<T: Transport> Connection<T> {
+    /// A connection just made.
+    pub fn new(io: T, peer: Option<IpAddr>, place: Place) -> Connection<T> {
+        let worker = Rc::clone(&place.0);
         let watch = worker.deadlines.watch();
         let sent = worker.progress(peer);
         Connection {
@@ -86,6 +90,7 @@ impl Connection {
             served: 0,
             begun: None,
             ended: false,
+            _place: place,
         }
     }
 
@@ -103,13 +108,8 @@ impl Connection {
                 Ok(None) => Next::Close,
                 Err(sin) => self.refuse(sin).await,
             };
-            match next {
-                Next::Request => {}
-                // Dropping closes, and nothing is unread: that is a FIN.
-                Next::Close => return,
-                Next::Linger => return Box::pin(self.linger()).await,
-                Next::Drop => return,
-                Next::Abort => return self.io.abort(),
+            if next != Next::Request {
+                return self.end(next).await;
             }
             // Giving way (seed: Warp): usually the next read waits, and that is it. Where requests
             // are here already, the others have their turn first.
@@ -117,6 +117,27 @@ impl Connection {
                 rt::give_way().await;
             }
         }
+    }
+
+    /// Answers a sin that was seen before there was a request, and ends.
+    pub async fn turn_down(mut self, sin: Sin) {
+        let next = self.refuse(sin).await;
+        self.end(next).await;
+    }
+
+    async fn end(mut self, next: Next) {
+        match next {
+            // Dropping closes, and nothing is unread: that is a FIN.
+            Next::Request | Next::Close => self.io.close(),
+            Next::Linger => Box::pin(self.linger()).await,
+            Next::Drop => {}
+            Next::Abort => self.io.abort(),
+        }
+    }
+
+    /// What requests come by.
+    fn channel(&self) -> Channel {
+        Channel { secure: T::SECURE, policy: self.io.policy() }
     }
 
     /// One request and its answer.
@@ -135,6 +156,9 @@ impl Connection {
             return None;
         }
         let (site, found) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        if !found.is_open_to(self.channel()) {
+            return None;
+        }
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
         let credentials = value(&request.authorization);
@@ -151,6 +175,10 @@ impl Connection {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
+        if let Some(answer) = self.elsewhere(request) {
+            let unread = request.body != BodyLength::None;
+            return self.respond(request, answer, now_ms, unread).await;
+        }
         if let Err(answer) = self.authorise(request).await {
             return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
         }
@@ -196,6 +224,15 @@ impl Connection {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
+    }
+
+    /// The answer to a request that came by the wrong channel for its site.
+    fn elsewhere(&self, request: &Request<'_>) -> Option<Answer> {
+        let name = request.host.as_ref().map(|h| h.name);
+        let (_, site) = self.worker.sites.find(name)?;
+        let channel = self.channel();
+        let open = site.is_open_to(channel);
+        (!open).then(|| site.elsewhere(channel, name, path_of(&request.target)))
     }
 
     /// Whether the client has shown what it must; `Err`: what it is answered if not.
@@ -350,16 +387,6 @@ impl Connection {
         let mut interim = Output::new();
         interim.vec().extend_from_slice(response::CONTINUE);
         self.send(interim, &Body::Empty).await
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let open = &self.worker.open;
-        open.set(open.get() - 1);
-        if self.worker.deadlines.is_draining() {
-            self.worker.closed.ring();
-        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 pub mod deadline;
 pub mod h1;
+pub mod secure;
 
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::config::Limits;
 use crate::files::Store;
@@ -13,6 +15,7 @@ use crate::h1::head::HeadLimits;
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
+use crate::tls::Keyring;
 use crate::transport::{Addresses, Progress, Sender};
 use deadline::Deadlines;
 
@@ -26,6 +29,8 @@ pub struct Worker {
     pub store: Rc<Store>,
     /// How bodies leave.
     pub sender: Sender,
+    /// What handshakes are done with; shared, and only read here.
+    pub keyring: Option<Arc<Keyring>>,
     /// Bounds on clients.
     pub limits: Limits,
     /// Bounds on heads.
@@ -48,5 +53,27 @@ impl Worker {
         let share = self.addresses.as_ref().zip(client);
         let share = share.map(|(addresses, client)| addresses.meter(client));
         Progress { share, ..Progress::default() }
+    }
+}
+
+/// A place among a worker's open connections, free again when dropped.
+#[derive(Debug)]
+pub struct Place(Rc<Worker>);
+
+impl Place {
+    /// Takes one; whether there is one is the caller's to know.
+    pub fn new(worker: &Rc<Worker>) -> Place {
+        worker.open.set(worker.open.get() + 1);
+        Place(Rc::clone(worker))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let open = &self.0.open;
+        open.set(open.get() - 1);
+        if self.0.deadlines.is_draining() {
+            self.0.closed.ring();
+        }
     }
 }

@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
-use crate::serve::Worker;
 use crate::serve::h1::Connection;
-use crate::transport::Plain;
+use crate::serve::{Place, Worker, secure};
+use crate::transport::{Plain, Transport};
 use crate::{rt, sys};
 
 /// A bound socket, before a worker has taken it.
@@ -69,6 +69,21 @@ impl Listener {
     }
 }
 
+/// A bound socket and what is spoken on it.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) listener: Listener,
+    /// Whether it is TLS.
+    pub(super) secure: bool,
+}
+
+impl Port {
+    /// Another descriptor of the same socket.
+    pub(super) fn try_clone(&self) -> io::Result<Port> {
+        Ok(Port { listener: self.listener.try_clone()?, secure: self.secure })
+    }
+}
+
 /// Binds an address for `count` workers.
 pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
     match listen {
@@ -107,32 +122,40 @@ fn bind_unix(path: &Path, backlog: u32) -> io::Result<unix::UnixListener> {
 
 /// A listener in a worker's event loop.
 #[derive(Debug)]
-pub(super) enum Accepting {
+pub(super) struct Accepting {
+    socket: Socket,
+    /// Whether TLS is spoken here.
+    secure: bool,
+}
+
+#[derive(Debug)]
+enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Accepting {
     /// Takes a listener into this thread's event loop.
-    pub(super) fn new(listener: Listener) -> io::Result<Accepting> {
-        Ok(match listener {
+    pub(super) fn new(Port { listener, secure }: Port) -> io::Result<Accepting> {
+        let socket = match listener {
             Listener::Tcp(socket) => {
                 // Answers are written whole, so waiting for more bytes to fill a segment would only
                 // delay their tails. Accepted sockets have it from their listener; one that refuses
                 // the option is as good, only slower.
                 let _ = socket2::SockRef::from(&socket).set_tcp_nodelay(true);
-                Accepting::Tcp(TcpListener::from_std(socket)?)
+                Socket::Tcp(TcpListener::from_std(socket)?)
             }
-            Listener::Unix(socket) => Accepting::Unix(UnixListener::from_std(socket)?),
-        })
+            Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
+        };
+        Ok(Accepting { socket, secure })
     }
 
     /// Before it is closed; see the contract in `sys`.
     pub(super) fn end_handshakes(&self) -> bool {
-        match self {
-            Accepting::Tcp(listener) => sys::end_handshakes(listener.as_fd()),
+        match &self.socket {
+            Socket::Tcp(listener) => sys::end_handshakes(listener.as_fd()),
             // A connection to a unix socket has no handshake.
-            Accepting::Unix(_) => false,
+            Socket::Unix(_) => false,
         }
     }
 
@@ -152,13 +175,13 @@ impl Accepting {
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        Poll::Ready(Ok(match self {
-            Accepting::Tcp(listener) => {
+        Poll::Ready(Ok(match &self.socket {
+            Socket::Tcp(listener) => {
                 let (stream, peer) = ready!(listener.poll_accept(cx))?;
                 // An IPv4 client of a dual-stack socket is still an IPv4 client.
                 (Plain::Tcp(stream), Some(peer.ip().to_canonical()))
             }
-            Accepting::Unix(listener) => (Plain::Unix(ready!(listener.poll_accept(cx))?.0), None),
+            Socket::Unix(listener) => (Plain::Unix(ready!(listener.poll_accept(cx))?.0), None),
         }))
     }
 }
@@ -224,7 +247,7 @@ impl Room {
 pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
     loop {
         match listener.accept().await {
-            Ok(accepted) => admit(accepted, worker, room),
+            Ok(accepted) => admit(accepted, listener.secure, worker, room),
             Err(e) if is_out_of_descriptors(&e) => {
                 // The connection stays queued in the kernel until there is a descriptor for it.
                 worker.store.give_up_descriptors();
@@ -239,22 +262,30 @@ pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<
 /// Before a listener is closed, what its queue holds is served: closing would reset it.
 pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
     while let Some(accepted) = listener.accept_queued().await {
-        admit(accepted, worker, room);
+        admit(accepted, listener.secure, worker, room);
     }
 }
 
-fn admit((io, peer): Accepted, worker: &Rc<Worker>, room: &Rc<Room>) {
+fn admit((io, peer): Accepted, secure: bool, worker: &Rc<Worker>, room: &Rc<Room>) {
     if worker.open.get() >= room.connections_max || !room.enter(peer) {
-        return turn_away(io, room);
+        // What could be said in clear is noise to a client that speaks TLS.
+        return if secure { drop(io) } else { turn_away(io, room) };
     }
-    worker.open.set(worker.open.get() + 1);
-    let connection = Connection::new(io, peer, Rc::clone(worker));
+    let place = Place::new(worker);
+    match secure {
+        true => keep(secure::run(io, peer, place), peer, room),
+        false => keep(Connection::new(io, peer, place).run(), peer, room),
+    }
+}
+
+/// Runs a connection, and gives its client's place up when it is over.
+fn keep(connection: impl Future<Output = ()> + 'static, peer: Option<IpAddr>, room: &Rc<Room>) {
     if room.per_address_max.is_none() {
-        return rt::spawn(connection.run());
+        return rt::spawn(connection);
     }
     let room = Rc::clone(room);
     rt::spawn(async move {
-        connection.run().await;
+        connection.await;
         room.leave(peer);
     });
 }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod activation;
+mod certificates;
 mod mount;
 pub mod process;
 mod worker;
@@ -10,6 +11,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +23,9 @@ use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
+use crate::tls::Keyring;
 use crate::transport::Addresses;
+use accept::Port;
 
 pub use accept::Listener;
 
@@ -30,13 +34,21 @@ pub use accept::Listener;
 pub struct Server {
     config: Arc<Config>,
     /// For each worker, what it accepts from.
-    listeners: Vec<Vec<Listener>>,
-    bound: Vec<Listen>,
+    listeners: Vec<Vec<Port>>,
+    bound: Bound,
     /// Somebody else holds the listeners too, and will go on using them.
     inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::Mounted>,
     guard: Guard,
+    keyring: Option<Arc<Keyring>>,
+}
+
+/// Where a server listens: as configured, with the port a `0` stood for.
+#[derive(Clone, Debug, Default)]
+struct Bound {
+    clear: Vec<Listen>,
+    tls: Vec<Listen>,
 }
 
 /// What the workers are told.
@@ -72,34 +84,61 @@ impl Stop {
 }
 
 impl Server {
-    /// Binds every address.
+    /// Binds every address, and reads the certificates.
     ///
     /// # Errors
-    /// With the address that could not be bound, and why; with what is wrong in a file of users.
-    pub fn bind(config: Config) -> io::Result<Server> {
+    /// With the address that could not be bound, and why; with what is wrong in a file of users or
+    /// a certificate.
+    pub fn bind(mut config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
-        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut bound = Vec::new();
-        for listen in &config.listen {
-            let sockets = accept::bind(listen, config.backlog, workers)
+        let mut listeners: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
+        let backlog = config.backlog;
+        let mut bind = |listen: &Listen, secure| {
+            let sockets = accept::bind(listen, backlog, workers)
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
-            bound.push(sockets[0].address(listen));
-            for (worker, socket) in listeners.iter_mut().zip(sockets) {
-                worker.push(socket);
+            let address = sockets[0].address(listen);
+            for (worker, listener) in listeners.iter_mut().zip(sockets) {
+                worker.push(Port { listener, secure });
             }
+            io::Result::Ok(address)
+        };
+        let mut bound = Bound::default();
+        for listen in &config.listen {
+            bound.clear.push(bind(listen, false)?);
         }
+        for listen in &config.listen_tls {
+            bound.tls.push(bind(listen, true)?);
+        }
+        // Clients are redirected to the port there is.
+        config.listen_tls.clone_from(&bound.tls);
         Server::of(config, listeners, bound, false)
     }
 
-    /// Takes listeners somebody else has bound; the configuration's addresses are left alone.
+    /// Takes listeners somebody else has bound; the configuration's addresses are left alone, but
+    /// where one of its TLS addresses has the same port, TLS is spoken.
     ///
     /// # Errors
-    /// When a listener cannot be shared among the workers; with what is wrong in a file of users.
+    /// When a listener cannot be shared among the workers; with what is wrong in a file of users or
+    /// a certificate.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
-        let bound = inherited.iter().filter_map(Listener::own_address).collect();
+        let is_secure = |address: &Listen| {
+            config.listen_tls.iter().any(|tls| {
+                tls == address || tls.port().is_some_and(|port| address.port() == Some(port))
+            })
+        };
+        let port = |listener: Listener| {
+            let secure = listener.own_address().as_ref().is_some_and(is_secure);
+            Port { listener, secure }
+        };
+        let inherited: Vec<Port> = inherited.into_iter().map(port).collect();
+        let at = |secure| {
+            let ports = inherited.iter().filter(move |port| port.secure == secure);
+            ports.filter_map(|port| port.listener.own_address()).collect()
+        };
+        let bound = Bound { clear: at(false), tls: at(true) };
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
-            listeners.push(inherited.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
+            listeners.push(inherited.iter().map(Port::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
         Server::of(config, listeners, bound, true)
@@ -107,22 +146,25 @@ impl Server {
 
     fn of(
         config: Config,
-        listeners: Vec<Vec<Listener>>,
-        bound: Vec<Listen>,
+        listeners: Vec<Vec<Port>>,
+        bound: Bound,
         inherited: bool,
     ) -> io::Result<Server> {
-        let exposed = bound.iter().find(|listen| is_exposed(listen));
-        if let (Some(listen), true) = (exposed, config.gates().any(|basic| !basic.cleartext)) {
+        let exposed = bound.clear.iter().find(|listen| is_exposed(listen));
+        if let (Some(listen), true) =
+            (exposed, config.gates_in_clear().any(|basic| !basic.cleartext))
+        {
             let what = format!(
-                "passwords would cross the network in clear to {listen}: listen on 127.0.0.1 or a \
+                "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
                  unix socket, or set auth_cleartext"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        let keyring = certificates::load(&config)?;
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard })
+        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring })
     }
 
     /// The directories it serves.
@@ -146,9 +188,14 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens: as configured, with the port a `0` stood for.
+    /// Where it listens in clear: as configured, with the port a `0` stood for.
     pub fn addresses(&self) -> &[Listen] {
-        &self.bound
+        &self.bound.clear
+    }
+
+    /// The same, where it listens with TLS.
+    pub fn tls_addresses(&self) -> &[Listen] {
+        &self.bound.tls
     }
 
     /// The directories that take uploads.
@@ -178,6 +225,7 @@ impl Server {
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
+                keyring: self.keyring.clone(),
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),
@@ -194,7 +242,9 @@ impl Server {
             let life = move || worker::run(shared, listeners, orders);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
-        Ok(Running { threads, stop: Stop(orders), access_log: self.access_log })
+        let watching = self.keyring.map(certificates::watch).transpose()?;
+        let stop = Stop(orders);
+        Ok(Running { threads, stop, access_log: self.access_log, _watching: watching })
     }
 }
 
@@ -204,6 +254,8 @@ pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
     access_log: Option<Arc<Writer>>,
+    /// Certificates are looked after while this is there.
+    _watching: Option<Sender<()>>,
 }
 
 /// The access log of a running server, to reopen it.

@@ -1,13 +1,12 @@
 //! The server as a process: binds, becomes its user, tells whoever started it, obeys signals.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rustix::process::geteuid;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Running, Server, activation};
+use super::{Bound, Running, Server, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -23,7 +22,7 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
     let inherited = activation::listeners()?;
-    let sockets = if inherited.is_none() { socket_files(&config.listen) } else { vec![] };
+    let sockets = if inherited.is_none() { socket_files(&config) } else { vec![] };
     let mut server = match inherited {
         Some(listeners) => Server::with_listeners(config, listeners)?,
         None => bind(config, any_port)?,
@@ -34,10 +33,10 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     } else if geteuid().is_root() {
         tracing::warn!("running as root; `user = \"www-data\"` in a configuration gives that up");
     }
-    let addresses = server.addresses().to_vec();
+    let bound = server.bound.clone();
     let roots = server.roots();
     let running = server.start()?;
-    greet(&addresses, &roots)?;
+    greet(&bound, &roots)?;
     activation::notify("READY=1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(obey(running, errors));
@@ -49,25 +48,29 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
 }
 
 /// The socket files that are the server's own to remove.
-fn socket_files(listen: &[Listen]) -> Vec<PathBuf> {
+fn socket_files(config: &Config) -> Vec<PathBuf> {
     let path = |listen: &Listen| match listen {
         Listen::Unix(path) => Some(path.clone()),
         Listen::Tcp(_) => None,
     };
-    listen.iter().filter_map(path).collect()
+    config.listen.iter().chain(&config.listen_tls).filter_map(path).collect()
 }
 
-fn bind(mut config: Config, any_port: bool) -> io::Result<Server> {
-    let [Listen::Tcp(first)] = config.listen[..] else { return Server::bind(config) };
-    let last = if any_port { first.port().saturating_add(PORTS_TRIED) } else { first.port() };
-    for port in first.port()..last {
-        config.listen = vec![Listen::Tcp(SocketAddr::new(first.ip(), port))];
-        match Server::bind(config.clone()) {
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
-            other => return other,
+fn bind(config: Config, any_port: bool) -> io::Result<Server> {
+    let first = config.listen.iter().chain(&config.listen_tls).find_map(Listen::port);
+    let first = first.filter(|_| any_port).unwrap_or_default();
+    for tried in 0..PORTS_TRIED {
+        let mut config = config.clone();
+        for listen in config.listen.iter_mut().chain(&mut config.listen_tls) {
+            if let (Listen::Tcp(address), true) = (listen, any_port) {
+                address.set_port(first.saturating_add(tried));
+            }
+        }
+        match Server::bind(config) {
+            Err(e) if any_port && e.kind() == io::ErrorKind::AddrInUse => {}
+            outcome => return outcome,
         }
     }
-    config.listen = vec![Listen::Tcp(SocketAddr::new(first.ip(), last))];
     Server::bind(config)
 }
 
@@ -104,7 +107,7 @@ fn warn_about_backlog(config: &Config) {
 }
 
 /// Tells the person at the terminal where to look.
-fn greet(addresses: &[Listen], roots: &[PathBuf]) -> io::Result<()> {
+fn greet(bound: &Bound, roots: &[PathBuf]) -> io::Result<()> {
     let mut out = io::stdout();
     let what = match roots {
         [root] => format!("{}", root.display()),
@@ -112,10 +115,12 @@ fn greet(addresses: &[Listen], roots: &[PathBuf]) -> io::Result<()> {
         roots => format!("{} directories", roots.len()),
     };
     writeln!(out, "hurtle serves {what}")?;
-    for address in addresses {
-        match address {
-            Listen::Tcp(addr) => writeln!(out, "  http://{addr}/")?,
-            Listen::Unix(path) => writeln!(out, "  unix:{}", path.display())?,
+    for (scheme, addresses) in [("http", &bound.clear), ("https", &bound.tls)] {
+        for address in addresses {
+            match address {
+                Listen::Tcp(addr) => writeln!(out, "  {scheme}://{addr}/")?,
+                Listen::Unix(path) => writeln!(out, "  unix:{}", path.display())?,
+            }
         }
     }
     out.flush()

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
-use super::accept::{Accepting, Room, accept, accept_rest};
+use super::accept::{Accepting, Port, Room, accept, accept_rest};
 use super::mount::Mounted;
-use super::{DRAIN_GRACE, Listener, Order, share};
+use super::{DRAIN_GRACE, Order, share};
 use crate::auth::Guard;
 use crate::config::Config;
 use crate::disk::Disk;
@@ -24,6 +24,7 @@ use crate::rt;
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::site::Sites;
+use crate::tls::Keyring;
 use crate::transport::{Addresses, Sender};
 use crate::uploads;
 
@@ -53,12 +54,13 @@ pub(super) struct Shared {
     pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<Mounted>,
+    pub(super) keyring: Option<Arc<Keyring>>,
 }
 
 /// A worker's life.
 pub(super) fn run(
     shared: Shared,
-    listeners: Vec<Listener>,
+    listeners: Vec<Port>,
     orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
     event_loop()?.block_on(serve(shared, listeners, orders))
@@ -70,7 +72,7 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 
 async fn serve(
     shared: Shared,
-    listeners: Vec<Listener>,
+    listeners: Vec<Port>,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
@@ -164,7 +166,8 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, changed, addresses, guard, log, apps, .. } = shared;
+    let Shared { config, disk, listings, changed, addresses, guard, log, apps, keyring, .. } =
+        shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -175,7 +178,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let limits = config.limits.clone();
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed };
-    let mut sites = Sites::new(&config.sites, &means, &guard);
+    let mut sites = Sites::new(&config, &means, &guard);
     for Mounted { site, app } in apps {
         sites.mount(site, app);
     }
@@ -189,6 +192,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
             target_bytes: limits.target_bytes,
             fields: limits.head_fields,
         },
+        keyring,
         limits,
         deadlines: Deadlines::new(),
         open: Cell::new(0),

@@ -1,9 +1,11 @@
 //! FreeBSD: `sendfile(2)` with headers, `O_RESOLVE_BENEATH`, `O_PATH`, `SO_REUSEPORT_LB`.
 
+use std::env;
 use std::ffi::CStr;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use nix::sys::sendfile::{SfFlags, sendfile};
 use nix::unistd::Gid;
@@ -124,4 +126,15 @@ pub fn backlog_max() -> Option<u32> {
 /// See the contract in `sys`.
 pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
     Ok(nix::unistd::initgroups(user, group)?)
+}
+
+/// See the contract: the XDG Base Directory Specification.
+pub fn data_dir() -> Option<PathBuf> {
+    let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")))
+}
+
+/// See the contract.
+pub fn trust_command(file: &str) -> String {
+    format!("sudo cp {file} /usr/local/etc/ssl/certs/hurtle.pem && sudo certctl rehash")
 }

@@ -1,9 +1,11 @@
 //! Linux: `sendfile(2)`, `MSG_MORE`, `openat2(2)`, `RWF_NOWAIT`, `SO_REUSEPORT`.
 
+use std::env;
 use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
@@ -157,4 +159,17 @@ pub fn backlog_max() -> Option<u32> {
 /// See the contract in `sys`.
 pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
     Ok(nix::unistd::initgroups(user, group)?)
+}
+
+/// See the contract: the XDG Base Directory Specification.
+pub fn data_dir() -> Option<PathBuf> {
+    let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")))
+}
+
+/// See the contract.
+pub fn trust_command(file: &str) -> String {
+    format!(
+        "sudo cp {file} /usr/local/share/ca-certificates/hurtle.crt && sudo update-ca-certificates"
+    )
 }

@@ -1,10 +1,12 @@
 //! macOS: `sendfile(2)` without its headers, the walk beneath a directory in steps, one listening
 //! socket for all workers.
 
+use std::env;
 use std::ffi::CStr;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use nix::unistd::Gid;
 use rustix::fs::{Mode, OFlags};
@@ -108,4 +110,17 @@ pub fn backlog_max() -> Option<u32> {
 pub fn init_groups(_user: &CStr, _group: Gid) -> io::Result<()> {
     let why = "root's groups cannot be given up here: let launchd start the server as its user";
     Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
+/// See the contract.
+pub fn data_dir() -> Option<PathBuf> {
+    Some(PathBuf::from(env::var_os("HOME")?).join("Library/Application Support"))
+}
+
+/// See the contract.
+pub fn trust_command(file: &str) -> String {
+    format!(
+        "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain \
+         '{file}'"
+    )
 }

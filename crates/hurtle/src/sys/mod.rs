@@ -23,6 +23,8 @@
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
+//! - `data_dir()`: where the programs of this user keep what is theirs; `None` without a home.
+//! - `trust_command(file)`: what a person types to have an authority's certificate trusted.
 //! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
@@ -54,8 +56,8 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, create_unnamed, end_handshakes, init_groups, link_unnamed, listen_tcp,
-    open_beneath, read_resident, send_file, send_head_and_file,
+    PROBE, backlog_max, create_unnamed, data_dir, end_handshakes, init_groups, link_unnamed,
+    listen_tcp, open_beneath, read_resident, send_file, send_head_and_file, trust_command,
 };
 
 /// See the contract above.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::task::{Context, Poll};
 use std::{io, mem};
 
-use super::Plain;
+use super::Transport;
 
 /// The size of every pooled input buffer, and a head's read: nearly all fit, and a connection that
 /// is answered slowly keeps its request's.
@@ -79,14 +79,18 @@ impl Input {
     }
 
     /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.
-    pub fn poll_fill(&mut self, io: &mut Plain, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub fn poll_fill(
+        &mut self,
+        io: &mut impl Transport,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
 
     /// As `poll_fill`, but of a body: in larger pieces.
     pub fn poll_fill_body(
         &mut self,
-        io: &mut Plain,
+        io: &mut impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
@@ -95,7 +99,7 @@ impl Input {
     /// As `poll_fill_body`, while something else may be writing.
     pub fn poll_fill_shared(
         &mut self,
-        io: &Plain,
+        io: &impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         self.poll_fill_by(BODY_BYTES, |into| io.poll_read_shared(cx, into))

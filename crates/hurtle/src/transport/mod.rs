@@ -1,14 +1,111 @@
 //! Between a connection's protocol and the kernel: bytes come in, answers leave.
 //!
-//! This is the seam for other engines (io_uring) and other channels (TLS): they offer what `Plain`
-//! offers. `outgoing` decides how a body leaves, `meter` when, where that is limited.
+//! `Transport` is the seam for other channels and other engines (io_uring): `Plain` is a socket,
+//! `Tls` one with rustls on it. `outgoing` decides how a body leaves, `meter` when, where that is
+//! limited.
 
 pub mod buffer;
+pub mod handshake;
 pub mod meter;
 pub mod outgoing;
 pub mod plain;
+pub mod tls;
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::task::{Context, Poll};
+
+use crate::tls::ClientCertificate;
 
 pub use buffer::{Input, Output};
 pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
+pub use tls::Tls;
+
+/// A connected channel. What was offered to a write that had to wait is offered again, perhaps with
+/// more behind it: a channel may have made a message of it already.
+pub trait Transport {
+    /// Whether nobody on the way can read it.
+    const SECURE: bool;
+
+    /// Whether the kernel can put a file's bytes into it.
+    const SENDS_FILES: bool;
+
+    /// Reads once; 0 is the peer's end.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// The same, while something else may be writing.
+    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Writes once; what is said to be written, the kernel has.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>])
+    -> Poll<io::Result<usize>>;
+
+    /// The same, while something else may be reading.
+    fn poll_write_shared(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// The same, whether the socket is said to be writable or not.
+    fn write_anyway(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
+    /// Only where `SENDS_FILES`.
+    fn poll_send_file(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _head: &[u8],
+        _file: BorrowedFd<'_>,
+        _offset: u64,
+        _len: usize,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Sends a run of `file`, whether the socket is said to be writable or not. Only where
+    /// `SENDS_FILES`.
+    fn send_file_anyway(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _file: BorrowedFd<'_>,
+        _offset: u64,
+        _len: usize,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Bytes the kernel has taken of writes that are not over: how one that seems to stand moves.
+    fn taken_of_waiting(&self) -> u64 {
+        0
+    }
+
+    /// Waits until the peer resets the connection. That it has said its last word is none: it may
+    /// be waiting for the answer.
+    fn reset(&self) -> impl Future<Output = ()>;
+
+    /// Tells the peer that nothing more will come; reading goes on.
+    fn finish(&self);
+
+    /// Says what is to be said before the connection is closed in good order.
+    fn close(&mut self) {}
+
+    /// Closes so that the peer cannot take what it got for a whole answer: by a reset.
+    fn abort(&self);
+
+    /// Which of the sites' ways to authenticate clients was kept to; 0: none was asked for.
+    fn policy(&self) -> u32 {
+        0
+    }
+
+    /// Who the client has proved to be.
+    fn client(&self) -> Option<ClientCertificate> {
+        None
+    }
+}

@@ -1,15 +1,16 @@
 //! How an answer leaves, decided from its size and from what is in memory, not by a switch:
 //! small bodies with their head in one write; files head first and then by `sendfile(2)`, as one
-//! flow; in bounded turns, after which other connections have theirs; and no byte of a file before
+//! flow, or copied where the channel hides them from the kernel; in bounded turns, after which other connections have theirs; and no byte of a file before
 //! it is in memory, since reading it would hold the loop.
 
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::meter::{Hold, Meter};
-use super::{Output, Plain};
+use super::{Output, Transport};
 use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::config::Sendfile;
 use crate::disk::Disk;
@@ -44,6 +45,8 @@ struct Turn<'a> {
 pub struct Progress {
     /// Bytes the kernel has taken.
     pub moved: Cell<u64>,
+    /// Bytes it has taken of a write that is not over.
+    pub waiting: Cell<u64>,
     /// The next write is to be tried though the socket is not said to be writable: the kernel says
     /// so only once a third of its buffer is free, which a slow reader takes long for.
     pub insist: Cell<bool>,
@@ -51,6 +54,13 @@ pub struct Progress {
     pub held: Cell<bool>,
     /// What all that goes to this client is held to.
     pub share: Option<Arc<Meter>>,
+}
+
+impl Progress {
+    /// A number that changes whenever something moves.
+    pub fn mark(&self) -> u64 {
+        self.moved.get() + self.waiting.get()
+    }
 }
 
 /// What a worker's connections send by.
@@ -71,7 +81,7 @@ impl Sender {
     /// meanwhile. After any of them the connection must be dropped: its framing is broken.
     pub async fn send(
         &self,
-        io: &mut Plain,
+        io: &mut impl Transport,
         mut head: Output,
         body: &Body,
         sent: &Progress,
@@ -117,7 +127,7 @@ impl Sender {
     /// Sends what is in memory as its client's limit allows.
     async fn held(
         &self,
-        io: &mut Plain,
+        io: &mut impl Transport,
         head: &[u8],
         body: &Body,
         sent: &Progress,
@@ -142,7 +152,7 @@ impl Sender {
 
     async fn parts(
         &self,
-        io: &mut Plain,
+        io: &mut impl Transport,
         head: &[u8],
         parts: &[Part],
         sent: &Progress,
@@ -164,9 +174,9 @@ impl Sender {
         Ok(())
     }
 
-    async fn file(
+    async fn file<T: Transport>(
         &self,
-        io: &mut Plain,
+        io: &mut T,
         head: &[u8],
         slice: &FileSlice,
         sent: &Progress,
@@ -186,7 +196,7 @@ impl Sender {
             }
             let turn = Turn { file: &slice.file, offset, end: turn_end, first };
             // The rare ways are boxed: a connection is as large as its largest wait.
-            if self.sendfile == Sendfile::Off {
+            if !T::SENDS_FILES || self.sendfile == Sendfile::Off {
                 Box::pin(self.copy_turn(io, head, turn, sent)).await?;
             } else {
                 self.ensure_resident(&slice.file, offset, turn_end).await?;
@@ -211,10 +221,7 @@ impl Sender {
             if !file.is_warm(at, now_ms) {
                 if !is_resident(file, at, window_end)? {
                     // What is missing here is likely to be missing in the rest of the turn.
-                    let (lane, reader) = (file.lane, Arc::clone(file));
-                    let read = self.disk.run(lane, move || read_ahead(&reader, at, end));
-                    let read = Box::pin(read).await;
-                    return read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+                    return self.read_ahead(file, at, end).await;
                 }
                 file.set_warm(at, now_ms);
             }
@@ -223,21 +230,36 @@ impl Sender {
         Ok(())
     }
 
+    /// Has `offset..end` read by the disk threads, so that the kernel has it.
+    async fn read_ahead(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
+        let reader = Arc::clone(file);
+        let read = self.disk.run(file.lane, move || read_ahead(&reader, offset, end));
+        Box::pin(read).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
     async fn copy_turn(
         &self,
-        io: &mut Plain,
+        io: &mut impl Transport,
         head: &[u8],
         turn: Turn<'_>,
         sent: &Progress,
     ) -> io::Result<()> {
         let Turn { file, mut offset, end, first } = turn;
         let (mut head, mut others) = (head, !first);
+        // The head goes with the first piece, and both fill whole TLS records.
+        let mut room = COPY_PIECE_BYTES.saturating_sub(head.len()).max(COPY_PIECE_BYTES / 2);
         let mut piece = vec![0; COPY_PIECE_BYTES.min((end - offset) as usize)];
-        self.ensure_resident(file, offset, end).await?;
         while offset < end {
-            let len = piece.len().min((end - offset) as usize);
+            let len = piece.len().min(room).min((end - offset) as usize);
+            room = COPY_PIECE_BYTES;
             let into = &mut piece[..len];
-            let read = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?;
+            let read = match sys::read_resident(file.as_fd(), into, offset) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.read_ahead(file, offset, end).await?;
+                    rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?
+                }
+                read => read?,
+            };
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -254,13 +276,21 @@ impl Sender {
 }
 
 /// Writes two runs of bytes as one.
-async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Progress) -> io::Result<()> {
+async fn write(
+    io: &mut impl Transport,
+    first: &[u8],
+    second: &[u8],
+    sent: &Progress,
+) -> io::Result<()> {
     let (mut first, mut second) = (first, second);
     while !first.is_empty() || !second.is_empty() {
         let n = poll_fn(|cx| {
             let both = [IoSlice::new(first), IoSlice::new(second)];
             let bufs = if second.is_empty() { &both[..1] } else { &both[..] };
-            if sent.insist.take() { io.write_anyway(cx, bufs) } else { io.poll_write(cx, bufs) }
+            let insist = sent.insist.take();
+            let written = if insist { io.write_anyway(cx, bufs) } else { io.poll_write(cx, bufs) };
+            sent.waiting.set(io.taken_of_waiting());
+            written
         })
         .await?;
         if n == 0 {
@@ -274,8 +304,12 @@ async fn write(io: &mut Plain, first: &[u8], second: &[u8], sent: &Progress) -> 
     Ok(())
 }
 
-async fn send_turn(io: &mut Plain, head: &[u8], turn: Turn<'_>, sent: &Progress) -> io::Result<()> {
-    use std::os::fd::AsFd;
+async fn send_turn(
+    io: &mut impl Transport,
+    head: &[u8],
+    turn: Turn<'_>,
+    sent: &Progress,
+) -> io::Result<()> {
     let Turn { file, mut offset, end, first } = turn;
     let (mut head, mut others) = (head, !first);
     while offset < end {
@@ -311,7 +345,6 @@ fn check_unchanged(file: &OpenFile) -> io::Result<()> {
 }
 
 fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
-    use std::os::fd::AsFd;
     let mut byte = [0];
     let mut at = offset;
     loop {

@@ -1,7 +1,7 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::Transport;
 use crate::sys;
 
 /// Reads of 4 KiB spent on a connection there is no room for: a usual head takes one.
@@ -26,9 +27,39 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Reads once; after a short read the runtime knows that the socket is drained, so the next
+    /// The address the peer has connected to; a unix socket has none.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        match self {
+            Plain::Tcp(s) => s.local_addr().ok().map(|address| address.ip().to_canonical()),
+            Plain::Unix(_) => None,
+        }
+    }
+
+    /// Says one short thing on a fresh socket, and that nothing more will come. What the peer has
+    /// sent is taken and dropped first: closing with bytes unread would reset the connection, and
+    /// the answer with it.
+    pub fn say(&self, answer: &[u8]) {
+        let socket = socket2::SockRef::from(self);
+        let mut socket = &*socket;
+        let mut unread = [0; 4 << 10];
+        for _ in 0..TURNED_AWAY_READS_MAX {
+            if !matches!(socket.read(&mut unread), Ok(n) if n == unread.len()) {
+                break;
+            }
+        }
+        // A fresh socket takes this much at once, or the peer is gone.
+        let _ = socket.write(answer);
+        self.finish();
+    }
+}
+
+impl Transport for Plain {
+    const SECURE: bool = false;
+    const SENDS_FILES: bool = true;
+
+    /// After a short read the runtime knows that the socket is drained, so the next
     /// call waits without a system call.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(into);
         ready!(match self {
             Plain::Tcp(s) => Pin::new(s).poll_read(cx, &mut buf),
@@ -37,8 +68,7 @@ impl Plain {
         Poll::Ready(Ok(buf.filled().len()))
     }
 
-    /// Writes once.
-    pub fn poll_write(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -50,8 +80,7 @@ impl Plain {
         }
     }
 
-    /// Writes once, whether the socket is said to be writable or not.
-    pub fn write_anyway(
+    fn write_anyway(
         &mut self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -62,8 +91,7 @@ impl Plain {
         }
     }
 
-    /// Sends a run of `file` once, whether the socket is said to be writable or not.
-    pub fn send_file_anyway(
+    fn send_file_anyway(
         &mut self,
         cx: &mut Context<'_>,
         file: BorrowedFd<'_>,
@@ -78,13 +106,9 @@ impl Plain {
         }
     }
 
-    /// Reads once, while something else may be writing. After a short read the next call asks the
+    /// After a short read the next call asks the
     /// kernel again.
-    pub fn poll_read_shared(
-        &self,
-        cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(match self {
                 Plain::Tcp(s) => s.poll_read_ready(cx),
@@ -101,8 +125,7 @@ impl Plain {
         }
     }
 
-    /// Writes once, while something else may be reading.
-    pub fn poll_write_shared(
+    fn poll_write_shared(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -123,9 +146,7 @@ impl Plain {
         }
     }
 
-    /// Waits until the peer resets the connection. That it has said its last word (FIN) is none:
-    /// it may be waiting for the answer.
-    pub async fn reset(&self) {
+    async fn reset(&self) {
         // An error here is the runtime's end, and with it the connection's.
         let _ = match self {
             Plain::Tcp(s) => s.ready(Interest::ERROR).await,
@@ -133,8 +154,7 @@ impl Plain {
         };
     }
 
-    /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
-    pub fn poll_send_file(
+    fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         head: &[u8],
@@ -167,31 +187,12 @@ impl Plain {
         }
     }
 
-    /// Says one short thing on a fresh socket, and that nothing more will come. What the peer has
-    /// sent is taken and dropped first: closing with bytes unread would reset the connection, and
-    /// the answer with it.
-    pub fn say(&self, answer: &[u8]) {
-        let socket = socket2::SockRef::from(self);
-        let mut socket = &*socket;
-        let mut unread = [0; 4 << 10];
-        for _ in 0..TURNED_AWAY_READS_MAX {
-            if !matches!(socket.read(&mut unread), Ok(n) if n == unread.len()) {
-                break;
-            }
-        }
-        // A fresh socket takes this much at once, or the peer is gone.
-        let _ = socket.write(answer);
-        self.finish();
-    }
-
-    /// Closes so that the peer cannot take what it got for a whole answer: by a reset.
-    pub fn abort(&self) {
+    fn abort(&self) {
         // It may be gone already; and a unix socket has no resets.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 
-    /// Tells the peer that nothing more will come.
-    pub fn finish(&self) {
+    fn finish(&self) {
         // It may be gone already.
         let _ = socket2::SockRef::from(self).shutdown(Shutdown::Write);
     }

@@ -221,5 +221,6 @@ fn keep(from: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> thread::J
 fn address_in(stdout: &str) -> Option<SocketAddr> {
     stdout
         .lines()
-        .find_map(|line| line.trim().strip_prefix("http://")?.strip_suffix('/')?.parse().ok())
+        .filter_map(|line| line.trim().strip_prefix("http")?.split_once("://"))
+        .find_map(|(_, address)| address.strip_suffix('/')?.parse().ok())
 }

@@ -24,7 +24,7 @@ use crate::handler::{Answering, Handler};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
-use crate::transport::Output;
+use crate::transport::{Output, Transport};
 use crate::uploads;
 
 /// Whoever reads the request's body, at work.
@@ -33,7 +33,7 @@ pub(super) struct Called {
     upload: Upload,
 }
 
-impl Connection {
+impl<T: Transport> Connection<T> {
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
     /// in his place.
     pub(super) fn call_reader(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
@@ -71,7 +71,11 @@ impl Connection {
         let answering = match handler {
             Handler::App(app) => {
                 let mount = Arc::clone(app.mount());
-                made.extensions_mut().insert(Arrival { client: self.peer, original, mount });
+                let arrival = Arrival { client: self.peer, secure: T::SECURE, original, mount };
+                made.extensions_mut().insert(arrival);
+                if let Some(certificate) = self.io.client() {
+                    made.extensions_mut().insert(certificate);
+                }
                 app.call(made, place.rules().cloned().collect())
             }
             Handler::Directory(directory) => {

@@ -11,11 +11,11 @@ use crate::clock;
 use crate::h1::Sin;
 use crate::rt::{self, First};
 use crate::serve::deadline::NEVER;
-use crate::transport::{Input, Meter, Plain};
+use crate::transport::{Input, Meter, Transport};
 
 /// A connection's socket during one exchange.
-pub(super) struct Duplex<'a> {
-    pub(super) io: &'a Plain,
+pub(super) struct Duplex<'a, T> {
+    pub(super) io: &'a T,
     /// Bytes the kernel has taken.
     sent: &'a Cell<u64>,
     /// What all that goes to the peer is held to.
@@ -39,13 +39,13 @@ pub(super) enum Broken {
     Answer,
 }
 
-impl Connection {
+impl<T: Transport> Connection<T> {
     /// Does `work` while the request's body is fed to its reader, and until the peer is gone.
-    pub(super) async fn beside<T>(
+    pub(super) async fn beside<R>(
         &mut self,
         upload: &mut Upload,
-        work: impl AsyncFnOnce(&Duplex<'_>) -> T,
-    ) -> Result<T, Broken> {
+        work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
+    ) -> Result<R, Broken> {
         let Connection { io, input, ended, worker, watch, sent, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
         let (share, sent) = (sent.share.as_deref(), &sent.moved);
@@ -57,7 +57,7 @@ impl Connection {
         let due = || {
             // An application that thinks has all the time it wants: only bytes that wait to be
             // taken, and bytes that are waited for, are the peer's business.
-            let moved = duplex.queued.get().then(|| sent.get());
+            let moved = duplex.queued.get().then(|| sent.get() + io.taken_of_waiting());
             if moved != seen {
                 seen = moved;
                 taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
@@ -75,7 +75,7 @@ impl Connection {
     }
 }
 
-impl Duplex<'_> {
+impl<T: Transport> Duplex<'_, T> {
     /// Reads more, which must come by `by_ms`; 0 is the peer's end.
     pub(super) async fn fill(&self, input: &mut Input, by_ms: u64) -> io::Result<usize> {
         self.more_by_ms.set(by_ms);

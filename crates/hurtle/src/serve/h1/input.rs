@@ -11,12 +11,16 @@ use crate::config::Limits;
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::head::{Progress, Scan};
+use crate::transport::Transport;
 use crate::transport::buffer::Taken;
 
 /// How long a closed connection is read on so that its peer can read the answer, in milliseconds:
 /// in all, and without anything coming (RFC 9112 9.6).
 const LINGER_MS_MAX: u64 = 30_000;
 const LINGER_SILENCE_MS_MAX: u64 = 2_000;
+
+/// How long a connection made while the server stops is waited for, in milliseconds.
+const FIRST_REQUEST_MS_MAX: u64 = 250;
 
 /// Far enough to be never.
 const NO_HURRY_MS: u64 = u64::MAX / 2;
@@ -29,7 +33,7 @@ enum Ended {
     Failed,
 }
 
-impl Connection {
+impl<T: Transport> Connection<T> {
     /// The next request's head. `None`: the peer, or its silence, ended the connection between
     /// requests.
     pub(super) async fn read_head(&mut self) -> Result<Option<Taken>, Sin> {
@@ -76,7 +80,8 @@ impl Connection {
         let limit = if begun { limits.head_timeout } else { limits.idle_timeout };
         let mut wait_ms = limit.as_millis() as u64;
         if !begun && self.worker.deadlines.is_draining() {
-            wait_ms = 0;
+            // After a handshake, or a long way, the first request may be right behind.
+            wait_ms = if self.served == 0 { FIRST_REQUEST_MS_MAX } else { 0 };
         }
         self.watch.set(clock::now_ms() + wait_ms);
     }
@@ -165,7 +170,10 @@ struct Pace {
 
 impl Pace {
     /// Waits for more.
-    async fn more(&mut self, connection: &mut Connection) -> Result<(), Option<Sin>> {
+    async fn more<T: Transport>(
+        &mut self,
+        connection: &mut Connection<T>,
+    ) -> Result<(), Option<Sin>> {
         let earned_ms = earned_ms(&connection.worker.limits, self.received);
         connection.watch.set(self.started_ms.saturating_add(earned_ms));
         match connection.fill_body().await {

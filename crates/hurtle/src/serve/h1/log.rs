@@ -10,7 +10,7 @@ use crate::clock;
 use crate::h1::request::Request;
 use crate::observe::Exchange;
 
-impl Connection {
+impl<T> Connection<T> {
     /// Writes the access log's line; `None`: there was no request that could be read.
     pub(super) fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
         let Some(log) = &self.worker.log else { return };

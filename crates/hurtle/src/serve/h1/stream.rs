@@ -11,7 +11,7 @@ use crate::body::{Next, Stream};
 use crate::h1::chunked::encode_size;
 use crate::h1::response::{Delimiter, encode_trailers};
 use crate::rt;
-use crate::transport::Output;
+use crate::transport::{Output, Transport};
 
 /// A frame this small is copied behind what goes before it: one buffer is cheaper than three.
 const COPY_BYTES_MAX: usize = 4 << 10;
@@ -23,8 +23,8 @@ const TURN_BYTES: usize = 256 << 10;
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// An answer on its way.
-pub(super) struct Sending<'a> {
-    pub(super) duplex: &'a Duplex<'a>,
+pub(super) struct Sending<'a, T> {
+    pub(super) duplex: &'a Duplex<'a, T>,
     /// What waits to go with the next frame: the head, at first.
     pub(super) out: Output,
     pub(super) delimiter: Delimiter,
@@ -32,7 +32,7 @@ pub(super) struct Sending<'a> {
     pub(super) trailers: bool,
 }
 
-impl Sending<'_> {
+impl<T: Transport> Sending<'_, T> {
     /// Sends the whole body; `next` is its first frame, if it was there at once.
     pub(super) async fn run(
         mut self,

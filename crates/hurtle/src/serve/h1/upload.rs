@@ -16,7 +16,7 @@ use crate::h1::request::Request;
 use crate::h1::{Sin, fields, response};
 use crate::rt::{First, race};
 use crate::serve::Worker;
-use crate::transport::Input;
+use crate::transport::{Input, Transport};
 
 /// What is read of a body that its application did not want, so that the connection can go on: less
 /// costs less than a new connection.
@@ -74,7 +74,7 @@ impl Upload {
     /// dropped and begun again at any time.
     pub(super) async fn run(
         &mut self,
-        duplex: &Duplex<'_>,
+        duplex: &Duplex<'_, impl Transport>,
         input: &mut Input,
         ended: &mut bool,
         worker: &Rc<Worker>,
@@ -96,7 +96,7 @@ impl Upload {
     /// Gives the reader a frame, or the end.
     async fn advance(
         &mut self,
-        duplex: &Duplex<'_>,
+        duplex: &Duplex<'_, impl Transport>,
         input: &mut Input,
         ended: &mut bool,
         worker: &Rc<Worker>,

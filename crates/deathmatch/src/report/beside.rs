@@ -1,0 +1,71 @@
+//! What stands beside the ladders: the brackets of saturation, the looks at the floor, the rounds that
+//! were repeated, and the reference's pair.
+
+use std::collections::BTreeMap;
+
+use super::limit::{Limit, limits};
+use super::measure::Measure;
+use super::pair::{Pair, pairs};
+use super::run::Run;
+use crate::sample::{Mark, Sample};
+use crate::stats::restless;
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside<'a> {
+    pub(super) limits: Vec<Limit>,
+    pub(super) pairs: Vec<Pair>,
+    pub(super) looks: Vec<&'a Sample>,
+    /// Rounds from 0, and how many samples of each were set aside.
+    pub(super) repeated: BTreeMap<u32, usize>,
+    /// Contenders in the order in which they choose colours: those that are ahead, and whose lines lie
+    /// together for longest, get the ones that differ most.
+    pub(super) order: Vec<String>,
+    /// Rounds, from 0, whose floor was too far off all the same.
+    pub(super) restless: Vec<u32>,
+}
+
+impl<'a> Beside<'a> {
+    pub(super) fn of(run: &Run, samples: &'a [Sample]) -> Beside<'a> {
+        let looks: Vec<&Sample> =
+            samples.iter().filter(|s| s.probe && s.load.seconds > 0.0).collect();
+        let mut repeated = BTreeMap::new();
+        for sample in samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved) && !s.probe) {
+            *repeated.entry(sample.round).or_default() += 1;
+        }
+        let limits = limits(run, samples);
+        Beside {
+            order: order(run, &limits),
+            limits,
+            pairs: pairs(run, samples),
+            restless: restless_rounds(&looks),
+            looks,
+            repeated,
+        }
+    }
+}
+
+/// The reference, then by the limits found, then as the run lists them.
+fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
+    let found = limits.iter().map(|l| &l.contender);
+    let all =
+        [&run.reference].into_iter().chain(found).chain(run.contenders.iter().map(|c| &c.name));
+    let mut order: Vec<String> = Vec::new();
+    for name in all.filter(|name| run.competes(name)) {
+        if !order.contains(name) && run.contenders.iter().any(|c| c.name == *name) {
+            order.push(name.clone());
+        }
+    }
+    order
+}
+
+/// Rounds that count and whose floor strayed: the mean of the looks before and after each, as the run
+/// itself judges which to repeat.
+fn restless_rounds(looks: &[&Sample]) -> Vec<u32> {
+    let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for sample in looks.iter().filter(|s| !s.marks.contains(&Mark::FloorMoved)) {
+        by_round.entry(sample.round).or_default().extend(Measure::Replies.of(sample));
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    restless(&by_round.into_iter().map(|(round, values)| (round, mean(values))).collect())
+}

@@ -1,0 +1,137 @@
+//! The reference against itself: how far two that are the same are apart is what the machine cannot
+//! tell apart.
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::Measure;
+use super::numbers::round;
+use super::run::Run;
+use crate::sample::{Offered, Sample};
+use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
+
+/// What the pair is judged by, where everybody goes as fast as he can.
+const JUDGED_BY: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequest];
+
+/// The twin's ratio to the reference at one piece of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The work's name.
+    pub work: String,
+    /// By what.
+    pub measure: Measure,
+    /// The twin's figure over the reference's.
+    pub ratio: Ratio,
+    /// What that says of the machine.
+    pub fitness: Fitness,
+}
+
+/// The pair at each closed loop; none where the run has no twin.
+pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
+    let Some(twin) = &run.twin else { return Vec::new() };
+    let closed = |s: &&Sample| matches!(s.offered, Offered::Closed { .. }) && !s.probe;
+    let mut works: Vec<&str> = Vec::new();
+    for sample in samples.iter().filter(closed).filter(|s| s.contender == *twin) {
+        if !works.contains(&sample.work.as_str()) {
+            works.push(&sample.work);
+        }
+    }
+    let of = |work: &str, measure: Measure| {
+        let rounds = |name: &str| {
+            let its = samples.iter().filter(|s| s.contender == name && s.work == work);
+            by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
+        };
+        let ratio = Ratio::of(&rounds(twin), &rounds(&run.reference))?;
+        Some(Pair { work: work.to_owned(), measure, fitness: fitness(&ratio), ratio })
+    };
+    works
+        .into_iter()
+        .flat_map(|work| JUDGED_BY.map(|measure| of(work, measure)))
+        .flatten()
+        .collect()
+}
+
+/// The worst of them; `None` of none.
+pub fn verdict(pairs: &[Pair]) -> Option<Fitness> {
+    pairs.iter().map(|pair| pair.fitness).max()
+}
+
+/// What they say of the machine, in a sentence; `None` where the run has no twin.
+pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
+    run.twin.as_ref()?;
+    let name = run.title(&run.reference);
+    let Some(verdict) = verdict(pairs) else {
+        return Some(format!(
+            "{name} was to run a second time, to see what this machine cannot tell apart; there is \
+             no pair to compare, so nobody knows."
+        ));
+    };
+    let ends = |ratio: &Ratio| match ratio.interval {
+        Some(i) => format!("{} ({}–{})", three(ratio.median), three(i.low), three(i.high)),
+        None => format!("{} (too few rounds for an interval)", three(ratio.median)),
+    };
+    let seen = pairs.iter().map(|pair| {
+        format!("{} {} ({})", pair.measure.in_a_sentence(), ends(&pair.ratio), pair.work)
+    });
+    let margin = round(100.0 * MARGIN);
+    let means = match verdict {
+        Fitness::Fit => format!(
+            "fit: the two are equal within {margin}\u{202f}%, so differences beyond that are real"
+        ),
+        Fitness::Coarse => format!(
+            "coarse: the two look equal, but not surely within {margin}\u{202f}%, so small \
+             differences of this run are not to be trusted"
+        ),
+        Fitness::Unfit => format!(
+            "unfit: the same server is more than {margin}\u{202f}% apart from itself, so no small \
+             difference of this run means anything"
+        ),
+    };
+    let seen: Vec<String> = seen.collect();
+    Some(format!(
+        "{name} ran a second time against itself; {}. The machine was {means}.",
+        seen.join("; ")
+    ))
+}
+
+/// A ratio near one to three places.
+fn three(ratio: f64) -> String {
+    format!("{ratio:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::invented;
+
+    #[test]
+    fn the_same_server_twice_judges_the_machine() {
+        let (mut run, all, _) = invented::run();
+        run.twin = Some("twin".into());
+        let closed = |s: &&Sample| s.contender == "nginx" && s.work.contains("connections");
+        let mut one: Vec<Sample> = all.iter().filter(closed).take(1).cloned().collect();
+        one[0].marks.clear();
+        // The reference's replies, and the twin's times so many, in each of six rounds.
+        let with = |factors: [f64; 6]| -> Vec<Sample> {
+            let twin = |(round, factor): (u32, f64)| {
+                let mut pair = [one[0].clone(), one[0].clone()];
+                pair[1].contender = "twin".into();
+                pair[1].load.replies = (pair[0].load.replies as f64 * factor) as u64;
+                pair.map(|sample| Sample { round, ..sample })
+            };
+            (0..).zip(factors).flat_map(twin).collect()
+        };
+        let rows = [
+            ([1.0, 1.001, 0.999, 1.002, 1.0, 1.001], Some(Fitness::Fit), "was fit"),
+            ([1.0, 1.05, 0.95, 1.002, 1.0, 1.001], Some(Fitness::Coarse), "was coarse"),
+            ([1.04; 6], Some(Fitness::Unfit), "was unfit"),
+        ];
+        for (factors, want, words) in rows {
+            let pairs = pairs(&run, &with(factors));
+            assert_eq!((pairs.len(), verdict(&pairs)), (2, want), "{factors:?}");
+            assert!(sentence(&run, &pairs).unwrap().contains(words), "{factors:?}");
+        }
+        assert!(sentence(&run, &[]).unwrap().contains("nobody knows"));
+        run.twin = None;
+        assert_eq!((pairs(&run, &with([1.0; 6])), sentence(&run, &[])), (Vec::new(), None));
+    }
+}

@@ -1,0 +1,127 @@
+//! How steady the machine was: the floor, looked at before and after each round, against the median of
+//! all looks.
+
+use std::collections::BTreeMap;
+
+use super::Data;
+use super::chart::{self, Line, Look, Plot, Point};
+use super::charts::Chart;
+use super::measure::Measure;
+use super::numbers::{listed, round, sensible};
+use super::scale::Scale;
+use crate::sample::{Mark, Sample};
+use crate::stats::FLOOR_OFF_MAX;
+
+/// A look at the floor.
+struct Glance<'a> {
+    work: &'a str,
+    round: u32,
+    attempt: u32,
+    replies: f64,
+    /// Its round was measured again.
+    set_aside: bool,
+}
+
+/// The chart; `None` where nobody looked.
+pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
+    let glances: Vec<Glance<'_>> = data.beside.looks.iter().filter_map(|s| glance(s)).collect();
+    let mut all: Vec<f64> = glances.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
+    let median = crate::stats::interval::median(&mut all)?;
+    let off = |glance: &Glance<'_>| 100.0 * (glance.replies / median - 1.0);
+    let rounds = glances.iter().map(|g| g.round + 1).max()?;
+    let mut by_line: BTreeMap<(bool, &str), Vec<&Glance<'_>>> = BTreeMap::new();
+    for glance in &glances {
+        by_line.entry((glance.set_aside, glance.work)).or_default().push(glance);
+    }
+    let line =
+        |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&Glance<'_>>))| Line {
+            title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
+            look: Look::Nth(at),
+            points: glances.into_iter().map(|g| point(g, off(g))).collect(),
+            markers: true,
+        };
+    let lines: Vec<Line> = by_line.into_iter().enumerate().map(line).collect();
+    let margin = 100.0 * FLOOR_OFF_MAX;
+    let (first, last) = (0.6, f64::from(rounds) + 0.4);
+    let band =
+        [(first, margin), (last, margin), (last, -margin), (first, -margin), (first, margin)];
+    let offs: Vec<f64> = glances.iter().map(off).chain([margin]).collect();
+    let plot = Plot {
+        title: format!("The floor beside each round, against its median of {}/s", sensible(median)),
+        x_label: "round".to_owned(),
+        y_label: "% off the median".to_owned(),
+        x: Scale::counted(rounds),
+        y: Scale::about_nought(&offs),
+        guide: Some((band.to_vec(), "within 5 % of the median")),
+        seams: Vec::new(),
+        lines,
+    };
+    let mut numbers =
+        vec![["round", "attempt", "look", "replies/s", "% off"].map(str::to_owned).into()];
+    numbers.extend(glances.iter().map(|g| {
+        let work = if g.set_aside { format!("{}, set aside", g.work) } else { g.work.to_owned() };
+        let off = format!("{:+.1}", off(g));
+        vec![(g.round + 1).to_string(), (g.attempt + 1).to_string(), work, sensible(g.replies), off]
+    }));
+    let legend = plot.lines.iter().map(|l| (l.look, l.title.clone())).collect();
+    Some(Chart { svg: chart::draw(&plot), title: plot.title, legend, numbers })
+}
+
+/// What there is to say of it, a sentence each.
+pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
+    let beside = data.beside;
+    let margin = round(100.0 * FLOOR_OFF_MAX);
+    let mut said = Vec::new();
+    for (round, count) in &beside.repeated {
+        said.push(format!(
+            "Round {} was repeated: the floor beside it was more than {margin}\u{202f}% off the \
+             other rounds'. Its first {count} samples are kept in samples.jsonl and count for nothing.",
+            round + 1
+        ));
+    }
+    let rounds: Vec<String> = beside.restless.iter().map(|r| (r + 1).to_string()).collect();
+    said.push(match (rounds.len(), beside.looks.is_empty()) {
+        (0, true) => return said,
+        (0, false) => format!(
+            "In every round that counts the floor was within {margin}\u{202f}% of its median."
+        ),
+        (1, _) => format!(
+            "In round {} the floor was more than {margin}\u{202f}% off its median all the same: the \
+             machine was another one then, and that round counts.",
+            listed(&rounds)
+        ),
+        _ => format!(
+            "In rounds {} the floor was more than {margin}\u{202f}% off its median all the same: \
+             the machine was another one then, and those rounds count.",
+            listed(&rounds)
+        ),
+    });
+    said
+}
+
+fn glance(sample: &Sample) -> Option<Glance<'_>> {
+    Some(Glance {
+        work: &sample.work,
+        round: sample.round,
+        attempt: sample.attempt,
+        replies: Measure::Replies.of(sample)?,
+        set_aside: sample.marks.contains(&Mark::FloorMoved),
+    })
+}
+
+fn point(glance: &Glance<'_>, off: f64) -> Point {
+    Point {
+        x: f64::from(glance.round + 1),
+        y: off,
+        bar: None,
+        at_least: false,
+        // Looks that count are joined; those set aside are not.
+        anew: glance.set_aside,
+        hint: format!(
+            "Round {}, {}: {}/s, {off:+.1}\u{202f}%",
+            glance.round + 1,
+            glance.work,
+            sensible(glance.replies)
+        ),
+    }
+}

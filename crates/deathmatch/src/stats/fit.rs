@@ -1,0 +1,92 @@
+//! Which samples may speak, and of what.
+
+use crate::load::saturation::{Judged, judged};
+use crate::sample::{Mark, Offered, Sample};
+
+/// How a work's name ends that offers each contender so many times what it carries itself: its rate
+/// differs from contender to contender and from round to round.
+pub const OVERLOAD: &str = " times what it carries";
+
+/// Whether a sample counts at all: it is no look at the floor, and its round was not repeated.
+pub fn counts(sample: &Sample) -> bool {
+    !sample.probe && !sample.marks.contains(&Mark::FloorMoved)
+}
+
+/// Whether a sample's contender was offered more than it carries, on purpose: it compares with
+/// nobody's, since everybody was offered another rate.
+pub fn is_overload(sample: &Sample) -> bool {
+    sample.work.ends_with(OVERLOAD)
+}
+
+/// Whether the generator, not the server, may have been the limit: it had no time left in a closed
+/// loop, or it was late or busy at a rate that was missed. A rate carried all the same is believed, as
+/// the search does.
+pub fn generator_limited(sample: &Sample) -> bool {
+    match sample.offered {
+        Offered::Closed { .. } => sample.marks.contains(&Mark::GeneratorBusy),
+        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == Judged::Unknown,
+    }
+}
+
+/// Whether a sample may be compared with others of its work, by a response time or by something else.
+/// The generator's lateness spoils times alone, unless it missed the rate.
+pub fn comparable(sample: &Sample, by_time: bool) -> bool {
+    let spoils = |mark: &Mark| *mark != Mark::GeneratorLate || by_time;
+    let rate_missed = matches!(sample.offered, Offered::Closed { .. }) || generator_limited(sample);
+    let late = sample.marks.contains(&Mark::GeneratorLate) && rate_missed;
+    counts(sample) && !is_overload(sample) && !late && !sample.marks.iter().any(spoils)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Load;
+
+    fn sample(marks: &[Mark], p99_ms: u64) -> Sample {
+        let mut load = Load { seconds: 1.0, intended: 1, replies: 1, ..Load::default() };
+        load.response.record(p99_ms * 1_000_000);
+        Sample {
+            plan: "p".into(),
+            round: 0,
+            attempt: 0,
+            trial: 0,
+            probe: false,
+            contender: "nginx".into(),
+            work: "10k at 1000/s".into(),
+            file: "10k".into(),
+            offered: Offered::Open { rate: 1_000.0, poisson: false, connections: 50 },
+            began_unix_s: 0.0,
+            load,
+            server: None,
+            machine: None,
+            marks: marks.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_mark_spoils_what_it_concerns() {
+        let (late, busy) = (Mark::GeneratorLate, Mark::GeneratorBusy);
+        let open = |marks: &[Mark], p99_ms| sample(marks, p99_ms);
+        let named = |work: &str| Sample { work: work.into(), ..sample(&[], 1) };
+        let closed = Sample { offered: Offered::Closed { connections: 50 }, ..sample(&[late], 1) };
+        // (counts, by time, by something else, limited by the generator)
+        let rows = [
+            (open(&[], 1), [true, true, true, false], "nothing against it"),
+            (open(&[late], 1), [true, false, true, false], "late, but all came in time"),
+            (open(&[late], 20), [true, false, false, true], "late, and the rate was missed"),
+            (open(&[], 20), [true, true, true, false], "the server missed it"),
+            (open(&[busy], 1), [true, false, false, false], "no time left, yet carried"),
+            (open(&[busy], 20), [true, false, false, true], "no time left, and missed"),
+            (open(&[Mark::ForeignCpu], 1), [true, false, false, false], "a neighbour"),
+            (open(&[Mark::FloorMoved], 1), [false; 4], "another machine"),
+            (Sample { probe: true, ..open(&[], 1) }, [false; 4], "a look at the floor"),
+            (named("10k at 1.5 times what it carries"), [true, false, false, false], "overload"),
+            (closed, [true, false, false, false], "a closed loop is never late"),
+        ];
+        for (sample, want, why) in rows {
+            let (by_time, else_) = (comparable(&sample, true), comparable(&sample, false));
+            let found = [counts(&sample), by_time, else_, generator_limited(&sample)];
+            assert_eq!(found, want, "{why}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The keys of `[site.tls]`; a part of `schema`.
+
+use super::names::names;
+use super::schema::Absent::{Is, Means, Required};
+use super::schema::Kind::{Choice, Flag, List, Text};
+use super::schema::{Key, Section};
+use super::tls::ClientAuthMode;
+
+#[rustfmt::skip] // A paragraph a key.
+pub(super) static TLS: Section = Section {
+    header: "[site.tls]",
+    doc: "The site's certificates, for the addresses in `listen_tls`. Files are read again when \
+          they change; where the new ones cannot be used, the old ones stay. See https.md.",
+    keys: &[
+        Key::new("certificate", List("PEM files"), Required, "\"example.org.pem\"",
+            "The site's certificate and those between it and its root; one for each kind of key \
+             (ECDSA, RSA). Clients get the first kind they understand."),
+        Key::new("key", List("PEM files"), Means("in the certificate's file"),
+            "\"example.org.key\"", "The private keys, in the order of the certificates."),
+        Key::new("client_auth", Choice(names::<ClientAuthMode>), Is("\"off\""), "\"required\"",
+            "Whether clients are asked for certificates, and turned away without."),
+        Key::new("client_ca", Text("a PEM file"), Means("see `client_auth`"),
+            "\"clients.pem\"", "The authorities whose client certificates are believed.")
+            .with(&["client_auth"]),
+        Key::new("redirect", Flag, Means("true if a name in `hosts` is no pattern"), "false",
+            "Whether requests in clear are redirected (308) to HTTPS: to the configured name, and \
+             the port of the first address in `listen_tls`."),
+        Key::new("hsts", Text("a field value"), Means("off"), "\"max-age=31536000\"",
+            "Strict-Transport-Security: for how long browsers shall know the site by HTTPS only. \
+             It cannot be taken back sooner."),
+    ],
+};

@@ -1,0 +1,60 @@
+//! A connection on a port that speaks TLS: its handshake, with a deadline, for the site that the
+//! client names; then it is as any other.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use super::deadline::Late;
+use super::h1::Connection;
+use super::{Place, Worker};
+use crate::clock;
+use crate::h1::Sin;
+use crate::transport::handshake::{Failed, Terms, handshake};
+use crate::transport::{Plain, Tls};
+
+/// Serves a connection just accepted to its end.
+pub async fn run(socket: Plain, peer: Option<IpAddr>, place: Place) {
+    match Box::pin(secured(socket, &place.0)).await {
+        Ok(io) => Connection::new(io, peer, place).run().await,
+        Err(Some(socket)) => Connection::new(socket, peer, place).turn_down(Sin::NotTls).await,
+        Err(None) => {}
+    }
+}
+
+/// `Err` is the socket, if the client is to be told that it speaks the wrong protocol.
+async fn secured(socket: Plain, worker: &Rc<Worker>) -> Result<Tls, Option<Plain>> {
+    let watch = worker.deadlines.watch();
+    watch.set(clock::now_ms() + worker.limits.handshake_timeout.as_millis() as u64);
+    // Whoever has not begun when the server stops need not.
+    watch.set_idle(true);
+    let local = own_name(&socket);
+    let choose = |name: Option<&str>| terms(worker, name.or(local.as_deref()));
+    let making = handshake(socket, || watch.set_idle(false), choose);
+    match watch.wait(making).await {
+        Ok(Ok(io)) => Ok(io),
+        Ok(Err(Failed::NotTls(socket))) => Err(Some(socket)),
+        // Peers can make as many of these as they like.
+        Ok(Err(Failed::Gone(e))) => {
+            tracing::debug!("TLS handshake: {e}");
+            Err(None)
+        }
+        Err(Late) => {
+            tracing::debug!("TLS handshake: too slow");
+            Err(None)
+        }
+    }
+}
+
+/// The terms of the site that a request for this name would go to.
+fn terms(worker: &Worker, name: Option<&str>) -> Option<Terms> {
+    let (site, _) = worker.sites.find(name.map(str::as_bytes))?;
+    worker.keyring.as_ref()?.terms(site)
+}
+
+/// What a client that names nobody asked for: an address is no name (RFC 6066 3).
+fn own_name(socket: &Plain) -> Option<String> {
+    match socket.own_address()? {
+        IpAddr::V4(address) => Some(address.to_string()),
+        IpAddr::V6(address) => Some(format!("[{address}]")),
+    }
+}

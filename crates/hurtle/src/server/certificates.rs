@@ -1,0 +1,35 @@
+//! A thread that looks after certificates: reads them again when their files change.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::tls::Keyring;
+
+/// How often files are looked at: a few system calls each.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Reads a configuration's certificates.
+///
+/// # Errors
+/// Why files cannot be used, a line each.
+pub(super) fn load(config: &Config) -> io::Result<Option<Arc<Keyring>>> {
+    let keyring = Keyring::load(config);
+    let keyring = keyring.map_err(|problems| io::Error::other(problems.join("\n")))?;
+    Ok(keyring.map(Arc::new))
+}
+
+/// Looks after a keyring for as long as what is returned is kept.
+pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
+    let (alive, ended) = mpsc::channel();
+    let life = move || {
+        while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            keyring.look();
+        }
+    };
+    thread::Builder::new().name("certificates".to_owned()).spawn(life)?;
+    Ok(alive)
+}

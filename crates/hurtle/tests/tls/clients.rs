@@ -1,0 +1,110 @@
+//! Clients that prove who they are, and requests that try to pass without.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::get;
+use hurtle::ClientCertificate;
+
+use crate::peer::{Choices, Options, Peer};
+use crate::server::{Authority, Secure, client_auth, sibling, tls};
+use crate::support::Client;
+
+/// `a.test` is open, `must.test` and `may.test` ask for certificates of the server's authority.
+fn server() -> Secure {
+    let who = get(|request: Request| async move {
+        match request.extensions().get::<ClientCertificate>() {
+            Some(client) => {
+                let name = client.common_name().unwrap_or_default();
+                format!("{name} {} {}", client.dns_names().join(","), client.chain().count())
+            }
+            None => "nobody".to_owned(),
+        }
+    });
+    let app = Router::new().route("/", who);
+    Secure::mounted(
+        &[("a.txt", "hello\n")],
+        |config, authority, dir| {
+            for (name, required) in [("must.test", true), ("may.test", false)] {
+                let mut tls = tls(authority.issue(name).write(dir, name));
+                tls.client_auth = Some(client_auth(authority, required, dir));
+                let site = sibling(config, name, Some(tls));
+                config.sites.push(site);
+            }
+        },
+        |server| {
+            let server = server.mount("must.test", "/who", app.clone()).unwrap();
+            server.mount("may.test", "/who", app).unwrap()
+        },
+    )
+}
+
+fn known(server: &Secure, name: &str) -> Options {
+    let pair = server.authority.issue_client(name);
+    let choices = Choices { certificate: Some(&pair), ..Choices::default() };
+    Options::of(server.authority.roots(), &choices)
+}
+
+#[test]
+fn applications_learn_who_the_client_is_resumed_or_not() {
+    let server = server();
+    let alice = known(&server, "alice");
+    for (host, options, resumed, expected) in [
+        ("must.test", &alice, false, "alice alice.clients 1"),
+        ("must.test", &alice, true, "alice alice.clients 1"),
+        ("may.test", &alice, false, "alice alice.clients 1"),
+        ("may.test", &server.options(), false, "nobody"),
+    ] {
+        let mut peer = Peer::connect(server.address, host, options).unwrap();
+        assert_eq!(peer.is_resumed(), resumed, "{host}");
+        let answer = peer.get_of(host, "/who");
+        assert_eq!(String::from_utf8(answer.body).unwrap(), expected, "{host}");
+    }
+}
+
+#[test]
+fn without_a_good_certificate_there_is_no_request() {
+    let server = server();
+    let stranger = Authority::new("another").issue_client("mallory");
+    let choices = Choices { certificate: Some(&stranger), ..Choices::default() };
+    let mallory = Options::of(server.authority.roots(), &choices);
+    let table = [
+        ("must.test", server.options(), "CertificateRequired"),
+        ("must.test", mallory.clone(), "UnknownCA"),
+        ("may.test", mallory, "UnknownCA"),
+    ];
+    for (host, options, alert) in table {
+        // In TLS 1.3 the client is done before the server has judged.
+        let asked = Peer::connect(server.address, host, &options).and_then(|mut peer| {
+            peer.send(format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            peer.read(&mut [0; 64])
+        });
+        let e = asked.unwrap_err().to_string();
+        assert!(e.contains(alert), "{host}: {e}");
+    }
+}
+
+#[test]
+fn a_host_of_another_policy_than_the_handshakes_is_misdirected() {
+    let server = server();
+    let alice = known(&server, "alice");
+    for (name, host, status) in [
+        ("a.test", "a.test", 200),
+        ("a.test", "must.test", 421),
+        ("a.test", "MUST.test.", 421),
+        ("a.test", "may.test", 421),
+        ("may.test", "must.test", 421),
+        ("must.test", "may.test", 421),
+        ("must.test", "a.test", 421),
+        ("must.test", "must.test", 200),
+    ] {
+        let mut peer = Peer::connect(server.address, name, &alice).unwrap();
+        for path in ["/a.txt", "/a.txt"] {
+            assert_eq!(peer.get_of(host, path).status, status, "{host} by way of {name}");
+        }
+        if status == 421 {
+            assert_eq!(peer.get_of(host, "/who").status, 421, "an application, {host} by {name}");
+        }
+    }
+    let in_clear = Client::connect(server.clear).request("GET", "/a.txt\nHost: must.test");
+    assert_eq!(in_clear.status, 421, "where nobody proves anything");
+}

@@ -1,0 +1,19 @@
+//! TLS as its clients see it: handshakes, exchanges, certificates that change, and the bad days.
+//! Most tests speak through rustls; where the bytes themselves are the matter, they are written out.
+
+// A helper that fails fails its test.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../process/child.rs"]
+#[allow(dead_code)]
+mod child;
+mod clients;
+mod exchange;
+mod handshakes;
+mod local;
+mod peer;
+mod reload;
+mod server;
+#[path = "../it/support/mod.rs"]
+mod support;
+mod wire;

@@ -1,0 +1,153 @@
+//! Certificates that change, or should not have been what they are, in a server of its own process.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::{Signal, geteuid};
+
+use crate::child::{Child, eventually, hurtle};
+use crate::peer::{Options, Peer};
+use crate::server::{Authority, Pair};
+use crate::support::Dir;
+
+struct Running {
+    child: Child,
+    dir: Dir,
+    authority: Authority,
+}
+
+impl Running {
+    /// With this for `a.test`.
+    fn with(issue: impl FnOnce(&Authority) -> Pair) -> Running {
+        let (dir, authority) = (Dir::new(&[("a.txt", "hello\n")]), Authority::new("the test's"));
+        issue(&authority).write(&dir, "a");
+        if geteuid().is_root() {
+            // The server gives root up before it looks again.
+            let key = dir.path("../a.key");
+            fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let child = start(&dir);
+        Running { child, dir, authority }
+    }
+
+    fn shown(&self) -> Vec<u8> {
+        let options = Options::trusting(self.authority.roots());
+        let mut peer = Peer::connect(self.child.address(), "a.test", &options).unwrap();
+        assert_eq!(peer.get("/a.txt").body, b"hello\n");
+        peer.certificate()
+    }
+
+    /// Puts another one in the place of the certificate, which the server does not take.
+    fn stays_with(&self, what: &str, change: impl FnOnce(), complaint: &str) {
+        let before = self.shown();
+        change();
+        eventually(what, || self.child.stderr().contains(complaint));
+        let log = self.child.stderr();
+        assert!(log.contains("stays in use"), "{what}: {log}");
+        assert_eq!(self.shown(), before, "{what}");
+    }
+}
+
+fn start(dir: &Dir) -> Child {
+    Child::start(hurtle().arg("--config").arg(config(dir)))
+}
+
+fn config(dir: &Dir) -> std::path::PathBuf {
+    let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+    let path = dir.path("../tls.toml");
+    let root = dir.root();
+    let text = format!(
+        "listen_tls = \"127.0.0.1:0\"\nworkers = 1\n{user}[[site]]\nhosts = \"a.test\"\n\
+         [site.tls]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n[[site.mount]]\nfiles = {root:?}\n"
+    );
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_new_certificate_is_taken_and_open_connections_stay() {
+    let running = Running::with(|authority| authority.issue("a.test"));
+    let before = running.shown();
+    let options = Options::trusting(running.authority.roots());
+    let mut open = Peer::connect(running.child.address(), "a.test", &options).unwrap();
+    let new = running.authority.issue("a.test");
+    new.write(&running.dir, "a");
+    eventually("the new one is shown", || running.shown() != before);
+    assert_eq!(running.shown(), new.der().0[0].to_vec());
+    assert_eq!(open.get("/a.txt").status, 200);
+    assert!(running.child.stderr().contains("new certificate"), "{}", running.child.stderr());
+}
+
+#[test]
+fn what_cannot_be_used_is_not_taken_and_the_log_says_why() {
+    let running = Running::with(|authority| authority.issue("a.test"));
+    let (dir, authority) = (&running.dir, &running.authority);
+    let files = crate::server::files(dir, "a");
+    let write = |path: &std::path::Path, text: &str| fs::write(path, text).unwrap();
+    let other = authority.issue("a.test");
+    running.stays_with(
+        "another's key",
+        || write(&files.key, &other.key),
+        "put the key there that the certificate was made for",
+    );
+    running.stays_with("no PEM", || write(&files.chain, "hello"), "no certificate in it");
+    running.stays_with(
+        "expired",
+        || drop(authority.issue_expired("a.test").write(dir, "a")),
+        "expired on 01 Jan 2020; renew it",
+    );
+    running.stays_with(
+        "for another name",
+        || drop(authority.issue("b.test").write(dir, "a")),
+        "is not for a.test; get one that names it",
+    );
+    running.stays_with("gone", || fs::remove_file(&files.chain).unwrap(), "put the file there");
+    let before = running.shown();
+    authority.issue("a.test").write(dir, "a");
+    eventually("a good one is taken at last", || running.shown() != before);
+}
+
+#[test]
+fn a_key_that_may_not_be_read_is_not_taken() {
+    let running = Running::with(|authority| authority.issue("a.test"));
+    let key = crate::server::files(&running.dir, "a").key;
+    running.stays_with(
+        "unreadable",
+        || fs::set_permissions(&key, fs::Permissions::from_mode(0o0)).unwrap(),
+        "let the server's user read it",
+    );
+}
+
+#[test]
+fn at_the_start_what_is_doubtful_is_told_and_what_is_broken_refused() {
+    let running = Running::with(|authority| authority.issue_expired("b.test"));
+    let log = running.child.stderr();
+    assert!(log.contains("expired on 01 Jan 2020") && log.contains("not for a.test"), "{log}");
+    let other = running.authority.issue("a.test");
+    fs::write(crate::server::files(&running.dir, "a").key, other.key).unwrap();
+    for command in [&["check", "--config"][..], &["--config"]] {
+        let mut child = Child::spawn(hurtle().args(command).arg(config(&running.dir)));
+        assert!(!child.wait().success());
+        assert!(child.stderr().contains("put the key there"), "{}", child.stderr());
+    }
+}
+
+#[test]
+fn a_handshake_begun_before_sigterm_is_finished_and_its_request_answered() {
+    let running = Running::with(|authority| authority.issue("a.test"));
+    let options = Options::trusting(running.authority.roots());
+    let mut peer = Peer::begin(running.child.address(), "a.test", &options);
+    peer.session.write_tls(&mut peer.socket).unwrap();
+    // The server has answered: it is in the middle.
+    peer.session.read_tls(&mut peer.socket).unwrap();
+    running.child.signal(Signal::TERM);
+    peer.session.process_new_packets().unwrap();
+    while peer.session.is_handshaking() {
+        peer.session.complete_io(&mut peer.socket).unwrap();
+    }
+    let answer = peer.get("/a.txt");
+    assert_eq!(answer.body, b"hello\n");
+    assert!(answer.head.contains("Connection: close"));
+    let mut child = running.child;
+    assert!(child.wait().success());
+}
