@@ -109,7 +109,10 @@ fn an_upload_is_announced_and_then_like_any_other() {
 #[test]
 fn what_broke_off_goes_on_even_after_the_server_was_stopped() {
     for (etag, restart) in [(EtagSource::Auto, false), (EtagSource::Content, true)] {
-        let configure = |config: &mut Config| *config = taking(config, etag);
+        let configure = |config: &mut Config| {
+            *config = taking(config, etag);
+            limits(config).fsync = restart;
+        };
         let mut server = Server::with(&[("a", "old")], configure);
         let body = pattern(3 << 20);
         let mut client = server.connect();
@@ -224,7 +227,8 @@ fn nobody_touches_the_upload_of_another() {
 
 #[test]
 fn a_newer_request_ends_the_older_one() {
-    let server = start(&[]);
+    // Whichever worker has it.
+    let server = with(&[], |config| config.workers = 4.try_into().unwrap());
     let path = begin(&server, "/a", b"");
     let mut older = server.connect();
     older.send(head("PATCH", &part(&path, 0, true), 1_000_000));
