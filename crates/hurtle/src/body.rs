@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::disk::Lane;
 
-pub use request::{Feeder, RequestBody, feed};
+pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream};
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
@@ -105,6 +105,8 @@ pub struct OpenFile {
     pub stamp: Stamp,
     /// Where its slow reads queue.
     pub lane: Lane,
+    /// How fast one answer may send it, in bytes a second; 0: as fast as it is taken.
+    pub rate: u64,
     /// When each of the first windows was last seen in memory; 0: never.
     warm: Box<[AtomicU64]>,
     /// When it was last seen unchanged.
@@ -116,7 +118,13 @@ impl OpenFile {
     pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
         let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
         let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
-        OpenFile { fd, stamp, lane, warm, seen_ms: AtomicU64::new(0) }
+        OpenFile { fd, stamp, lane, rate: 0, warm, seen_ms: AtomicU64::new(0) }
+    }
+
+    /// One that no answer may send faster, in bytes a second; 0: as fast as it is taken.
+    #[must_use]
+    pub fn with_rate(self, rate: u64) -> OpenFile {
+        OpenFile { rate, ..self }
     }
 
     /// Whether the window that holds `offset` was seen in memory a moment ago.

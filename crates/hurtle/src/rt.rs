@@ -27,7 +27,7 @@ pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option
     tokio::time::timeout(time, task).await.ok()
 }
 
-/// A bell one task waits for and others of the same worker ring.
+/// A bell that one task waits for and others ring, on whatever worker.
 #[derive(Debug, Default)]
 pub struct Bell(tokio::sync::Notify);
 

@@ -51,6 +51,8 @@ struct Users {
 #[derive(Debug)]
 pub struct Gate {
     users: Arc<Users>,
+    /// Where they are written down: one name in two files is two users.
+    file: PathBuf,
     realm: String,
     challenge: HeaderValue,
     checkers: Option<(Disk, Lane)>,
@@ -94,6 +96,7 @@ impl Guard {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
         Gate {
             users: self.files.get(&basic.users).cloned().unwrap_or_default(),
+            file: basic.users.clone(),
             realm: basic.realm.clone(),
             challenge: HeaderValue::try_from(challenge)
                 .unwrap_or(HeaderValue::from_static("Basic realm=\"hurtle\"")),
@@ -140,6 +143,13 @@ impl Gate {
             }
             Err(Failure::Panicked) => Err(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)),
         }
+    }
+
+    /// Who a client is that was let in: the same for as long as the server's configuration is.
+    pub fn user(&self, authorization: Option<&[u8]>) -> Option<String> {
+        // RFC 7617 2: a name holds no colon.
+        let name = Credentials::parse(authorization?)?.name;
+        Some(format!("{name}:{}", self.file.display()))
     }
 
     fn refusal(&self) -> Answer {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
 use super::BoxError;
@@ -26,6 +27,15 @@ pub struct RequestBody {
     left: Option<u64>,
 }
 
+/// What is told to a client while its body comes (RFC 9110 15.2).
+#[derive(Debug)]
+pub struct Interim {
+    /// Informational.
+    pub status: StatusCode,
+    /// Without anything of a body or of the connection.
+    pub fields: HeaderMap,
+}
+
 /// The connection's end of a request's body.
 pub struct Feeder(Arc<Slot>);
 
@@ -41,6 +51,7 @@ struct State {
     wanted: bool,
     /// The reader is gone.
     abandoned: bool,
+    interim: Option<Interim>,
     reader: Option<Waker>,
     feeder: Option<Waker>,
 }
@@ -78,6 +89,11 @@ impl Feeder {
         state.wanted && !state.abandoned
     }
 
+    /// What the reader has to tell the client, if it is not told yet.
+    pub fn interim(&self) -> Option<Interim> {
+        self.0.state().interim.take()
+    }
+
     /// Whether the reader is gone.
     pub fn is_abandoned(&self) -> bool {
         self.0.state().abandoned
@@ -113,6 +129,17 @@ impl Feeder {
 impl Drop for Feeder {
     fn drop(&mut self) {
         self.give(Some(Err("the request's body was cut short".into())), true);
+    }
+}
+
+impl RequestBody {
+    /// Has the client told something before more of the body is asked for. Where something still
+    /// waits to be told, where nothing more is asked for, and in a protocol without interim answers,
+    /// it is not.
+    pub fn tell(&self, interim: Interim) {
+        if let Some(slot) = &self.slot {
+            slot.state().interim.get_or_insert(interim);
+        }
     }
 }
 

@@ -22,6 +22,9 @@ pub(super) const HEAD_FIELDS_MAX: u64 = 1_000;
 /// Requests or connections: what a TOML integer holds.
 pub(super) const COUNT_MAX: u64 = i64::MAX as u64;
 
+/// Interrupted uploads that are kept: they are counted whenever one is begun.
+pub(super) const RESUMABLE_MAX: u64 = 10_000;
+
 /// Final statuses (RFC 9110, section 15: 1xx is interim, nothing above 599 is defined).
 pub(super) const FINAL_STATUS_MIN: u64 = 200;
 /// Error statuses begin here.

@@ -158,6 +158,7 @@ fn files(
     table.set("sidecars", reader, Value::flag, &mut f.sidecars);
     table.set("etag", reader, Value::choice, &mut f.etag);
     table.set("media_types", reader, media_types, &mut f.media_types);
+    table.set("rate", reader, Value::size, &mut f.rate);
     f.uploads = uploads(table, auth, reader);
     Some(Files { root: directory?, ..files })
 }

@@ -134,6 +134,7 @@ impl Files {
             sidecars: true,
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
+            rate: 0,
             uploads: None,
         }
     }

@@ -128,6 +128,7 @@ impl Page {
             ("connections_per_address", limits.connections_per_address.map(|n| n as u64)),
             ("connections", limits.connections.map(|n| n as u64)),
         ];
+        self.key("address_rate", quoted(&size_text(limits.address_rate)));
         for (name, count) in counts {
             if let Some(count) = count {
                 self.key(name, count);
@@ -252,11 +253,14 @@ impl Page {
         self.key("sidecars", files.sidecars);
         self.key("etag", quoted(files.etag.name()));
         self.key("media_types", table(files.media_types.iter().map(|(k, v)| (k.as_str(), v))));
+        self.key("rate", quoted(&size_text(files.rate)));
         if let Some(uploads) = &files.uploads {
             self.header("[site.mount.uploads]");
             self.key("file_bytes", quoted(&size_text(uploads.file_bytes)));
             self.key("free_bytes", quoted(&size_text(uploads.free_bytes)));
             self.key("rate", quoted(&size_text(uploads.rate)));
+            self.key("resumable", uploads.resumable);
+            self.key("resumable_bytes", quoted(&size_text(uploads.resumable_bytes)));
             self.key("fsync", uploads.fsync);
         }
     }

@@ -83,6 +83,7 @@ symlinks = "anywhere"
 dotfiles = true
 sidecars = false
 etag = "content"
+rate = "1 MiB"
 media_types = { foo = "text/x-foo", "b a" = "a/b; c=\"d\"" }
 allow = "192.0.2.1"
 auth = "none"
@@ -90,6 +91,8 @@ auth = "none"
 [site.mount.uploads]
 file_bytes = "20 MiB"
 rate = 1_000_000
+resumable = 3
+resumable_bytes = 0
 fsync = true
 
 [[site.mount]]

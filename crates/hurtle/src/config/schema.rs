@@ -316,6 +316,10 @@ pub(super) static LIMITS: Section = Section {
             "How long a body may come slower than that."),
         Key::new("write_stall", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"30s\"",
             "How long queued bytes may make no progress (closed)."),
+        Key::new("address_rate", Size(0, BYTES_MAX), Is("0"), "\"10 MiB\"",
+            "The fastest one client address is sent anything, in bytes a second, all its \
+             connections together (of IPv6, one /64); 0: any. Clients of a unix socket have no \
+             address."),
         Key::new("requests_per_connection", Integer(1, COUNT_MAX), Means("unlimited"), "1000",
             "Requests on one connection."),
         Key::new("connections_per_address", Integer(1, COUNT_MAX), Means("unlimited"), "100",

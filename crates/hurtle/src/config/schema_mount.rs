@@ -1,7 +1,7 @@
 //! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
 
 use super::auth::AuthName;
-use super::bounds::{BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
+use super::bounds::{BYTES_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::names::names;
 use super::schema::Absent::{Is, Means};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
@@ -66,6 +66,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("media_types", Map("a table of extensions and media types"), Is("{}"),
             "{ foo = \"text/x-foo\" }",
             "Media types by file-name extension, before the built-in ones.").with(FILES),
+        Key::new("rate", Size(0, BYTES_MAX), Is("0"), "\"2 MiB\"",
+            "The fastest one answer sends a file, in bytes a second; 0: any.").with(FILES),
         Key::new("uploads", Table(&UPLOADS), Means("off"), "{}",
             "Whether files may be uploaded and deleted; the table may be empty (`uploads = {}`). \
              Needs `auth`, here or in the site.").with(FILES),
@@ -123,6 +125,11 @@ pub(super) static UPLOADS: Section = Section {
             "What must stay free on the file system (507)."),
         Key::new("rate", Size(0, BYTES_MAX), Is("0"), "\"2 MiB\"",
             "The fastest one upload is taken, in bytes a second; 0: any."),
+        Key::new("resumable", Integer(0, RESUMABLE_MAX), Is("64"), "1000",
+            "How many interrupted uploads are kept for a day, to be resumed; 0: none."),
+        Key::new("resumable_bytes", Size(0, BYTES_MAX), Is("\"8 GiB\""), "\"100 GiB\"",
+            "What they may take on the disk together; one whose length the client has not said \
+             counts as `file_bytes`."),
         Key::new("fsync", Flag, Is("false"), "true",
             "Whether a file is on the disk, and not only in the kernel's memory, before its upload \
              is answered."),

@@ -122,6 +122,9 @@ pub struct Limits {
     pub connections_per_address: Option<usize>,
     /// Connections at once (503); `None`: from RLIMIT_NOFILE.
     pub connections: Option<usize>,
+    /// Bytes a second to one client address, all its connections together; 0: as fast as they are
+    /// taken.
+    pub address_rate: u64,
 }
 
 impl Default for Limits {
@@ -140,6 +143,7 @@ impl Default for Limits {
             requests_per_connection: None,
             connections_per_address: None,
             connections: None,
+            address_rate: 0,
         }
     }
 }
@@ -339,6 +343,8 @@ pub struct Files {
     pub etag: EtagSource,
     /// Media types by file-name extension (lower case, no dot), before the built-in ones.
     pub media_types: BTreeMap<String, HeaderValue>,
+    /// How fast one answer may send a file, in bytes a second; 0: as fast as it is taken.
+    pub rate: u64,
     /// What may be uploaded; `None`: nothing.
     pub uploads: Option<Uploads>,
 }

@@ -15,13 +15,25 @@ pub struct Uploads {
     pub free_bytes: u64,
     /// The fastest one upload is taken, in bytes a second; 0: any.
     pub rate: u64,
+    /// How many uploads may wait to be resumed; 0: none is.
+    pub resumable: u64,
+    /// What they may take on the disk together, in bytes; one whose length is not known counts as
+    /// `file_bytes`.
+    pub resumable_bytes: u64,
     /// Whether a file is on the disk before its upload is answered.
     pub fsync: bool,
 }
 
 impl Default for Uploads {
     fn default() -> Uploads {
-        Uploads { file_bytes: 1 << 30, free_bytes: 256 << 20, rate: 0, fsync: false }
+        Uploads {
+            file_bytes: 1 << 30,
+            free_bytes: 256 << 20,
+            rate: 0,
+            resumable: 64,
+            resumable_bytes: 8 << 30,
+            fsync: false,
+        }
     }
 }
 
@@ -37,6 +49,8 @@ pub(super) fn uploads(
     table.set("file_bytes", reader, Value::size, &mut uploads.file_bytes);
     table.set("free_bytes", reader, Value::size, &mut uploads.free_bytes);
     table.set("rate", reader, Value::size, &mut uploads.rate);
+    table.set("resumable", reader, Value::integer, &mut uploads.resumable);
+    table.set("resumable_bytes", reader, Value::size, &mut uploads.resumable_bytes);
     table.set("fsync", reader, Value::flag, &mut uploads.fsync);
     if auth.is_none() {
         let wrong = Wrong::new("everybody who reaches the server could write here");

@@ -42,6 +42,8 @@ pub struct Lookup {
     pub etag: EtagSource,
     /// Where this root's jobs queue.
     pub lane: Lane,
+    /// How fast one answer may send a file, in bytes a second; 0: as fast as it is taken.
+    pub rate: u64,
     /// Files up to this size, in bytes, are read when they are opened.
     pub memory_bytes_max: u64,
 }
@@ -248,7 +250,7 @@ impl Lookup {
             if Stamp::of(&rustix::fs::fstat(&fd)?) != *stamp {
                 return Ok(None);
             }
-            let file = Arc::new(OpenFile::new(fd, *stamp, self.lane));
+            let file = Arc::new(OpenFile::new(fd, *stamp, self.lane).with_rate(self.rate));
             let Some(one) = self.read(*coding, file)? else { return Ok(None) };
             opened.push(one);
         }

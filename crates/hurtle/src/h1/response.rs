@@ -90,6 +90,17 @@ pub fn status_line(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends an interim answer (RFC 9110 15.2): fields, and nothing of a body or of the connection.
+pub fn encode_interim(status: StatusCode, fields: &HeaderMap, out: &mut Vec<u8>) {
+    status_line(status, out);
+    for (name, value) in fields {
+        if !ENGINES_OWN.contains(name) {
+            field(out, name.as_str(), value.as_bytes());
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Fields that belong to the connection and its framing: the engine alone writes them.
 const ENGINES_OWN: [HeaderName; 5] = [
     header::CONNECTION,

@@ -25,7 +25,7 @@ use crate::h1::response::Fields;
 use crate::semantics::accept::{Coding, accepts_html, prefers_json};
 use crate::semantics::media;
 use crate::semantics::target::{append_query, encode_path};
-use crate::uploads::Uploads;
+use crate::uploads::{Asker, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -63,14 +63,15 @@ struct Found {
 impl Directory {
     /// Serves as configured; its disk jobs queue in a lane of their own.
     pub fn new(config: Files, means: &Means) -> Directory {
-        let by_sendfile_only = means.sendfile == Sendfile::On;
+        // What is kept in memory leaves at once.
+        let none_in_memory = means.sendfile == Sendfile::On || config.rate > 0;
         Directory {
             index: config.index.clone().into(),
             uploads: Uploads::new(&config, &means.disk, &means.changed).map(Box::new),
             config,
             lane: means.disk.lane(),
             listings: means.listings.clone(),
-            memory_bytes_max: if by_sendfile_only { 0 } else { MEMORY_BYTES_MAX },
+            memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
     }
 
@@ -106,12 +107,20 @@ impl Directory {
     }
 
     /// Answers a request of another method than GET and HEAD; `None`: nothing can be changed here.
-    pub fn change(&self, request: Request<RequestBody>, place: &Place<'_>) -> Option<Answering> {
+    /// `user`: who the client has shown to be.
+    pub fn change(
+        &self,
+        request: Request<RequestBody>,
+        place: &Place<'_>,
+        user: Option<String>,
+    ) -> Option<Answering> {
         let uploads = self.uploads.clone()?;
         let rest = place.rest.to_vec();
+        let base = &place.path[..place.path.len() - place.rest.len()];
+        let asker = Asker { user, base: encode_path(base) };
         let rules: Vec<_> = place.rules().cloned().collect();
         Some(Box::pin(async move {
-            let mut answer = uploads.call(request, rest).await;
+            let mut answer = uploads.call(request, rest, asker).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
             {
@@ -222,6 +231,7 @@ impl Directory {
             sidecars: self.config.sidecars,
             etag: self.config.etag,
             lane: self.lane,
+            rate: self.config.rate,
             memory_bytes_max: self.memory_bytes_max,
         })
     }

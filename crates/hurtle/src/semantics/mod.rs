@@ -12,4 +12,5 @@ pub mod glob; // path patterns of rules
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
 pub mod range; // Range: which bytes are asked for
+pub mod structured; // Integers and Booleans of structured fields
 pub mod target; // the request target, and the path it names

@@ -156,7 +156,8 @@ impl Watch {
     }
 
     /// Awaits `task` for as long as `progress` goes on: the deadline moves with it by `stall_ms`.
-    /// When it passes, one write more is tried before the peer is given up.
+    /// When it passes, one write more is tried before the peer is given up. What is held back by a
+    /// limit is not the peer's delay.
     /// Pinned by the caller, who stores it anyway: a large task moved is stored twice.
     pub async fn wait_while_moving<F: Future>(
         &self,
@@ -164,22 +165,26 @@ impl Watch {
         progress: &Progress,
         stall_ms: u64,
     ) -> Result<F::Output, Late> {
-        let (mut seen, mut insisted) = (u64::MAX, false);
+        let (mut seen, mut insisted) = (None, false);
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(value) = task.as_mut().poll(cx) {
                     return Poll::Ready(Ok(value));
                 }
-                if seen != progress.mark() {
-                    seen = progress.mark();
+                let state = Some((progress.mark(), progress.held.get()));
+                if seen != state {
+                    seen = state;
                     self.set(clock::now_ms() + stall_ms);
                     insisted = false;
                 }
                 match self.check(cx.waker()) {
-                    Poll::Ready(Err(Late)) if !insisted => insisted = true,
+                    Poll::Ready(Err(Late)) if progress.held.get() => seen = None,
+                    Poll::Ready(Err(Late)) if !insisted => {
+                        insisted = true;
+                        progress.insist.set(true);
+                    }
                     outcome => return outcome,
                 }
-                progress.insist.set(true);
             }
         })
         .await

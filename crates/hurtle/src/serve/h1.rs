@@ -84,7 +84,7 @@ impl<T: Transport> Connection<T> {
     pub fn new(io: T, peer: Option<IpAddr>, place: Place) -> Connection<T> {
         let worker = Rc::clone(&place.0);
         let watch = worker.deadlines.watch();
-        let sent = Progress::default();
+        let sent = worker.progress(peer);
         Connection {
             io,
             input: Input::default(),
@@ -362,6 +362,7 @@ impl<T: Transport> Connection<T> {
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
         self.sent.moved.set(0);
+        self.sent.held.set(false);
         let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
         match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
             Ok(Ok(())) => Ok(()),

@@ -5,6 +5,7 @@ pub mod h1;
 pub mod secure;
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
 use crate::tls::Keyring;
-use crate::transport::Sender;
+use crate::transport::{Addresses, Progress, Sender};
 use deadline::Deadlines;
 
 /// What a worker's connections share. Nothing in it is shared with another worker's but the pool
@@ -44,8 +45,19 @@ pub struct Worker {
     pub open: Cell<usize>,
     /// Rung whenever one has closed.
     pub closed: Bell,
+    /// What each client address is sent a second; `None`: as much as it takes.
+    pub addresses: Option<Addresses>,
     /// A line for each request.
     pub log: Option<WorkerLog>,
+}
+
+impl Worker {
+    /// The progress of what goes to this client; one without an address is local, and has no limit.
+    pub fn progress(&self, client: Option<IpAddr>) -> Progress {
+        let share = self.addresses.as_ref().zip(client);
+        let share = share.map(|(addresses, client)| addresses.meter(client));
+        Progress { share, ..Progress::default() }
+    }
 }
 
 /// A place among a worker's open connections, free again when dropped.

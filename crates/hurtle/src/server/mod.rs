@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
 use crate::tls::Keyring;
-use crate::uploads;
+use crate::transport::Addresses;
 use accept::Port;
 
 pub use accept::Listener;
@@ -198,21 +198,14 @@ impl Server {
         &self.bound.tls
     }
 
-    /// Removes what a crash has left of uploads, beside the serving.
-    fn sweep_uploads(&self, disk: &Disk) {
+    /// The directories that take uploads.
+    fn upload_roots(&self) -> Vec<PathBuf> {
         let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
-        for mount in mounts {
-            let MountHandler::Files(files) = &mount.handler else { continue };
-            if files.uploads.is_some() {
-                let root = files.root.clone();
-                disk.begin(disk.lane(), move || {
-                    let swept = uploads::sweep(&root);
-                    if swept > 0 {
-                        tracing::info!("{}: removed {swept} unfinished uploads", root.display());
-                    }
-                });
-            }
-        }
+        let roots = mounts.filter_map(|mount| match &mount.handler {
+            MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
+            _ => None,
+        });
+        roots.collect()
     }
 
     /// Starts the workers.
@@ -226,7 +219,9 @@ impl Server {
         let changed = Changed::default();
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
-        self.sweep_uploads(&disk);
+        let rate = self.config.limits.address_rate;
+        let addresses = (rate > 0).then(|| Addresses::new(rate));
+        let mut upload_roots = self.upload_roots();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -235,6 +230,9 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                addresses: addresses.clone(),
+                // One of them is enough.
+                upload_roots: std::mem::take(&mut upload_roots),
                 guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +25,14 @@ use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::site::Sites;
 use crate::tls::Keyring;
-use crate::transport::Sender;
+use crate::transport::{Addresses, Sender};
+use crate::uploads;
 
 /// Of the process's descriptors, the part that cached files may have.
 const CACHED_FILES_SHARE: usize = 4;
+
+/// How often uploads that have expired are looked for.
+const EXPIRED_UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// How late a line of the access log may be.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
@@ -41,6 +46,9 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    pub(super) addresses: Option<Addresses>,
+    /// Directories that are to be cleared of uploads nobody has finished.
+    pub(super) upload_roots: Vec<PathBuf>,
     pub(super) guard: Guard,
     /// The listeners are not only this process's.
     pub(super) inherited: bool,
@@ -68,6 +76,7 @@ async fn serve(
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
+    clear_uploads(&shared);
     let (worker, room) = make(shared);
     worker.sites.watch_upstreams();
     let deadlines = Rc::clone(&worker.deadlines);
@@ -126,6 +135,28 @@ async fn close(
     }
 }
 
+/// Removes what a crash has left of uploads, and, from then on, what nobody has resumed in time.
+fn clear_uploads(shared: &Shared) {
+    for root in shared.upload_roots.clone() {
+        let disk = shared.disk.clone();
+        rt::spawn(async move {
+            let lane = disk.lane();
+            let mut clear: fn(&Path) -> usize = uploads::sweep;
+            loop {
+                let root = root.clone();
+                disk.begin(lane, move || {
+                    let cleared = clear(&root);
+                    if cleared > 0 {
+                        tracing::info!("{}: removed {cleared} unfinished uploads", root.display());
+                    }
+                });
+                clear = uploads::expire;
+                rt::sleep(EXPIRED_UPLOADS_EVERY).await;
+            }
+        });
+    }
+}
+
 async fn flush_log(worker: &Worker) {
     loop {
         rt::sleep(LOG_AGE_MAX).await;
@@ -136,7 +167,8 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, changed, guard, log, apps, keyring, .. } = shared;
+    let Shared { config, disk, listings, changed, addresses, guard, log, apps, keyring, .. } =
+        shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -154,6 +186,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let worker = Worker {
         sites,
         store,
+        addresses,
         sender: Sender { disk, sendfile: config.sendfile },
         head_limits: HeadLimits {
             head_bytes: limits.head_bytes,

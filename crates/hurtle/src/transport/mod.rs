@@ -1,10 +1,12 @@
 //! Between a connection's protocol and the kernel: bytes come in, answers leave.
 //!
 //! `Transport` is the seam for other channels and other engines (io_uring): `Plain` is a socket,
-//! `Tls` one with rustls on it. `outgoing` decides how a body leaves.
+//! `Tls` one with rustls on it. `outgoing` decides how a body leaves, `meter` when, where that is
+//! limited.
 
 pub mod buffer;
 pub mod handshake;
+pub mod meter;
 pub mod outgoing;
 pub mod plain;
 pub mod tls;
@@ -16,6 +18,7 @@ use std::task::{Context, Poll};
 use crate::tls::ClientCertificate;
 
 pub use buffer::{Input, Output, Taken};
+pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
 pub use tls::Tls;

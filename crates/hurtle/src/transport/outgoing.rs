@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use super::meter::{Hold, Meter};
 use super::{Output, Transport};
 use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::config::Sendfile;
@@ -49,6 +50,10 @@ pub struct Progress {
     /// The next write is to be tried though the socket is not said to be writable: the kernel says
     /// so only once a third of its buffer is free, which a slow reader takes long for.
     pub insist: Cell<bool>,
+    /// It waits for a limit, not for the peer.
+    pub held: Cell<bool>,
+    /// What all that goes to this client is held to.
+    pub share: Option<Arc<Meter>>,
 }
 
 impl Progress {
@@ -81,6 +86,9 @@ impl Sender {
         body: &Body,
         sent: &Progress,
     ) -> io::Result<()> {
+        if sent.share.is_some() && matches!(body, Body::Empty | Body::Bytes(_)) {
+            return Box::pin(self.held(io, &head, body, sent)).await;
+        }
         match body {
             Body::Empty => write(io, &head, &[], sent).await,
             Body::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
@@ -88,7 +96,10 @@ impl Sender {
                 write(io, &head, &[], sent).await
             }
             Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
-            Body::File(slice) => self.file(io, &head, slice, sent).await,
+            Body::File(slice) => {
+                let hold = Hold::new(slice.file.rate, sent);
+                self.file(io, &head, slice, sent, hold.as_deref()).await
+            }
             Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
             // How frames are told apart is the protocol's matter.
             Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -113,6 +124,32 @@ impl Sender {
         self.ensure_resident(&slice.file, slice.offset, slice.offset + len).await
     }
 
+    /// Sends what is in memory as its client's limit allows.
+    async fn held(
+        &self,
+        io: &mut impl Transport,
+        head: &[u8],
+        body: &Body,
+        sent: &Progress,
+    ) -> io::Result<()> {
+        let Some(hold) = Hold::new(0, sent) else { return Ok(()) };
+        let (mut head, mut rest) = match body {
+            Body::Bytes(bytes) => (head, &bytes[..]),
+            _ => (head, &[][..]),
+        };
+        // A head is small: the first piece pays for it.
+        let mut paid = head.len() as u64;
+        loop {
+            let len = hold.pass(paid + rest.len() as u64).await.saturating_sub(paid).max(1);
+            let len = rest.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+            write(io, head, &rest[..len], sent).await?;
+            (head, rest, paid) = (&[], &rest[len..], 0);
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     async fn parts(
         &self,
         io: &mut impl Transport,
@@ -120,11 +157,18 @@ impl Sender {
         parts: &[Part],
         sent: &Progress,
     ) -> io::Result<()> {
+        let rate = parts.iter().find_map(|part| match part {
+            Part::File(slice) => Some(slice.file.rate),
+            Part::Bytes(_) => None,
+        });
+        let hold = Hold::new(rate.unwrap_or(0), sent);
         write(io, head, &[], sent).await?;
         for part in parts {
             match part {
                 Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
-                Part::File(slice) => self.file(io, &[], slice, sent).await?,
+                Part::File(slice) => {
+                    self.file(io, &[], slice, sent, hold.as_deref()).await?;
+                }
             }
         }
         Ok(())
@@ -136,13 +180,20 @@ impl Sender {
         head: &[u8],
         slice: &FileSlice,
         sent: &Progress,
+        hold: Option<&Hold<'_>>,
     ) -> io::Result<()> {
         let (mut head, mut offset) = (head, slice.offset);
         let end = slice.offset + slice.len;
         while offset < end {
             let first = offset == slice.offset;
             let turn_bytes = if first { FIRST_TURN_BYTES } else { WINDOW_BYTES };
-            let turn_end = end.min(offset + turn_bytes);
+            let mut turn_end = end.min(offset + turn_bytes);
+            if let Some(hold) = hold {
+                // A head is small: the first piece pays for it.
+                let paid = head.len() as u64;
+                let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
+                turn_end = offset + len.saturating_sub(paid).max(1);
+            }
             let turn = Turn { file: &slice.file, offset, end: turn_end, first };
             // The rare ways are boxed: a connection is as large as its largest wait.
             if !T::SENDS_FILES || self.sendfile == Sendfile::Off {

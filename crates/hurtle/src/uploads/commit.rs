@@ -25,11 +25,11 @@ use crate::sys;
 const RACES_MAX: usize = 8;
 
 /// A request's conditions, kept for as long as its body comes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
-    if_match: Option<Vec<u8>>,
-    if_none_match: Option<Vec<u8>>,
-    if_unmodified_since: Option<Vec<u8>>,
+    pub(super) if_match: Option<Vec<u8>>,
+    pub(super) if_none_match: Option<Vec<u8>>,
+    pub(super) if_unmodified_since: Option<Vec<u8>>,
 }
 
 /// What a PUT came to.
@@ -73,7 +73,22 @@ impl Unfinished {
         changed: &Changed,
     ) -> Result<Done, Refusal> {
         let mut hidden = self.take()?;
-        let hash = self.hash.as_ref().map(|hash| hash.digest128());
+        let named = self.name_if(&mut hidden, conditions, changed);
+        if let Some(kept) = &hidden.kept
+            && !named.as_ref().is_err_and(Refusal::may_pass)
+        {
+            kept.remove();
+        }
+        named
+    }
+
+    fn name_if(
+        &self,
+        hidden: &mut Hidden,
+        conditions: &Conditions,
+        changed: &Changed,
+    ) -> Result<Done, Refusal> {
+        let hash = self.content_hash(hidden)?;
         let _lock = lock(&hidden.directory, &self.target.name)?;
         for _ in 0..RACES_MAX {
             let old = check(&self.place, &hidden.directory, &self.target, conditions)?;
@@ -95,6 +110,20 @@ impl Unfinished {
             return Ok(Done { created: old.is_none(), tag });
         }
         Err(Refusal::BUSY)
+    }
+
+    /// Of the contents, where the tag comes from them. Of what came before this request only the
+    /// file itself knows.
+    fn content_hash(&self, hidden: &Hidden) -> Result<Option<u128>, Refusal> {
+        if self.place.etag != EtagSource::Content {
+            return Ok(None);
+        }
+        if let Some(hash) = &self.hash {
+            return Ok(Some(hash.digest128()));
+        }
+        let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
+        let file = OpenFile::new(hidden.file.try_clone()?, stamp, self.place.lane);
+        Ok(Some(files::lookup::hash(&file)?))
     }
 }
 
@@ -195,7 +224,7 @@ impl Hidden {
     }
 
     fn rename(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
-        let renamed = rustix::fs::renameat(&self.directory, &hidden[..], &self.directory, name);
+        let renamed = rustix::fs::renameat(self.home(), &hidden[..], &self.directory, name);
         if renamed.is_err() {
             self.name = Some(hidden);
         }
@@ -204,7 +233,7 @@ impl Hidden {
 
     fn link(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
         let flags = AtFlags::empty();
-        match rustix::fs::linkat(&self.directory, &hidden[..], &self.directory, name, flags) {
+        match rustix::fs::linkat(self.home(), &hidden[..], &self.directory, name, flags) {
             // A file system without second names. Where another process makes the file in this
             // very moment, it is replaced.
             Err(Errno::PERM | Errno::OPNOTSUPP) => self.rename(hidden, name),
@@ -248,7 +277,7 @@ static LOCKED: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
 
 /// Holds a target's lock. Directories are told apart by what they are, not by the path they were
 /// found at, and names without case, which not every file system knows.
-fn lock(directory: &OwnedFd, name: &[u8]) -> Result<MutexGuard<'static, ()>, Refusal> {
+pub(super) fn lock(directory: &OwnedFd, name: &[u8]) -> Result<MutexGuard<'static, ()>, Refusal> {
     let stat = rustix::fs::fstat(directory)?;
     let place = format!("{} {} ", stat.st_dev, stat.st_ino);
     let key = [place.as_bytes(), &name.to_ascii_lowercase()[..]].concat();
@@ -284,7 +313,7 @@ mod tests {
         fn named(&self, contents: &[u8]) -> Hidden {
             let (file, name) = create_named(&self.open()).unwrap();
             rustix::io::write(&file, contents).unwrap();
-            Hidden { directory: self.open(), file, name: Some(name) }
+            Hidden { directory: self.open(), file, name: Some(name), kept: None }
         }
 
         fn contents(&self) -> Vec<(String, Vec<u8>)> {

@@ -5,6 +5,7 @@ use std::io;
 use http::{StatusCode, header};
 use rustix::io::Errno;
 
+use super::asked;
 use crate::answer::Answer;
 
 /// A refusal.
@@ -57,6 +58,31 @@ impl Refusal {
     pub(super) const DENIED: Refusal =
         Refusal::new(StatusCode::FORBIDDEN, "the server may not write there");
 
+    pub(super) const NO_UPLOAD: Refusal =
+        Refusal::new(StatusCode::NOT_FOUND, "there is no such upload, or no more");
+    pub(super) const SUPERSEDED: Refusal =
+        Refusal::new(StatusCode::CONFLICT, "another request goes on with this upload");
+    pub(super) const ELSEWHERE: Refusal = Refusal::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "another request is still at work on this upload",
+    );
+    pub(super) const CROWDED: Refusal = Refusal::new(
+        StatusCode::INSUFFICIENT_STORAGE,
+        "there is no room for one more upload in parts: send the whole file at once, or come later",
+    );
+    pub(super) const INTEROP: Refusal = Refusal::new(
+        StatusCode::BAD_REQUEST,
+        "for an upload in parts, send Upload-Draft-Interop-Version: 8; a directory may also take none",
+    );
+    pub(super) const UNPLACED: Refusal =
+        Refusal::new(StatusCode::BAD_REQUEST, "a part needs Upload-Offset and Upload-Complete");
+    pub(super) const LENGTHS: Refusal =
+        Refusal::new(StatusCode::BAD_REQUEST, "what is said of the length is contradictory");
+    pub(super) const NO_PART: Refusal = Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "a part is Content-Type: application/partial-upload",
+    );
+
     const fn new(status: StatusCode, why: &'static str) -> Refusal {
         Refusal { status, why, error: None }
     }
@@ -67,24 +93,35 @@ impl Refusal {
 
     /// Whether there is no directory where the file would be.
     pub(super) fn is_no_directory(&self) -> bool {
-        self.status == StatusCode::CONFLICT && self.why == Refusal::NO_DIRECTORY.why
+        self.is(&Refusal::NO_DIRECTORY)
+    }
+
+    fn is(&self, other: &Refusal) -> bool {
+        self.status == other.status && self.why == other.why
+    }
+
+    /// Whether the same may do later: what was received is worth keeping.
+    pub(super) fn may_pass(&self) -> bool {
+        self.status.is_server_error() || self.is(&Refusal::SUPERSEDED) || self.is(&Refusal::BROKEN)
     }
 
     /// What is answered; what is not the client's doing is logged.
     pub(super) fn answer(self, rest: &[u8]) -> Answer {
         let name = rest.escape_ascii();
-        match self.error {
+        match &self.error {
             Some(e) if self.status == StatusCode::INTERNAL_SERVER_ERROR => {
                 tracing::error!("upload of {name}: {e}");
             }
             Some(e) => tracing::warn!("upload of {name} refused: {e}"),
-            None if self.status == StatusCode::SERVICE_UNAVAILABLE => {
+            None if self.is(&Refusal::BUSY) => {
                 tracing::warn!("upload of {name}: the disk is too slow; answered 503");
             }
             None => {}
         }
         let answer = Answer::error(self.status, Some(self.why));
         match self.status {
+            _ if self.is(&Refusal::LENGTHS) => asked::inconsistent(),
+            _ if self.is(&Refusal::NO_PART) => asked::with_accepted(answer),
             // RFC 9110 15.5.16: which codings would have done.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 answer.with(header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"))

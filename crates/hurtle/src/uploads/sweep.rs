@@ -6,14 +6,16 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 
+use super::store;
 use crate::files::is_unfinished;
 
 /// Directories below the root that are looked into, each holding a descriptor while those in it
 /// are.
 const DEPTH_MAX: usize = 64;
 
-/// Removes every unfinished upload beneath `root` that nobody is at work on; returns how many.
-/// Links are not followed. What cannot be read or removed is left: it is never served.
+/// Removes every unfinished upload beneath `root` that nobody is at work on and that is not to be
+/// resumed; returns how many. Links are not followed. What cannot be read or removed is left: it is
+/// never served.
 pub fn sweep(root: &Path) -> usize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(root, flags, Mode::empty()) {
@@ -22,12 +24,22 @@ pub fn sweep(root: &Path) -> usize {
     }
 }
 
+/// Removes the uploads to `root` that nobody has resumed in time; returns how many.
+pub fn expire(root: &Path) -> usize {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(root, flags, Mode::empty()).map_or(0, |root| store::expire(&root))
+}
+
 fn sweep_directory(directory: &OwnedFd, depth: usize) -> usize {
     let Ok(entries) = Dir::read_from(directory) else { return 0 };
     let mut swept = 0;
     for entry in entries.flatten() {
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if name.to_bytes() == store::DIRECTORY.as_bytes() {
+            swept += store::expire(directory);
             continue;
         }
         if is_unfinished(name.to_bytes()) {

@@ -15,6 +15,7 @@ use super::Place;
 use super::commit::{self, Conditions};
 use super::name::Target;
 use super::refusal::Refusal;
+use super::store::Kept;
 use crate::config::EtagSource;
 use crate::disk::Disk;
 use crate::files::UNFINISHED;
@@ -26,7 +27,7 @@ const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 
 /// Readable for all and writable for the owner as far as the process's umask lets them; never
 /// executable.
-const MODE: Mode = Mode::from_raw_mode(0o666);
+pub(super) const MODE: Mode = Mode::from_raw_mode(0o666);
 
 /// Names tried for a file that has to have one.
 const NAMES_TRIED: usize = 8;
@@ -37,7 +38,9 @@ pub(super) struct Unfinished {
     file: Option<Hidden>,
     pub(super) place: Place,
     pub(super) target: Target,
-    /// Of the bytes so far, where the tag comes from them.
+    /// Bytes in it.
+    pub(super) len: u64,
+    /// Of the bytes so far, where the tag comes from them and all came at once.
     pub(super) hash: Option<Box<Xxh3>>,
     unsynced: u64,
     disk: Disk,
@@ -47,8 +50,11 @@ pub(super) struct Unfinished {
 pub(super) struct Hidden {
     pub(super) directory: OwnedFd,
     pub(super) file: OwnedFd,
-    /// Removed when this is dropped.
+    /// Removed when this is dropped, unless it is kept.
     pub(super) name: Option<Vec<u8>>,
+    /// It outlives this request, and is known by a name of its own. (Behind `file`: only when that
+    /// is closed may another request have it.)
+    pub(super) kept: Option<Kept>,
 }
 
 impl Unfinished {
@@ -65,7 +71,19 @@ impl Unfinished {
         has_room(&directory, place.free_bytes, len.unwrap_or(0))?;
         let hash = (place.etag == EtagSource::Content).then(|| Box::new(Xxh3::new()));
         let file = Some(Hidden::create(directory)?);
-        Ok(Unfinished { file, place: place.clone(), target, hash, unsynced: 0, disk })
+        Ok(Unfinished { file, place: place.clone(), target, len: 0, hash, unsynced: 0, disk })
+    }
+
+    /// Goes on with a file of `len` bytes.
+    pub(super) fn resumed(
+        place: &Place,
+        disk: Disk,
+        target: Target,
+        hidden: Hidden,
+        len: u64,
+    ) -> Unfinished {
+        let (file, place) = (Some(hidden), place.clone());
+        Unfinished { file, place, target, len, hash: None, unsynced: 0, disk }
     }
 
     /// Writes what came next.
@@ -78,7 +96,10 @@ impl Unfinished {
             while !rest.is_empty() {
                 match retry_on_intr(|| rustix::io::write(&hidden.file, rest))? {
                     0 => return Err(Refusal::FULL),
-                    n => rest = &rest[n..],
+                    n => {
+                        rest = &rest[n..];
+                        self.len += n as u64;
+                    }
                 }
             }
             if let Some(hash) = &mut self.hash {
@@ -87,6 +108,27 @@ impl Unfinished {
         }
         self.unsynced += len;
         if self.place.fsync && self.unsynced >= UNSYNCED_BYTES_MAX {
+            rustix::fs::fsync(&hidden.file)?;
+            self.unsynced = 0;
+        }
+        Ok(self)
+    }
+
+    /// What is kept of it, if it outlives this request.
+    pub(super) fn kept(&mut self) -> Option<&mut Kept> {
+        self.file.as_mut().and_then(|hidden| hidden.kept.as_mut())
+    }
+
+    /// Writes down anew what is known of one that is kept.
+    pub(super) fn record_anew(mut self) -> Result<Unfinished, Refusal> {
+        let fsync = self.place.fsync;
+        self.kept().ok_or(Refusal::DEFECT)?.write_record(fsync)?;
+        Ok(self)
+    }
+
+    /// Has the disk have all of it, where that is waited for.
+    pub(super) fn settle(mut self) -> Result<Unfinished, Refusal> {
+        if let (true, Some(hidden)) = (self.place.fsync, &self.file) {
             rustix::fs::fsync(&hidden.file)?;
             self.unsynced = 0;
         }
@@ -121,13 +163,23 @@ impl Hidden {
         // Whoever sweeps leaves alone what is held. A file system without locks loses nothing but
         // that.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        Ok(Hidden { directory, file, name })
+        Ok(Hidden { directory, file, name, kept: None })
+    }
+
+    /// One that is kept, for a name in `directory`.
+    pub(super) fn kept(directory: OwnedFd, file: OwnedFd, kept: Kept) -> Hidden {
+        Hidden { directory, file, name: Some(kept.name()), kept: Some(kept) }
+    }
+
+    /// Where its hidden name is.
+    pub(super) fn home(&self) -> &OwnedFd {
+        self.kept.as_ref().map_or(&self.directory, Kept::home)
     }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
+        if let (Some(name), None) = (self.name.take(), &self.kept) {
             // What cannot be removed now is swept at the next start.
             let _ = rustix::fs::unlinkat(&self.directory, &name[..], AtFlags::empty());
         }
@@ -165,7 +217,7 @@ pub(super) fn create_named(directory: &OwnedFd) -> Result<(OwnedFd, Vec<u8>), Re
 }
 
 /// Whether so many bytes more leave free what has to stay free.
-fn has_room(directory: &OwnedFd, free_bytes: u64, len: u64) -> Result<(), Refusal> {
+pub(super) fn has_room(directory: &OwnedFd, free_bytes: u64, len: u64) -> Result<(), Refusal> {
     let stat = rustix::fs::fstatvfs(directory)?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     if free < free_bytes.saturating_add(len) { Err(Refusal::FULL) } else { Ok(()) }

@@ -240,3 +240,27 @@ fn who_thinks_does_not_stall() {
     hand.data("late");
     assert_eq!(client.chunk(), "late");
 }
+
+#[test]
+fn frames_keep_to_the_limit_of_their_client() {
+    let app = App::with(
+        |config| {
+            config.limits.address_rate = 400_000;
+            config.limits.write_stall = Duration::from_millis(20);
+        },
+        |_| async {
+            let (hand, body) = frames();
+            // One large frame, many small ones.
+            hand.data(vec![b'x'; 300_000]);
+            for _ in 0..100 {
+                hand.data(vec![b'x'; 3_000]);
+            }
+            Response::new(body)
+        },
+    );
+    let begun = std::time::Instant::now();
+    let (_, body) = app.ask(GET);
+    assert_eq!(body.matches('x').count(), 600_000);
+    // A quarter of a second's bytes may be ahead of their time.
+    assert!(begun.elapsed() >= Duration::from_millis(1_250), "{:?}", begun.elapsed());
+}

@@ -13,6 +13,7 @@ mod links;
 mod names;
 mod passwords;
 mod ranges;
+mod rates;
 mod sidecars;
 mod sites;
 mod support;

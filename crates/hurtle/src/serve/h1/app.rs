@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, Uri, Version, header};
 
-use super::asked::path_of;
+use super::asked::{path_of, value};
 use super::duplex::Broken;
 use super::proxy::Asked;
 use super::stream::Sending;
@@ -28,6 +28,7 @@ use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
 use crate::transport::{Output, Transport};
+use crate::uploads;
 
 /// Who answers a request in the handlers' place.
 pub(super) enum Called {
@@ -61,10 +62,12 @@ impl<T: Transport> Connection<T> {
             }
         };
         let handler = site.mount(number).1;
+        let place = site.place(&path, number);
         match handler {
             Handler::App(_) => {}
             Handler::Directory(directory) if directory.takes_uploads() => {
-                if !matches!(request.method, Method::Other(_) | Method::Options) {
+                let reads = matches!(request.method, Method::Get | Method::Head);
+                if reads && !uploads::is_upload(place.rest) {
                     return None;
                 }
             }
@@ -75,7 +78,6 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         }
-        let place = site.place(&path, number);
         let (upload, body) = Upload::new(request);
         let made = app_request(request, body, place.rest).zip(uri(raw, query));
         let Some((mut made, original)) = made else {
@@ -92,7 +94,11 @@ impl<T: Transport> Connection<T> {
                 }
                 app.call(made, place.rules().cloned().collect())
             }
-            Handler::Directory(directory) => directory.change(made, &place)?,
+            Handler::Directory(directory) => {
+                let gate = site.gate(raw, query, self.peer);
+                let user = gate.and_then(|gate| gate.user(value(&request.authorization)));
+                directory.change(made, &place, user)?
+            }
             _ => return None,
         };
         Some(Ok(Called::App(AtWork { answering, upload })))

@@ -12,13 +12,15 @@ use crate::h1::Sin;
 use crate::handler::proxy::Waits;
 use crate::rt::{self, First};
 use crate::serve::deadline::NEVER;
-use crate::transport::{Input, Transport};
+use crate::transport::{Input, Meter, Transport};
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
     pub(super) io: &'a T,
     /// Bytes the kernel has taken.
     sent: &'a Cell<u64>,
+    /// What all that goes to the peer is held to.
+    share: Option<&'a Meter>,
     /// Whether bytes wait for the peer to take those before them.
     queued: Cell<bool>,
     /// Until when the peer must have sent more, where that is waited for.
@@ -51,8 +53,9 @@ impl<T: Transport> Connection<T> {
     ) -> Result<R, Broken> {
         let Connection { io, input, ended, worker, watch, sent, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
-        let sent = &sent.moved;
-        let duplex = Duplex { io, sent, queued: Cell::new(false), more_by_ms: Cell::new(NEVER) };
+        let (share, sent) = (sent.share.as_deref(), &sent.moved);
+        let (queued, more_by_ms) = (Cell::new(false), Cell::new(NEVER));
+        let duplex = Duplex { io, sent, share, queued, more_by_ms };
         let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
         let mut seen = None;
         let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
@@ -102,10 +105,19 @@ impl<T: Transport> Duplex<'_, T> {
         }
     }
 
-    /// Writes all bytes.
+    /// Bytes that may well be written together, `most` at most.
+    pub(super) fn piece_bytes(&self, most: usize) -> usize {
+        let piece = self.share.map_or(u64::MAX, Meter::piece_bytes);
+        usize::try_from(piece).map_or(most, |piece| piece.min(most))
+    }
+
+    /// Writes all bytes, once they may leave.
     pub(super) async fn write(&self, mut bufs: &mut [IoSlice<'_>]) -> Result<(), Broken> {
         // Empty ones at the front go; a write of nothing would look like the peer's end.
         IoSlice::advance_slices(&mut bufs, 0);
+        if let Some(share) = self.share {
+            share.pass(bufs.iter().map(|buf| buf.len() as u64).sum()).await;
+        }
         while !bufs.is_empty() {
             let n = self.write_some(bufs).await?;
             IoSlice::advance_slices(&mut bufs, n);

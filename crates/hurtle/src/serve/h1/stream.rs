@@ -101,7 +101,7 @@ impl<T: Transport> Sending<'_, T> {
 
     /// Sends a large frame in turns.
     async fn pieces(&mut self, data: &[u8], tail: &[u8]) -> Result<(), Broken> {
-        let mut pieces = data.chunks(TURN_BYTES).peekable();
+        let mut pieces = data.chunks(self.duplex.piece_bytes(TURN_BYTES)).peekable();
         while let Some(piece) = pieces.next() {
             let more = pieces.peek().is_some();
             let tail = if more { b"" } else { tail };

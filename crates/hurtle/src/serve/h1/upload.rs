@@ -9,7 +9,7 @@ use http_body::Frame;
 use super::duplex::{Broken, Duplex};
 use super::input::earned_ms;
 use super::reading::{Piece, Reading};
-use crate::body::{Feeder, RequestBody, feed};
+use crate::body::{Feeder, Interim, RequestBody, feed};
 use crate::clock;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::Request;
@@ -29,8 +29,10 @@ pub(super) struct Upload {
     feeder: Option<Feeder>,
     /// The client sends nothing before it is invited.
     expects: bool,
-    /// What is left to send of an interim answer.
-    interim: &'static [u8],
+    /// RFC 9110 15.2: HTTP/1.0 knows no interim answers.
+    may_tell: bool,
+    /// What is left to send of interim answers.
+    interim: Vec<u8>,
     received: u64,
     /// How long the client was waited for.
     waited_ms: u64,
@@ -43,7 +45,8 @@ impl Upload {
             reading: Reading::Done,
             feeder: None,
             expects: false,
-            interim: &[],
+            may_tell: false,
+            interim: Vec::new(),
             received: 0,
             waited_ms: 0,
         }
@@ -61,6 +64,7 @@ impl Upload {
             reading: Reading::new(request.body),
             feeder: Some(feeder),
             expects: request.expect_continue,
+            may_tell: !request.http10,
             ..Upload::none()
         };
         (upload, body)
@@ -108,13 +112,14 @@ impl Upload {
         ended: &mut bool,
         worker: &Rc<Worker>,
     ) -> Result<(), Broken> {
+        self.tell();
         // RFC 9110 10.1.1: who sends without waiting needs no invitation.
         if self.expects && input.bytes().is_empty() {
             self.invite();
         }
         while !self.interim.is_empty() {
-            let n = duplex.write_some(&[IoSlice::new(self.interim)]).await?;
-            self.interim = &self.interim[n..];
+            let n = duplex.write_some(&[IoSlice::new(&self.interim)]).await?;
+            self.interim.drain(..n);
         }
         loop {
             let here = input.bytes().len();
@@ -177,19 +182,27 @@ impl Upload {
         Ok(())
     }
 
-    fn invite(&mut self) {
-        self.expects = false;
-        self.interim = response::CONTINUE;
+    /// Takes up what the reader has to say to the client.
+    fn tell(&mut self) {
+        let interim = self.feeder.as_ref().filter(|_| self.may_tell).and_then(Feeder::interim);
+        if let Some(Interim { status, fields }) = interim {
+            response::encode_interim(status, &fields, &mut self.interim);
+        }
     }
 
-    /// Puts before an answer's head what has to stand there: an invitation that is under way, or
-    /// one the reader has just asked for. After the head there can be none.
+    fn invite(&mut self) {
+        self.expects = false;
+        self.interim.extend_from_slice(response::CONTINUE);
+    }
+
+    /// Puts before an answer's head what has to stand there: interim answers that are under way, or
+    /// that the reader has just asked for. After the head there can be none.
     pub(super) fn precede(&mut self, head: &mut Vec<u8>) {
+        self.tell();
         if self.expects && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
             self.invite();
         }
-        head.extend_from_slice(self.interim);
-        self.interim = &[];
+        head.append(&mut self.interim);
     }
 
     /// Whether the connection can go on after an answer that begins now.

@@ -39,6 +39,11 @@ impl Server {
         Server { running: Some(server.start().unwrap()), address, dir }
     }
 
+    /// Stops it; what it served can be served again.
+    pub(crate) fn stop(mut self) -> Dir {
+        std::mem::replace(&mut self.dir, Dir::new(&[]))
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)

@@ -1,6 +1,7 @@
 //! Uploads: what is on the disk and what is answered, byte by byte, whatever happens on the way.
 
 mod refused;
+mod resumed;
 
 use std::fs;
 use std::io::Read;

@@ -1,0 +1,237 @@
+//! Bandwidth limits: when bytes may leave, of one answer or of all that goes to one client address.
+//! Who has no limit has no meter.
+//!
+//! A meter knows until when its bytes are booked. Whoever has bytes to send books them behind those,
+//! and waits until they are due: so those who share a meter take turns, and none waits for a timer
+//! of another. Bytes are booked in pieces small enough that the flow is even.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Progress;
+use crate::{clock, rt};
+
+/// Pieces a second, where that makes them neither tiny nor large.
+const PIECES_PER_SECOND: u64 = 8;
+const PIECE_BYTES_MIN: u64 = 1 << 10;
+const PIECE_BYTES_MAX: u64 = 256 << 10;
+
+/// Who has sent nothing lately may send at once what this long allows, in nanoseconds.
+const CREDIT_NS: u64 = 125_000_000;
+
+/// Timers are no finer: who would wait less does not.
+const WAIT_NS_MIN: u64 = 1_000_000;
+
+/// Addresses known at once; the clients of any others share one meter.
+const ADDRESSES_MAX: usize = 65_536;
+
+/// A limit, and what of it is booked.
+#[derive(Debug)]
+pub struct Meter {
+    /// Bytes a second.
+    rate: u64,
+    /// Until when bytes are booked, in nanoseconds of `clock`'s scale.
+    booked_ns: AtomicU64,
+}
+
+impl Meter {
+    /// `rate`: bytes a second, at least 1.
+    pub fn new(rate: u64) -> Meter {
+        Meter { rate: rate.max(1), booked_ns: AtomicU64::new(0) }
+    }
+
+    /// Bytes that may well be booked together.
+    pub fn piece_bytes(&self) -> u64 {
+        (self.rate / PIECES_PER_SECOND).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    }
+
+    /// Books bytes, and returns when they may leave.
+    pub async fn pass(&self, bytes: u64) {
+        let wait_ns = self.book(bytes, now_ns());
+        if wait_ns >= WAIT_NS_MIN {
+            rt::sleep(Duration::from_nanos(wait_ns)).await;
+        }
+    }
+
+    /// Books bytes; in how many nanoseconds they may leave.
+    fn book(&self, bytes: u64, now_ns: u64) -> u64 {
+        let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
+        let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
+        let earliest_ns = now_ns.saturating_sub(CREDIT_NS);
+        let mut booked_ns = self.booked_ns.load(Relaxed);
+        loop {
+            let due_ns = booked_ns.max(earliest_ns);
+            let until_ns = due_ns.saturating_add(cost_ns);
+            match self.booked_ns.compare_exchange_weak(booked_ns, until_ns, Relaxed, Relaxed) {
+                Ok(_) => return due_ns.saturating_sub(now_ns),
+                Err(now) => booked_ns = now,
+            }
+        }
+    }
+
+    /// Whether it is like a new one.
+    fn is_rested(&self, now_ns: u64) -> bool {
+        self.booked_ns.load(Relaxed) <= now_ns.saturating_sub(CREDIT_NS)
+    }
+}
+
+fn now_ns() -> u64 {
+    clock::now_ms().saturating_mul(1_000_000)
+}
+
+/// What holds back one answer.
+#[derive(Debug)]
+pub(super) struct Hold<'a> {
+    own: Option<Meter>,
+    progress: &'a Progress,
+}
+
+impl<'a> Hold<'a> {
+    /// `rate`: the answer's own limit in bytes a second, 0: none. `None`: nothing holds it.
+    pub(super) fn new(rate: u64, progress: &'a Progress) -> Option<Box<Hold<'a>>> {
+        if rate == 0 && progress.share.is_none() {
+            return None;
+        }
+        Some(Box::new(Hold { own: (rate > 0).then(|| Meter::new(rate)), progress }))
+    }
+
+    /// Waits until some of so many bytes may leave; returns how many.
+    pub(super) async fn pass(&self, bytes: u64) -> u64 {
+        let meters = || self.own.iter().chain(self.progress.share.as_deref());
+        let bytes = meters().map(Meter::piece_bytes).fold(bytes, u64::min);
+        // Whoever watches the progress: it is not the peer who is late.
+        self.progress.held.set(true);
+        for meter in meters() {
+            meter.pass(bytes).await;
+        }
+        self.progress.held.set(false);
+        bytes
+    }
+}
+
+/// The meters of all client addresses, of the whole process.
+#[derive(Clone, Debug)]
+pub struct Addresses(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    rate: u64,
+    /// Looked into once for each connection.
+    meters: Mutex<Table>,
+    /// For those who find no room.
+    crowd: Arc<Meter>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    meters: HashMap<u128, Arc<Meter>>,
+    /// At this size the table is cleared of meters that are like new ones.
+    clear_at: usize,
+}
+
+impl Addresses {
+    /// `rate`: bytes a second for each address.
+    pub fn new(rate: u64) -> Addresses {
+        let crowd = Arc::new(Meter::new(rate));
+        Addresses(Arc::new(Shared { rate, meters: Mutex::default(), crowd }))
+    }
+
+    /// The meter of a client, the same for all its connections.
+    pub fn meter(&self, client: IpAddr) -> Arc<Meter> {
+        let Shared { rate, meters, crowd } = &*self.0;
+        // Nothing that can panic runs while the lock is held, so a poisoned one is as good.
+        let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meter) = table.meters.get(&key(client)) {
+            return Arc::clone(meter);
+        }
+        if table.meters.len() >= table.clear_at {
+            table.clear(now_ns());
+        }
+        if table.meters.len() >= ADDRESSES_MAX {
+            return Arc::clone(crowd);
+        }
+        let meter = Arc::new(Meter::new(*rate));
+        table.meters.insert(key(client), Arc::clone(&meter));
+        meter
+    }
+}
+
+impl Table {
+    /// Clears it, so seldom that each entry pays for one look at it.
+    fn clear(&mut self, now_ns: u64) {
+        let in_use = |meter: &Arc<Meter>| Arc::strong_count(meter) > 1 || !meter.is_rested(now_ns);
+        self.meters.retain(|_, meter| in_use(meter));
+        self.meters.shrink_to(2 * self.meters.len());
+        self.clear_at = (2 * self.meters.len()).max(1_024);
+    }
+}
+
+/// An address as a number. Of IPv6 the first 64 bits: a client has as many of the others as it likes
+/// (RFC 6177).
+fn key(client: IpAddr) -> u128 {
+    match client.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn bytes_leave_at_the_rate_whoever_sends_them() {
+        let (meter, start_ns) = (Meter::new(1_000), 50 * SECOND_NS);
+        assert_eq!(meter.book(125, start_ns), 0, "the credit");
+        assert_eq!(meter.book(1_000, start_ns), 0, "the first piece");
+        assert_eq!(meter.book(500, start_ns), SECOND_NS, "behind it");
+        assert_eq!(meter.book(500, start_ns + SECOND_NS / 2), SECOND_NS, "and behind that");
+        assert_eq!(meter.book(1, start_ns + 60 * SECOND_NS), 0, "after a rest");
+        assert_eq!(meter.book(124, start_ns + 60 * SECOND_NS), 0, "no more is saved up");
+        assert_eq!(meter.book(1_000, start_ns + 60 * SECOND_NS), 0);
+        assert_eq!(meter.book(1, start_ns + 60 * SECOND_NS), SECOND_NS);
+        assert_eq!(Meter::new(1).book(u64::MAX, 0), 0, "no overflow");
+    }
+
+    #[test]
+    fn an_address_has_one_meter_and_a_network_of_ipv6_too() {
+        let addresses = Addresses::new(1_000);
+        let meter = |text: &str| addresses.meter(text.parse().unwrap());
+        let rows = [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("2001:db8::1", "2001:db8::ffff:1", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::1", "0.0.0.1", false),
+        ];
+        for (one, other, same) in rows {
+            assert_eq!(Arc::ptr_eq(&meter(one), &meter(other)), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_forgets_nobody_who_owes() {
+        let addresses = Addresses::new(1);
+        let debtor = addresses.meter(Ipv4Addr::LOCALHOST.into());
+        debtor.book(1 << 40, now_ns());
+        let debtor = Arc::downgrade(&debtor);
+        let client = |n: usize| IpAddr::from(Ipv4Addr::from_bits(n as u32));
+        for n in 0..10_000 {
+            addresses.meter(client(n));
+        }
+        assert!(addresses.0.meters.lock().unwrap().meters.len() < 3_000);
+        assert!(debtor.upgrade().is_some(), "leaving and coming again pays no debt");
+        let all: Vec<_> = (0..ADDRESSES_MAX + 10).map(|n| addresses.meter(client(n))).collect();
+        assert_eq!(addresses.0.meters.lock().unwrap().meters.len(), ADDRESSES_MAX);
+        let last = &all[ADDRESSES_MAX + 9];
+        assert!(Arc::ptr_eq(last, &all[ADDRESSES_MAX + 8]), "the others share one");
+    }
+}

@@ -1,0 +1,84 @@
+//! Bandwidth limits: of one answer, and of all that goes to one client address.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hurtle::config::Sendfile;
+
+use crate::support::Server;
+use crate::support::site::files;
+
+/// Bytes a second. A connection may be a quarter of a second ahead: what it has not used before, and
+/// the piece it begins with.
+const RATE: u64 = 400_000;
+
+fn body(len: usize) -> String {
+    (0..len).map(|i| char::from(b'a' + (i * 31 + i / 251) as u8 % 26)).collect()
+}
+
+/// How long so many bytes take at the least.
+fn least(len: usize) -> Duration {
+    Duration::from_millis(len as u64 * 1_000 / RATE) - Duration::from_millis(250)
+}
+
+#[test]
+fn one_answer_is_no_faster_than_its_mount_says() {
+    let large = body(600_000);
+    let tree = [("large", &*large), ("small", "hello")];
+    let ways = [Sendfile::Auto, Sendfile::On, Sendfile::Off];
+    thread::scope(|scope| {
+        for sendfile in ways {
+            let (tree, large) = (&tree, &large);
+            scope.spawn(move || {
+                let server = Server::with(tree, |config| {
+                    files(config).rate = RATE;
+                    config.sendfile = sendfile;
+                });
+                let begun = Instant::now();
+                let got = server.get("/large");
+                let took = begun.elapsed();
+                assert!(got.text() == large, "{sendfile:?}");
+                assert!(took >= least(large.len()), "{sendfile:?}: {took:?}");
+                let begun = Instant::now();
+                let parts = server.get("/large\nRange: bytes=0-299999,300001-599999");
+                assert_eq!(parts.status, 206, "{sendfile:?}");
+                let took = begun.elapsed();
+                assert!(took >= least(large.len()), "{sendfile:?}, in parts: {took:?}");
+                // What is small leaves at once, as often as it is asked for: the limit is an answer's.
+                let begun = Instant::now();
+                for _ in 0..20 {
+                    assert_eq!(server.get("/small").text(), "hello");
+                }
+                assert!(begun.elapsed() < Duration::from_secs(5));
+            });
+        }
+    });
+}
+
+#[test]
+fn all_connections_of_an_address_share_its_limit() {
+    let tree = [("large", &*body(300_000)), ("small", &*body(10_000))];
+    let server = Server::with(&tree, |config| {
+        config.limits.address_rate = RATE;
+        // Whoever waits for a limit is not late.
+        config.limits.write_stall = Duration::from_millis(20);
+        // However many workers there are.
+        config.workers = 2.try_into().unwrap();
+    });
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let got = server.get("/large");
+                assert!(got.text() == tree[0].1);
+            });
+        }
+    });
+    assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
+    // Nor is a new connection a new beginning, however small the answers, known or not.
+    let begun = Instant::now();
+    for _ in 0..60 {
+        assert!(server.get("/small").text() == tree[1].1);
+    }
+    assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
+}
