@@ -4,6 +4,7 @@
 mod chunked;
 mod config;
 pub mod driver;
+mod proxy_header;
 mod range;
 mod request_head;
 mod split_equals_whole;
@@ -11,6 +12,7 @@ mod target;
 
 pub use chunked::chunked;
 pub use config::config;
+pub use proxy_header::proxy_header;
 pub use range::range;
 pub use request_head::request_head;
 pub use split_equals_whole::split_equals_whole;
@@ -29,6 +31,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: chunked },
     Target { name: "config", run: config },
+    Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "request_head", run: request_head },
     Target { name: "split_equals_whole", run: split_equals_whole },

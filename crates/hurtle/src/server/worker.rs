@@ -22,6 +22,7 @@ use crate::observe::WorkerLog;
 use crate::rt;
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
+use crate::serve::proxied::Balancers;
 use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::Sender;
@@ -160,6 +161,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
             fields: limits.head_fields,
         },
         keyring,
+        balancers: Balancers::new(config.proxy_protocol.as_ref()),
         limits,
         deadlines: Deadlines::new(),
         open: Cell::new(0),

@@ -12,6 +12,7 @@ mod exchange;
 mod handshakes;
 mod local;
 mod peer;
+mod proxied;
 mod reload;
 mod server;
 #[path = "../it/support/mod.rs"]

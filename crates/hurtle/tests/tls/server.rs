@@ -166,6 +166,21 @@ impl Secure {
         Peer::connect(self.address, "a.test", &self.options()).unwrap()
     }
 
+    /// Ends it; what it has written is there then, for as long as the directory is.
+    pub(crate) fn stop(mut self) -> Dir {
+        self.end();
+        std::mem::replace(&mut self.dir, Dir::new(&[]))
+    }
+
+    fn end(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.stop().end();
+        let ended = running.join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+
     /// What a client of this server needs.
     pub(crate) fn options(&self) -> Options {
         Options::trusting(self.authority.roots())
@@ -174,12 +189,7 @@ impl Secure {
 
 impl Drop for Secure {
     fn drop(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        running.stop().end();
-        let ended = running.join();
-        if !std::thread::panicking() {
-            ended.unwrap();
-        }
+        self.end();
     }
 }
 
