@@ -14,7 +14,8 @@ pub(super) static TLS: Section = Section {
     keys: &[
         Key::new("certificate", List("PEM files"), Required, "\"example.org.pem\"",
             "The site's certificate and those between it and its root; one for each kind of key \
-             (ECDSA, RSA). Clients get the first kind they understand."),
+             (ECDSA, RSA). Clients get the first kind they understand. A staple (OCSP, DER) is in \
+             the file of the same name and `.ocsp`."),
         Key::new("key", List("PEM files"), Means("in the certificate's file"),
             "\"example.org.key\"", "The private keys, in the order of the certificates."),
         Key::new("client_auth", Choice(names::<ClientAuthMode>), Is("\"off\""), "\"required\"",

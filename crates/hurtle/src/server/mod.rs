@@ -90,15 +90,12 @@ impl Server {
     ///
     /// # Errors
     /// With the address that could not be bound, and why, or where the PROXY protocol is spoken and
-    /// nothing listens; with what is wrong in a file of users or
-    /// a certificate.
+    /// nothing listens; with what is wrong in a file of users or a certificate.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
-        let written: Vec<Listen> =
-            config.listen.iter().chain(&config.listen_tls).cloned().collect();
-        spoken::check(&config, &written)?;
+        spoken::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
             let sockets = accept::bind(listen, backlog, workers)
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
@@ -138,7 +135,7 @@ impl Server {
             ports.filter_map(|port| port.listener.own_address()).collect()
         };
         let bound = Bound { clear: at(false), tls: at(true) };
-        spoken::check(&config, &[&bound.clear[..], &bound.tls].concat())?;
+        spoken::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
             listeners.push(inherited.iter().map(Port::try_clone).collect::<io::Result<_>>()?);

@@ -15,6 +15,7 @@ mod peer;
 mod proxied;
 mod reload;
 mod server;
+mod staples;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod wire;

@@ -47,6 +47,14 @@ impl Authority {
         self.sign(name, &KeyPair::generate().unwrap(), |_| ())
     }
 
+    /// The same, with this serial number.
+    pub(crate) fn issue_numbered(&self, name: &str, number: &[u8]) -> Pair {
+        let number = number.to_vec();
+        self.sign(name, &KeyPair::generate().unwrap(), |params| {
+            params.serial_number = Some(number.into());
+        })
+    }
+
     /// The same, with an RSA key.
     pub(crate) fn issue_rsa(&self, name: &str) -> Pair {
         let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
