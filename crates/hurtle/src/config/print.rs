@@ -73,10 +73,7 @@ impl Page {
         self.key("revalidate", quoted(&duration_text(config.revalidate)));
         self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));
         self.key("drain", quoted(&duration_text(config.drain)));
-        self.key(
-            "trusted_proxies",
-            list(config.trusted_proxies.iter().map(|network| quoted(&network.to_string()))),
-        );
+        self.key("trusted_proxies", networks(&config.trusted_proxies));
         if let Some(user) = &config.user {
             self.key("user", quoted(user));
         }

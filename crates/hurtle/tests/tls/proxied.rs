@@ -314,6 +314,21 @@ fn rules_and_limits_are_held_against_the_client() {
 }
 
 #[test]
+fn a_trusted_proxy_behind_a_balancer_is_believed_and_nobody_else() {
+    let server = server(|config, _| {
+        config.trusted_proxies =
+            vec!["10.0.0.0/8".parse().unwrap(), "127.0.0.1/32".parse().unwrap()];
+    });
+    let request = b"GET /who HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 203.0.113.77\r\n\r\n";
+    for (by, expected) in [("10.1.2.3", "203.0.113.77"), ("192.0.2.5", "192.0.2.5")] {
+        let mut client = Client::connect(server.clear);
+        client.send(format!("PROXY TCP4 {by} 192.0.2.1 1 1\r\n"));
+        client.send(request);
+        assert_eq!(client.response().text(), expected, "{by}");
+    }
+}
+
+#[test]
 fn the_access_log_has_the_clients_address() {
     let mut log = None;
     let server = server(|config, dir| {
