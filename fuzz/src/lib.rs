@@ -5,6 +5,7 @@ mod chunked;
 mod config;
 pub mod driver;
 mod range;
+mod reply_head;
 mod request_head;
 mod split_equals_whole;
 mod target;
@@ -12,6 +13,7 @@ mod target;
 pub use chunked::chunked;
 pub use config::config;
 pub use range::range;
+pub use reply_head::reply_head;
 pub use request_head::request_head;
 pub use split_equals_whole::split_equals_whole;
 pub use target::target;
@@ -30,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: chunked },
     Target { name: "config", run: config },
     Target { name: "range", run: range },
+    Target { name: "reply_head", run: reply_head },
     Target { name: "request_head", run: request_head },
     Target { name: "split_equals_whole", run: split_equals_whole },
     Target { name: "target", run: target },

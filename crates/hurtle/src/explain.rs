@@ -145,6 +145,11 @@ fn describe_route(
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed answer"),
         Handler::App(_) => format!("{at}: an application"),
+        Handler::Proxy(proxy) => {
+            let upstreams: Vec<_> =
+                proxy.config().upstreams.iter().map(ToString::to_string).collect();
+            format!("{at}: passed on to {}", upstreams.join(", "))
+        }
         Handler::Directory(directory) => {
             let found = match directory.lookup(place.rest) {
                 None => "a hidden name".to_owned(),

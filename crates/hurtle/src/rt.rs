@@ -70,6 +70,30 @@ pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) 
     tokio::join!(a, b)
 }
 
+/// Runs two tasks until both are done, or one of them has failed, and drops the other.
+///
+/// # Errors
+/// The first failure.
+pub async fn try_both<E>(
+    a: impl Future<Output = Result<(), E>>,
+    b: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut a_done, mut b_done) = (false, false);
+    poll_fn(|cx| {
+        if !a_done && let Poll::Ready(done) = a.as_mut().poll(cx) {
+            done?;
+            a_done = true;
+        }
+        if !b_done && let Poll::Ready(done) = b.as_mut().poll(cx) {
+            done?;
+            b_done = true;
+        }
+        if a_done && b_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}
+
 /// Runs a task that may panic; the error is what the panic said.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use crate::h1::response::Fields;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Means};
 use crate::handler::fixed::{Fixed, Redirect};
+use crate::handler::proxy::Proxy;
 use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
@@ -24,6 +25,10 @@ use crate::tls;
 use https::{Demand, hsts_rule};
 
 pub use https::Channel;
+
+mod internal;
+
+use internal::Internal;
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -74,6 +79,8 @@ struct Mount {
     /// What this mount asks of clients, whatever the site does.
     gate: Option<Rc<Gate>>,
     handler: Handler,
+    /// Files that its upstreams may name.
+    internal: Option<Internal>,
 }
 
 impl Sites {
@@ -96,16 +103,17 @@ impl Sites {
             }
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        Sites {
-            default: sites.iter().position(|site| site.default),
-            sites: (sites.iter().zip(tls::policies(sites)))
-                .map(|(site, policy)| {
-                    Site::new(site, Demand::new(site, policy, https_port), means, guard)
-                })
-                .collect(),
-            exact,
-            wildcards,
+        let mut made: Vec<_> = (sites.iter().zip(tls::policies(sites)))
+            .map(|(site, policy)| {
+                Site::new(site, Demand::new(site, policy, https_port), means, guard)
+            })
+            .collect();
+        // What is kept of internal files is kept apart: nobody can ask for it.
+        let internals = made.iter_mut().flat_map(|site| &mut site.mounts);
+        for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
+            internal.key = sites.len() + n;
         }
+        Sites { default: sites.iter().position(|site| site.default), sites: made, exact, wildcards }
     }
 
     /// The site that answers to this name, by number; `None`: 421 (RFC 9110 15.5.20).
@@ -118,13 +126,28 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
+    /// A site by its number.
+    pub fn site(&self, number: usize) -> &Site {
+        &self.sites[number]
+    }
+
+    /// Begins to ask upstreams how they are, where that is configured.
+    pub fn watch_upstreams(&self) {
+        for mount in self.sites.iter().flat_map(|site| &site.mounts) {
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.watch();
+            }
+        }
+    }
+
     /// Mounts an application in the site of that number, where nothing else is mounted.
     pub fn mount(&mut self, number: usize, app: App) {
         let site = &mut self.sites[number];
         let access = Access::default();
         let path = mount_path(app.mount());
         let gate = site.gate.clone();
-        site.mounts.push(Mount { path, access, gate, handler: Handler::App(app) });
+        let handler = Handler::App(app);
+        site.mounts.push(Mount { path, access, gate, handler, internal: None });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -166,7 +189,7 @@ impl Site {
         config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
-            has_readers: mounts.iter().any(Mount::takes_uploads),
+            has_readers: mounts.iter().any(Mount::reads_bodies),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             gate: own,
             mounts,
@@ -190,7 +213,8 @@ impl Site {
         self.demand.answer(channel, name, target)
     }
 
-    /// Whether somebody reads requests' bodies: applications, directories that take uploads.
+    /// Whether somebody reads requests' bodies: applications, proxies, directories that
+    /// take uploads.
     pub fn has_readers(&self) -> bool {
         self.has_readers
     }
@@ -294,6 +318,11 @@ impl Site {
         }
     }
 
+    /// The files that the upstreams of a mount may name, if they may any.
+    pub fn internal(&self, number: usize) -> Option<&Internal> {
+        self.mounts[number].internal.as_ref()
+    }
+
     /// A mount by its number, and its path.
     pub fn mount(&self, number: usize) -> (&str, &Handler) {
         let mount = &self.mounts[number];
@@ -356,7 +385,7 @@ impl Site {
     }
 
     /// Puts the site's own page in the place of a plain error.
-    async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
+    pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         // 412 and 416 come from a file that is there, and their fields say something of it.
         if matches!(plain.fields, Fields::Ready(_)) {
             return plain;
@@ -375,10 +404,15 @@ impl Site {
 
 impl Mount {
     fn new(config: &config::Mount, means: &Means, gate: Option<Rc<Gate>>) -> Mount {
+        let mut internal = None;
         let handler = match &config.handler {
             MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
+            }
+            MountHandler::Proxy(proxy) => {
+                internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
+                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), &means.disk)))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -386,11 +420,16 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
-        Mount { path: mount_path(&config.path), access: config.access.clone(), gate, handler }
+        let access = config.access.clone();
+        Mount { path: mount_path(&config.path), access, gate, handler, internal }
     }
 
     fn takes_uploads(&self) -> bool {
         matches!(&self.handler, Handler::Directory(directory) if directory.takes_uploads())
+    }
+
+    fn reads_bodies(&self) -> bool {
+        matches!(&self.handler, Handler::App(_) | Handler::Proxy(_)) || self.takes_uploads()
     }
 
     fn holds(&self, path: &[u8]) -> bool {

@@ -55,6 +55,18 @@ fn the_reference_page_is_the_schema() {
     assert!(fresh(&page, &written, &reference()), "docs/config.md is stale: {REFRESH}");
 }
 
+#[test]
+fn what_the_documents_offer_to_copy_is_right() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proxy.md");
+    let text = read(&page);
+    let configs: Vec<&str> = text.split("```toml\n").skip(1).collect();
+    assert!(configs.len() >= 4, "only {} configurations in {}", configs.len(), page.display());
+    for config in configs {
+        let config = config.split("```").next().unwrap_or("");
+        assert_eq!(outcome(config), "ok\n", "{}:\n{config}", page.display());
+    }
+}
+
 /// `ok`, or the problems, a line each.
 fn outcome(toml: &str) -> String {
     match check(toml, Path::new(FILE)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -157,7 +157,7 @@ impl Field {
 }
 
 /// The seed: as written, as the run to be gone on with had it, or the time.
-fn seed(args: &RunArgs, out: &PathBuf, plan: &Plan) -> io::Result<Result<u64, String>> {
+fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, String>> {
     let shown = out.display();
     if !out.join(arena::SAMPLES).exists() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());

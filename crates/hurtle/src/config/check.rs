@@ -4,11 +4,14 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use ipnet::IpNet;
+
 use super::auth::check_privacy;
 use super::check_site::sites;
 use super::defaults::workers;
 use super::listen::listen;
 use super::names::{FormatName, Named as _};
+use super::network::network;
 use super::problem::{Problem, Wrong, shown};
 use super::reader::Reader;
 use super::schema::TOP;
@@ -44,6 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("drain", reader, Value::duration, &mut config.drain);
     top.set("user", reader, account, &mut config.user);
     top.set("group", reader, account, &mut config.group);
+    top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
@@ -123,6 +127,10 @@ fn account(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>>
         Ok(text.to_owned())
     });
     name.map(Some)
+}
+
+fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<IpNet>> {
+    Some(value.list(reader, |item, reader| item.parse(reader, network)))
 }
 
 fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {

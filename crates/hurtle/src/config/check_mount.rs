@@ -17,6 +17,7 @@ use super::table::Table;
 use super::target::{location, url_path};
 use super::types::{Access, Files, Mount, MountHandler, TryFile};
 use super::uploads::uploads;
+use super::upstream::proxy;
 use super::value::Value;
 
 /// What stands for the path asked for in `try_files`.
@@ -84,25 +85,32 @@ fn handler(
     auth: Option<&Auth>,
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
-    let written: Vec<Value<'_>> =
-        ["files", "redirect", "respond"].into_iter().filter_map(|name| table.get(name)).collect();
+    let written: Vec<Value<'_>> = ["files", "proxy", "redirect", "respond"]
+        .into_iter()
+        .filter_map(|name| table.get(name))
+        .collect();
     match written.as_slice() {
         [] => {
             let wrong = Wrong::new("the mount has nothing to answer with");
-            reader
-                .report_missing(&table.spot, wrong.hint("write files =, redirect = or respond ="));
+            reader.report_missing(
+                &table.spot,
+                wrong.hint("write files =, proxy =, redirect = or respond ="),
+            );
             return None;
         }
         [_] => table.check_companions(reader),
         [_, others @ ..] => {
             for value in others {
-                let wrong = Wrong::new("a mount has one of files, redirect and respond");
+                let wrong = Wrong::new("a mount has one of files, proxy, redirect and respond");
                 value.wrong(reader, wrong.hint("remove it, or write two mounts"));
             }
         }
     }
     if let Some(value) = table.get("files") {
         return files(table, &value, auth, reader).map(MountHandler::Files);
+    }
+    if let Some(value) = table.get("proxy") {
+        return proxy(table, &value, reader).map(|proxy| MountHandler::Proxy(Box::new(proxy)));
     }
     if let Some(value) = table.get("redirect") {
         let mut status = REDIRECT_STATUS;

@@ -57,6 +57,7 @@ impl Config {
             drain: Duration::from_secs(10),
             user: None,
             group: None,
+            trusted_proxies: Vec::new(),
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),

@@ -36,6 +36,7 @@ mod tls;
 pub mod types;
 mod units;
 mod uploads;
+mod upstream;
 mod users;
 mod value;
 
@@ -49,4 +50,5 @@ pub use tls::{CertificateFiles, ClientAuth, Tls};
 pub use types::*;
 pub use units::{parse_duration, parse_size};
 pub use uploads::Uploads;
+pub use upstream::{Balance, Proxy, Upstream};
 pub use users::{User, parse_users, read_users};

@@ -3,6 +3,7 @@
 
 use super::tls::ClientAuthMode;
 use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
+use super::upstream::Balance;
 
 /// A closed set of values, each with a name.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -42,6 +43,15 @@ impl Named for Sendfile {
 impl Named for Symlinks {
     const NAMES: &'static [(&'static str, Self)] =
         &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
+}
+
+impl Named for Balance {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("round-robin", Self::RoundRobin),
+        ("least-connections", Self::LeastConnections),
+        ("hash-address", Self::HashAddress),
+        ("hash-path", Self::HashPath),
+    ];
 }
 
 impl Named for EtagSource {

@@ -14,6 +14,7 @@ use super::types::{
     MountHandler, Rule, RuleAction, Site, TryFile,
 };
 use super::units::{duration_text, size_text};
+use super::upstream::Proxy;
 
 /// The effective configuration: every key with the value that holds, defaults included. Paths that
 /// are not UTF-8 (no configuration file can name one) are shown as nearly as can be.
@@ -74,11 +75,39 @@ impl Page {
         self.key("revalidate", quoted(&duration_text(config.revalidate)));
         self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));
         self.key("drain", quoted(&duration_text(config.drain)));
+        self.key(
+            "trusted_proxies",
+            list(config.trusted_proxies.iter().map(|network| quoted(&network.to_string()))),
+        );
         if let Some(user) = &config.user {
             self.key("user", quoted(user));
         }
         if let Some(group) = &config.group {
             self.key("group", quoted(group));
+        }
+    }
+
+    fn proxy(&mut self, proxy: &Proxy) {
+        self.key("proxy", list(proxy.upstreams.iter().map(|u| quoted(&u.to_string()))));
+        self.key("balance", quoted(proxy.balance.name()));
+        let times = [
+            ("connect_timeout", proxy.connect_timeout),
+            ("send_timeout", proxy.send_timeout),
+            ("first_byte_timeout", proxy.first_byte_timeout),
+            ("read_timeout", proxy.read_timeout),
+            ("health_interval", proxy.health_interval),
+        ];
+        for (name, time) in times {
+            if name != "health_interval" || proxy.health.is_some() {
+                self.key(name, quoted(&duration_text(time)));
+            }
+        }
+        if let Some(health) = &proxy.health {
+            self.key("health", quoted(health));
+        }
+        self.key("upgrades", list(proxy.upgrades.iter().map(|name| quoted(name))));
+        if let Some(internal) = &proxy.internal {
+            self.key("internal", path(internal));
         }
     }
 
@@ -196,6 +225,7 @@ impl Page {
                 self.key("redirect", quoted(to));
                 self.key("status", status.as_str());
             }
+            MountHandler::Proxy(proxy) => self.proxy(proxy),
             MountHandler::Fixed { status, body, content_type } => {
                 self.key("respond", quoted(body));
                 self.key("status", status.as_str());

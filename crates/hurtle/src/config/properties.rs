@@ -24,6 +24,7 @@ cache_bytes = 0
 drain = 0
 user = "www-data"
 group = "www-data"
+trusted_proxies = ["10.0.0.0/8", "::1"]
 
 [limits]
 head_bytes = 1_000
@@ -98,6 +99,19 @@ fsync = true
 path = "/moved/"
 redirect = "/"
 
+[[site.mount]]
+path = "/app"
+proxy = ["http://127.0.0.1:9000", "http://App.internal", "http://[::1]:81", "unix:app.sock"]
+balance = "hash-path"
+connect_timeout = "250ms"
+send_timeout = 1
+first_byte_timeout = "10s"
+read_timeout = "1h"
+health = "/healthz"
+health_interval = "2s"
+upgrades = ["WebSocket", "foo/2"]
+internal = "private"
+
 [[site]]
 hosts = "other.example"
 mount = [{ respond = "line\n\u0000\u007f\"", status = 503, content_type = "a/b" }]
@@ -135,6 +149,11 @@ fn a_printed_configuration_is_read_back_equal() {
         let text = print(&config);
         assert_eq!(checked(&text), config, "{sentence}:\n{text}");
     }
+}
+
+/// Whether a mount's key is a proxy's.
+fn key_goes_with_proxy(name: &str) -> bool {
+    super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with == ["proxy"])
 }
 
 /// A configuration in which one key of a section has one value, or none, with what it needs beside.
@@ -196,10 +215,16 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let other = if name == "set" { "remove = \"a\"" } else { "set = {}" };
             format!("{site}[[site.header]]\n{line}{other}\n[[site.mount]]\nfiles = \".\"")
         }
-        ("[[site.mount]]", "files" | "redirect" | "respond") => {
+        ("[[site.mount]]", "files" | "proxy" | "redirect" | "respond") => {
             format!("{site}[[site.mount]]\n{line}")
         }
         ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),
+        ("[[site.mount]]", "health_interval") => {
+            format!("{site}[[site.mount]]\nproxy = \"http://a\"\nhealth = \"/\"\n{line}")
+        }
+        ("[[site.mount]]", name) if key_goes_with_proxy(name) => {
+            format!("{site}[[site.mount]]\nproxy = \"http://a\"\n{line}")
+        }
         ("[[site.mount]]", "content_type") => {
             format!("{site}[[site.mount]]\nrespond = \"\"\n{line}")
         }

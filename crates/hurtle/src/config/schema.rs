@@ -202,6 +202,9 @@ pub(super) static TOP: Section = Section {
             "User to become once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Means("the user's own"), "\"www-data\"",
             "Group to become.").with(&["user"]),
+        Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
+            "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
+             Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
         Key::new("limits", Table(&LIMITS), Means("see there"), "{}",
             "Bounds on what a client may send, hold or delay."),
         Key::new("access_log", Table(&ACCESS_LOG), Means("off"), "{}", "Log of requests."),

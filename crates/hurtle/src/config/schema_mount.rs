@@ -1,20 +1,24 @@
 //! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
 
 use super::auth::AuthName;
-use super::bounds::{BYTES_MAX, RESUMABLE_MAX};
+use super::bounds::{BYTES_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::names::names;
 use super::schema::Absent::{Is, Means};
-use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text};
+use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
 use super::schema::{AUTH, Key, Section};
 use super::types::{EtagSource, Symlinks};
+use super::upstream::Balance;
 
 /// What makes a mount one of files.
 const FILES: &[&str] = &["files"];
 
+/// What makes it one of servers behind this one.
+const PROXY: &[&str] = &["proxy"];
+
 #[rustfmt::skip] // A paragraph a key.
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
-    doc: "What answers at a path and beneath it: one of `files`, `redirect` and `respond`.",
+    doc: "What answers at a path and beneath it: one of `files`, `proxy`, `redirect` and `respond`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Is("\"/\""), "\"/docs\"",
             "The path; no two mounts of a site share one, the longest match answers."),
@@ -33,7 +37,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Is("false"), "true",
             "Whether passwords may come in clear over a network; otherwise every address listened \
              on must be a loopback one or a unix socket.").with(AUTH),
-        Key::new("files", Text("a directory"), Means("see `redirect`, `respond`"), "\"public\"",
+        Key::new("files", Text("a directory"), Means("see `proxy`, `redirect`, `respond`"), "\"public\"",
             "Serve this directory. It may be a symbolic link that moves."),
         Key::new("index", List("file names"), Is("[\"index.html\"]"),
             "[\"index.html\", \"index.htm\"]",
@@ -67,11 +71,39 @@ pub(super) static MOUNT: Section = Section {
         Key::new("uploads", Table(&UPLOADS), Means("off"), "{}",
             "Whether files may be uploaded and deleted; the table may be empty (`uploads = {}`). \
              Needs `auth`, here or in the site.").with(FILES),
-        Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `respond`"),
+        Key::new("proxy", List("upstreams"), Means("see `files`, `redirect`, `respond`"),
+            "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
+            "Pass requests on to these servers, by HTTP/1.1: `http://` and a host with its port, or \
+             `unix:` and the path of a socket."),
+        Key::new("balance", Choice(names::<Balance>), Is("\"round-robin\""),
+            "\"least-connections\"",
+            "Which upstream gets a request: each in turn, the one with the fewest requests in \
+             flight (from this worker), or always the same for a client's address or for a path.")
+            .with(PROXY),
+        Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"5s\""), "\"1s\"",
+            "How long connecting to an upstream may take (504).").with(PROXY),
+        Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"30s\""), "\"10s\"",
+            "How long an upstream may take none of a request's bytes (504).").with(PROXY),
+        Key::new("first_byte_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"10s\"",
+            "From a request's last byte to the end of its answer's head (504).").with(PROXY),
+        Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"10m\"",
+            "How long an answer's body may pause (the connection is cut).").with(PROXY),
+        Key::new("health", Text("an absolute path"), Means("off"), "\"/healthz\"",
+            "Ask each upstream for this path: one that does not answer with 2xx or 3xx twice in a \
+             row gets no requests until it does (503 where no other is left).").with(PROXY),
+        Key::new("health_interval", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"5s\""), "\"1s\"",
+            "Between two such questions, from each worker.").with(&["health"]),
+        Key::new("upgrades", List("protocols"), Is("[\"websocket\"]"), "[]",
+            "Protocols a client may change to (Upgrade), if the upstream agrees; never `h2c`.")
+            .with(PROXY),
+        Key::new("internal", Text("a directory"), Means("off"), "\"/srv/private\"",
+            "Send the file beneath this directory that the upstream names in X-Accel-Redirect or \
+             X-Sendfile, in place of the upstream's own body.").with(PROXY),
+        Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `proxy`, `respond`"),
             "\"https://example.org/\"",
             "Redirect everything beneath the path; the rest of the path and the query are appended \
              when it ends with `/`."),
-        Key::new("respond", Text("a string"), Means("see `files`, `redirect`"), "\"ok\"",
+        Key::new("respond", Text("a string"), Means("see `files`, `proxy`, `redirect`"), "\"ok\"",
             "Give every request this body."),
         Key::new("status", Integer(200, 599), Means("302 with redirect, 200 with respond"), "301",
             "Status of the answer; 301, 302, 303, 307 or 308 for `redirect`.")

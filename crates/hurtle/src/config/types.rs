@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use super::auth::Auth;
 use super::tls::Tls;
 use super::uploads::Uploads;
+use super::upstream::Proxy;
 
 /// A whole server.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Group to become; the user's own when absent.
     pub group: Option<String>,
+    /// Proxies in front of this server: whom they name as the client is believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// Bounds on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -303,6 +306,8 @@ pub enum MountHandler {
         /// An absolute URL or an absolute path.
         to: String,
     },
+    /// Servers behind this one.
+    Proxy(Box<Proxy>),
     /// The same answer to every request.
     Fixed {
         /// Any final status.

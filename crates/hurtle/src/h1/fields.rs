@@ -10,18 +10,40 @@ pub fn map(lines: &[u8]) -> HeaderMap {
     let lines = Bytes::copy_from_slice(lines);
     let count = memchr::memchr_iter(b'\n', &lines).count();
     let mut map = HeaderMap::with_capacity(count);
-    let mut at = 0;
-    while let Some(len) = memchr::memchr(b'\n', &lines[at..]) {
-        let line = &lines[at..at + len];
-        at += len + 1;
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let value = lines.slice_ref(line[colon + 1..].trim_ascii());
-        let name = HeaderName::from_bytes(&line[..colon]);
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
+    for (name, value) in pairs(&lines) {
+        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
             map.append(name, value);
         }
     }
     map
+}
+
+/// Names and values of field lines, each ended by CRLF, that were checked before.
+pub fn pairs(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = lines;
+    std::iter::from_fn(move || {
+        loop {
+            let end = memchr::memchr(b'\n', rest)?;
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if let Some(colon) = memchr::memchr(b':', line) {
+                return Some((&line[..colon], line[colon + 1..].trim_ascii()));
+            }
+        }
+    })
+}
+
+/// Whether two names are one to a CGI-like reader, to whom `_` and `-` are the same: a field that is
+/// not let through must not come under such another name. `known` is in lower case, with `-`.
+pub fn is_same(name: &[u8], known: &[u8]) -> bool {
+    name.len() == known.len() && begins_as(name, known)
+}
+
+/// Whether a name begins so, in the same sense.
+pub fn begins_as(name: &[u8], known: &[u8]) -> bool {
+    let plain = |b: u8| if b == b'_' { b'-' } else { b.to_ascii_lowercase() };
+    name.len() >= known.len() && name.iter().zip(known).all(|(&a, &b)| plain(a) == b)
 }
 
 /// RFC 9110 6.5.1: fields that frame, route, authenticate or control a message, or say how its

@@ -1,11 +1,12 @@
-//! How long a request's body is (RFC 9112 6.3): the file that keeps request smuggling out.
+//! How long a body is (RFC 9112 6.3): the file that keeps request smuggling out, and its mirror
+//! image in an upstream's responses.
 //!
 //! Anything two implementations could read differently is refused, even where the RFC would let
 //! a recipient repair it: a repaired request looks different to whoever reads it next.
 
 use super::Sin;
 
-/// How a request's body is delimited.
+/// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyLength {
     /// There is none.
@@ -17,7 +18,7 @@ pub enum BodyLength {
     Chunked,
 }
 
-/// The framing fields of one request, gathered line by line.
+/// The framing fields of one message, gathered line by line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {
     length: Option<u64>,
@@ -71,6 +72,16 @@ impl Framing {
             return Err(Sin::CodingUnknown);
         }
         Err(Sin::CodingNotChunked)
+    }
+
+    /// The Content-Length, if there was one.
+    pub fn length(self) -> Option<u64> {
+        self.length
+    }
+
+    /// Whether either field was there: a response without both ends with its connection.
+    pub fn is_said(self) -> bool {
+        self.chunked || self.length.is_some()
     }
 
     /// The body's delimitation, once every field has been seen.

@@ -4,9 +4,11 @@
 pub mod chunked;
 pub mod error;
 pub mod fields;
+pub mod forward;
 pub mod framing;
 pub mod head;
 pub mod line;
+pub mod reply;
 pub mod request;
 pub mod response;
 

@@ -45,6 +45,9 @@ pub struct Request<'a> {
     pub accept_encoding: Value<'a>,
     pub referer: Value<'a>,
     pub user_agent: Value<'a>,
+    /// Of this connection only, with the fields it names.
+    pub connection: Value<'a>,
+    pub upgrade: Value<'a>,
     /// The field lines, each ended by CRLF, with the empty line.
     pub field_lines: &'a [u8],
 }
@@ -81,6 +84,8 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         accept_encoding: None,
         referer: None,
         user_agent: None,
+        connection: None,
+        upgrade: None,
         field_lines,
     };
     let mut seen = Seen::default();
@@ -150,12 +155,14 @@ impl<'a> Seen<'a> {
                 // RFC 9110 10.1.1: an HTTP/1.0 client's expectation is ignored.
                 r.expect_continue = !r.http10;
             }
+            7 if is("upgrade") => join(&mut r.upgrade, value),
             7 if is("referer") => single(&mut r.referer, value),
             8 if is("if-match") => join(&mut r.if_match, value),
             8 if is("if-range") => single(&mut r.if_range, value),
             10 if is("connection") => {
                 self.close |= fields::has_token(value, b"close");
                 self.keep_alive |= fields::has_token(value, b"keep-alive");
+                join(&mut r.connection, value);
             }
             10 if is("user-agent") => single(&mut r.user_agent, value),
             13 if is("authorization") => single(&mut r.authorization, value),

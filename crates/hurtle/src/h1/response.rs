@@ -77,7 +77,8 @@ pub fn encode(
     out.extend_from_slice(b"\r\n");
 }
 
-fn status_line(status: StatusCode, out: &mut Vec<u8>) {
+/// Appends a status line.
+pub fn status_line(status: StatusCode, out: &mut Vec<u8>) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         return;

@@ -4,6 +4,7 @@
 pub mod app;
 pub mod directory;
 pub mod fixed;
+pub mod proxy;
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 pub struct Ask<'a> {
     /// GET, not HEAD; the handlers answer both alike.
     pub get: bool,
+
     /// The target's path as sent, and where it is kept in the cache.
     pub key: Key<'a>,
     /// The query as sent, without `?`.
@@ -66,6 +68,8 @@ pub enum Handler {
     Fixed(fixed::Fixed),
     /// An application.
     App(app::App),
+    /// Servers behind this one.
+    Proxy(Rc<proxy::Proxy>),
 }
 
 impl Handler {
@@ -75,8 +79,10 @@ impl Handler {
             Handler::Directory(directory) => directory.call(store, ask, place).await,
             Handler::Redirect(redirect) => redirect.call(ask, place),
             Handler::Fixed(fixed) => fixed.call(),
-            // An application needs more than an `Ask`: the engine calls it before it comes to this.
-            Handler::App(_) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None),
+            // These need more than an `Ask`: the engine calls them before it comes to this.
+            Handler::App(_) | Handler::Proxy(_) => {
+                Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod conditional; // the five preconditions and If-Range: whether to send, wh
 pub mod date; // HTTP-date, written and read
 pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
+pub mod forwarded; // who a request is from when proxies brought it
 pub mod glob; // path patterns of rules
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension

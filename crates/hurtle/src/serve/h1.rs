@@ -7,8 +7,11 @@ mod asked;
 mod duplex;
 mod input;
 mod log;
+mod proxy;
 mod reading;
+mod relay;
 mod stream;
+mod tunnel;
 mod upload;
 
 use std::io;
@@ -19,7 +22,8 @@ use std::time::Instant;
 
 use http::StatusCode;
 
-use self::asked::{file_query, path_of, value};
+use self::app::Called;
+use self::asked::{ask, client, file_query, path_of, value};
 use self::reading::Reading;
 use self::upload::Upload;
 use super::deadline::Watch;
@@ -31,7 +35,6 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::handler::Ask;
 use crate::semantics::target::Target;
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
@@ -44,6 +47,8 @@ pub struct Connection<T> {
     worker: Rc<Worker>,
     watch: Watch,
     peer: Option<IpAddr>,
+    /// Who sent the current request: the peer, or whom a trusted one names.
+    client: Option<IpAddr>,
     /// Bytes of the current answer that the kernel has taken.
     sent: Progress,
     /// Requests answered.
@@ -86,6 +91,7 @@ impl<T: Transport> Connection<T> {
             worker,
             watch,
             peer,
+            client: peer,
             sent,
             served: 0,
             begun: None,
@@ -143,6 +149,9 @@ impl<T: Transport> Connection<T> {
     /// One request and its answer.
     async fn exchange(&mut self, request: &Request<'_>) -> Next {
         let now_ms = clock::now_ms();
+        if !self.worker.trusted_proxies.is_empty() {
+            self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
+        }
         if let Some(answer) = self.quick_answer(request, now_ms) {
             return self.respond(request, answer, now_ms, false).await;
         }
@@ -162,7 +171,7 @@ impl<T: Transport> Connection<T> {
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
         let credentials = value(&request.authorization);
-        if !found.admits(&entry, self.peer) || !found.knows(&entry, credentials, now_ms) {
+        if !found.admits(&entry, self.client) || !found.knows(&entry, credentials, now_ms) {
             return None;
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
@@ -184,7 +193,10 @@ impl<T: Transport> Connection<T> {
         }
         match self.call_reader(request) {
             None => {}
-            Some(Ok(called)) => return Box::pin(self.app_exchange(request, called)).await,
+            Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
+            Some(Ok(Called::Proxy(asked))) => {
+                return Box::pin(self.proxy_exchange(request, asked)).await;
+            }
             Some(Err(answer)) => {
                 let unread = request.body != BodyLength::None;
                 return self.respond(request, answer, now_ms, unread).await;
@@ -241,7 +253,7 @@ impl<T: Transport> Connection<T> {
         let Some(((_, site), (path, query))) = found.zip(path_of(&request.target)) else {
             return Ok(());
         };
-        match site.gate(path, query, self.peer) {
+        match site.gate(path, query, self.client) {
             Some(gate) => gate.check(value(&request.authorization)).await,
             None => Ok(()),
         }
@@ -267,14 +279,7 @@ impl<T: Transport> Connection<T> {
         let Some(((number, site), (path, query))) = found else {
             return Answer::error(StatusCode::NOT_FOUND, None);
         };
-        let ask = Ask {
-            get: request.method == Method::Get,
-            key: Key { site: number, path },
-            query,
-            file: file_query(request),
-            accept: value(&request.accept),
-        };
-        site.answer(&self.worker.store, &ask, self.peer).await
+        site.answer(&self.worker.store, &ask(request, number, path, query), self.client).await
     }
 
     /// Sends an answer. `unread`: a body may still come that nobody will read.
@@ -328,19 +333,20 @@ impl<T: Transport> Connection<T> {
         goes_on: bool,
         now_ms: u64,
     ) {
-        let persistence = match (goes_on, request.http10) {
-            (true, false) => Persistence::Implied,
-            (true, true) => Persistence::KeepAlive,
-            (false, _) => Persistence::Close,
-        };
         response::encode(
             head.vec(),
             answer.status,
             &clock::date(now_ms),
             &answer.fields,
             delimiter,
-            persistence,
+            persistence(request, goes_on),
         );
+    }
+
+    /// Whether the peer is believed in what it says of those before it.
+    fn trusts_peer(&self) -> bool {
+        let trusted = &self.worker.trusted_proxies;
+        self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)))
     }
 
     /// What becomes of the connection after an answer that left whole.
@@ -399,6 +405,15 @@ fn unreadable(request: &Request<'_>, e: &io::Error) -> Answer {
     }
     tracing::error!("{target}: {e}");
     Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
+/// What an answer says of the connection.
+fn persistence(request: &Request<'_>, goes_on: bool) -> Persistence {
+    match (goes_on, request.http10) {
+        (true, false) => Persistence::Implied,
+        (true, true) => Persistence::KeepAlive,
+        (false, _) => Persistence::Close,
+    }
 }
 
 /// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use crate::config::Limits;
 use crate::files::Store;
 use crate::h1::head::HeadLimits;
@@ -31,6 +33,8 @@ pub struct Worker {
     pub sender: Sender,
     /// What handshakes are done with; shared, and only read here.
     pub keyring: Option<Arc<Keyring>>,
+    /// Proxies that are believed in whom they name as the client.
+    pub trusted_proxies: Vec<IpNet>,
     /// Bounds on clients.
     pub limits: Limits,
     /// Bounds on heads.

@@ -78,6 +78,7 @@ async fn serve(
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     clear_uploads(&shared);
     let (worker, room) = make(shared);
+    worker.sites.watch_upstreams();
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if worker.log.is_some() {
@@ -194,6 +195,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         },
         keyring,
         limits,
+        trusted_proxies: config.trusted_proxies.clone(),
         deadlines: Deadlines::new(),
         open: Cell::new(0),
         closed: rt::Bell::default(),

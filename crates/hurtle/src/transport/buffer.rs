@@ -21,8 +21,12 @@ const OUTPUT_BYTES_MAX: usize = 16 << 10;
 /// Buffers a worker keeps for reuse; more are given back to the allocator.
 const POOLED_MAX: usize = 64;
 
+/// The same of those for bodies, which are only lent while bytes come.
+const POOLED_BODIES_MAX: usize = 4;
+
 thread_local! {
     static INPUTS: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    static BODIES: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
     static OUTPUTS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,11 +34,20 @@ fn lend_input() -> Box<[u8]> {
     INPUTS.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice())
 }
 
+fn lend_body() -> Box<[u8]> {
+    BODIES.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; BODY_BYTES].into_boxed_slice())
+}
+
 fn return_input(buffer: Box<[u8]>) {
+    let (pool, max) = match buffer.len() {
+        BUFFER_BYTES => (&INPUTS, POOLED_MAX),
+        BODY_BYTES => (&BODIES, POOLED_BODIES_MAX),
+        _ => return,
+    };
     // A thread that ends has no pool any more; then the buffer just goes.
-    let _ = INPUTS.try_with(|pool| {
+    let _ = pool.try_with(|pool| {
         let mut pool = pool.borrow_mut();
-        if buffer.len() == BUFFER_BYTES && pool.len() < POOLED_MAX {
+        if pool.len() < max {
             pool.push(buffer);
         }
     });
@@ -131,6 +144,8 @@ impl Input {
         let held = self.end - self.start;
         let mut roomy = if room == BUFFER_BYTES && held <= BUFFER_BYTES / 2 {
             lend_input()
+        } else if room == BODY_BYTES && held <= BODY_BYTES / 2 {
+            lend_body()
         } else {
             // How much is held is the caller's limit to keep; doubling keeps its copying linear.
             vec![0; (held + room.max(held)).next_multiple_of(BUFFER_BYTES)].into_boxed_slice()

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 use crate::tls::ClientCertificate;
 
-pub use buffer::{Input, Output};
+pub use buffer::{Input, Output, Taken};
 pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;

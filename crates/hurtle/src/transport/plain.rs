@@ -1,10 +1,11 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -27,6 +28,32 @@ pub enum Plain {
 }
 
 impl Plain {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn connect(address: SocketAddr) -> io::Result<Plain> {
+        let stream = TcpStream::connect(address).await?;
+        // Requests leave in as few writes as they can: none has to wait for the one before it.
+        stream.set_nodelay(true)?;
+        Ok(Plain::Tcp(stream))
+    }
+
+    /// Connects to a unix socket.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn connect_unix(path: &Path) -> io::Result<Plain> {
+        UnixStream::connect(path).await.map(Plain::Unix)
+    }
+
+    /// Whether the peer has neither said anything nor gone, as far as the runtime knows: usually no
+    /// system call.
+    pub fn is_quiet(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        self.poll_read(&mut context, &mut [0]).is_pending()
+    }
+
     /// The address the peer has connected to; a unix socket has none.
     pub fn own_address(&self) -> Option<IpAddr> {
         match self {

@@ -2,6 +2,7 @@
 //! frame by frame: the request's body flows while the answer is made, and on while it is sent.
 
 use std::mem;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use http::{HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::{path_of, value};
 use super::duplex::Broken;
+use super::proxy::Asked;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
@@ -20,6 +22,7 @@ use crate::h1::fields;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{Delimiter, Fields};
 use crate::handler::app::Arrival;
+use crate::handler::proxy::Waits;
 use crate::handler::{Answering, Handler};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
@@ -27,8 +30,16 @@ use crate::site::Route;
 use crate::transport::{Output, Transport};
 use crate::uploads;
 
+/// Who answers a request in the handlers' place.
+pub(super) enum Called {
+    /// An application, or a directory that takes uploads, at work.
+    App(AtWork),
+    /// Somebody else's server.
+    Proxy(Asked),
+}
+
 /// Whoever reads the request's body, at work.
-pub(super) struct Called {
+pub(super) struct AtWork {
     answering: Answering,
     upload: Upload,
 }
@@ -37,12 +48,12 @@ impl<T: Transport> Connection<T> {
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
     /// in his place.
     pub(super) fn call_reader(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
-        let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_readers() {
             return None;
         }
         let (raw, query) = path_of(&request.target)?;
-        let (path, number) = match site.route(raw, query, self.peer) {
+        let (path, number) = match site.route(raw, query, self.client) {
             Route::Mount { path, number, .. } => (path, number),
             // Among those, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
@@ -60,6 +71,11 @@ impl<T: Transport> Connection<T> {
                     return None;
                 }
             }
+            Handler::Proxy(proxy) => {
+                let proxy = Rc::clone(proxy);
+                let asked = Asked { proxy, site: site_number, mount: number, path };
+                return Some(Ok(Called::Proxy(asked)));
+            }
             _ => return None,
         }
         let (upload, body) = Upload::new(request);
@@ -71,7 +87,7 @@ impl<T: Transport> Connection<T> {
         let answering = match handler {
             Handler::App(app) => {
                 let mount = Arc::clone(app.mount());
-                let arrival = Arrival { client: self.peer, secure: T::SECURE, original, mount };
+                let arrival = Arrival { client: self.client, secure: T::SECURE, original, mount };
                 made.extensions_mut().insert(arrival);
                 if let Some(certificate) = self.io.client() {
                     made.extensions_mut().insert(certificate);
@@ -79,23 +95,23 @@ impl<T: Transport> Connection<T> {
                 app.call(made, place.rules().cloned().collect())
             }
             Handler::Directory(directory) => {
-                let gate = site.gate(raw, query, self.peer);
+                let gate = site.gate(raw, query, self.client);
                 let user = gate.and_then(|gate| gate.user(value(&request.authorization)));
                 directory.change(made, &place, user)?
             }
             _ => return None,
         };
-        Some(Ok(Called { answering, upload }))
+        Some(Ok(Called::App(AtWork { answering, upload })))
     }
 
     /// Waits for the application's answer and sends it.
-    pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: Called) -> Next {
-        let Called { answering, mut upload } = called;
-        match self.beside(&mut upload, async |_| answering.await).await {
+    pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
+        let AtWork { answering, mut upload } = called;
+        match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
             Ok(answer) => self.answer(request, answer, upload).await,
             Err(Broken::Sin(sin)) => self.refuse(sin).await,
             Err(Broken::Stalled) => Next::Abort,
-            Err(Broken::Gone | Broken::Answer) => Next::Drop,
+            Err(Broken::Gone | Broken::Answer | Broken::Late) => Next::Drop,
         }
     }
 
@@ -144,7 +160,7 @@ impl<T: Transport> Connection<T> {
                 self.sent.moved.set(0);
                 let trailers = request.te_trailers;
                 let streamed = self
-                    .beside(&mut upload, async |duplex| {
+                    .beside(&mut upload, &Waits::default(), async |duplex| {
                         let sending = Sending { duplex, out, delimiter, trailers };
                         sending.run(stream, first).await
                     })
@@ -161,7 +177,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Goes on to the next request, over what nobody read of this one's body.
-    async fn pass_over(&mut self, mut upload: Upload, goes_on: bool) -> Next {
+    pub(super) async fn pass_over(&mut self, mut upload: Upload, goes_on: bool) -> Next {
         let whole = upload.reading.is_done();
         if !goes_on || !upload.may_go_on() {
             return self.after(false, !whole);
@@ -177,7 +193,7 @@ impl<T: Transport> Connection<T> {
 
 /// How the connection ends when an answer breaks off: where only the connection's end delimits the
 /// body, an orderly one would make the part look whole.
-fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
+pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
     match broken {
         Broken::Stalled => Next::Abort,
         _ if delimiter == Delimiter::Close => Next::Abort,

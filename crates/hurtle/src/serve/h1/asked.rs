@@ -1,10 +1,17 @@
 //! What a request head says to the handlers, whatever protocol they think it is.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
-use crate::files::FileQuery;
+use ipnet::IpNet;
+
+use crate::files::{FileQuery, Key};
+use crate::h1::fields::pairs;
 use crate::h1::request::{Method, Request, Value};
+use crate::handler::Ask;
 use crate::semantics::conditional::Preconditions;
+use crate::semantics::fields::list;
+use crate::semantics::forwarded;
 use crate::semantics::target::Target;
 
 /// The path and the query, where the target has them.
@@ -20,6 +27,39 @@ pub(super) fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [
 /// A field's value.
 pub(super) fn value<'a>(field: &'a Value<'_>) -> Option<&'a [u8]> {
     field.as_ref().map(Cow::as_ref)
+}
+
+/// A request as handlers see it.
+pub(super) fn ask<'a>(
+    request: &'a Request<'_>,
+    site: usize,
+    path: &'a [u8],
+    query: Option<&'a [u8]>,
+) -> Ask<'a> {
+    Ask {
+        get: request.method == Method::Get,
+        key: Key { site, path },
+        query,
+        file: file_query(request),
+        accept: value(&request.accept),
+    }
+}
+
+/// Who sent a request that came from `peer`, a proxy that is believed.
+pub(super) fn client(request: &Request<'_>, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
+    let trusts = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+    let named = |known: &'static [u8]| {
+        let lines = pairs(request.field_lines);
+        let lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case(known));
+        lines.map(|(_, value)| value).collect::<Vec<_>>().join(&b", "[..])
+    };
+    let chain = named(b"x-forwarded-for");
+    if !chain.is_empty() {
+        let nodes: Vec<&[u8]> = list(&chain).collect();
+        return forwarded::client(peer, nodes.into_iter(), trusts);
+    }
+    let chain = named(b"forwarded");
+    forwarded::client(peer, forwarded::nodes(&chain), trusts)
 }
 
 /// Conditions, ranges, codings.

@@ -9,6 +9,7 @@ use super::Connection;
 use super::upload::Upload;
 use crate::clock;
 use crate::h1::Sin;
+use crate::handler::proxy::Waits;
 use crate::rt::{self, First};
 use crate::serve::deadline::NEVER;
 use crate::transport::{Input, Meter, Transport};
@@ -37,13 +38,17 @@ pub(super) enum Broken {
     Sin(Sin),
     /// The answer's maker failed, or made more or less than it had said.
     Answer,
+    /// The upstream was waited for too long.
+    Late,
 }
 
 impl<T: Transport> Connection<T> {
-    /// Does `work` while the request's body is fed to its reader, and until the peer is gone.
+    /// Does `work` while the request's body is fed to its reader, and until the peer is gone;
+    /// `waits`: until when an upstream is waited for.
     pub(super) async fn beside<R>(
         &mut self,
         upload: &mut Upload,
+        waits: &Waits,
         work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
     ) -> Result<R, Broken> {
         let Connection { io, input, ended, worker, watch, sent, .. } = self;
@@ -53,7 +58,7 @@ impl<T: Transport> Connection<T> {
         let duplex = Duplex { io, sent, share, queued, more_by_ms };
         let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
         let mut seen = None;
-        let mut taken_by_ms = NEVER;
+        let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
         let due = || {
             // An application that thinks has all the time it wants: only bytes that wait to be
             // taken, and bytes that are waited for, are the peer's business.
@@ -62,7 +67,8 @@ impl<T: Transport> Connection<T> {
                 seen = moved;
                 taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
             }
-            taken_by_ms.min(duplex.more_by_ms.get())
+            upstream_by_ms = waits.due_ms();
+            taken_by_ms.min(duplex.more_by_ms.get()).min(upstream_by_ms)
         };
         match watch.wait_until(both, due).await {
             Ok(First::A(done)) => Ok(done),
@@ -70,6 +76,7 @@ impl<T: Transport> Connection<T> {
             Err(_) if duplex.more_by_ms.get() <= clock::now_ms() => {
                 Err(Broken::Sin(Sin::BodyTooSlow))
             }
+            Err(_) if upstream_by_ms <= clock::now_ms() => Err(Broken::Late),
             Err(_) => Err(Broken::Stalled),
         }
     }

@@ -16,7 +16,7 @@ impl<T> Connection<T> {
         let Some(log) = &self.worker.log else { return };
         let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         log.record(&Exchange {
-            client: self.peer,
+            client: self.client,
             method: request.map_or(b"", |r| r.method.as_bytes()),
             target: request.map_or(b"", |r| r.raw_target),
             version_minor: u8::from(request.is_some_and(|r| !r.http10)),

@@ -70,6 +70,17 @@ impl Upload {
         (upload, body)
     }
 
+    /// The same, for an upstream that invites the client itself, or does not.
+    pub(super) fn relayed(request: &Request<'_>) -> (Upload, RequestBody) {
+        let (upload, body) = Upload::new(request);
+        (Upload { expects: false, ..upload }, body)
+    }
+
+    /// The client waits for leave to send its body, and will not get it.
+    pub(super) fn was_not_invited(&mut self) {
+        self.expects = !self.reading.is_done();
+    }
+
     /// Feeds the reader for as long as it wants; then waits for the peer to be gone. It may be
     /// dropped and begun again at any time.
     pub(super) async fn run(

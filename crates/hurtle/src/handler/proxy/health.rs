@@ -1,0 +1,78 @@
+//! Asks an upstream how it is, from time to time.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::link::Source;
+use super::peer::{Fault, Peer};
+use super::wait::Waits;
+use crate::h1::reply;
+use crate::rt;
+use crate::semantics::target::encode_path;
+use crate::transport::Transport as _;
+
+/// How long an answer may take, from connecting to its head's end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bad answers in a row that are one: a single one may be bad luck.
+const BAD_MAX: u32 = 2;
+
+/// What is asked of one upstream.
+pub(super) struct Question {
+    peer: Rc<Peer>,
+    request: String,
+    interval: Duration,
+}
+
+impl Question {
+    pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> Question {
+        let path = encode_path(path.as_bytes());
+        let host = &peer.authority;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
+        );
+        Question { peer: Rc::clone(peer), request, interval }
+    }
+
+    pub(super) async fn ask_for_ever(self) {
+        let mut bad = 0;
+        loop {
+            let found = rt::timeout(PATIENCE, self.ask()).await;
+            match found.unwrap_or_else(|| Err("it does not answer".to_owned())) {
+                Ok(()) => {
+                    bad = 0;
+                    self.peer.set_well(true, "");
+                }
+                Err(why) => {
+                    bad += 1;
+                    if bad >= BAD_MAX {
+                        self.peer.set_well(false, &why);
+                    }
+                }
+            }
+            rt::sleep(self.interval).await;
+        }
+    }
+
+    /// Nothing, or what is wrong.
+    async fn ask(&self) -> Result<(), String> {
+        let told = |fault: Fault| fault.to_string();
+        let mut link = self.peer.connect().await.map_err(told)?;
+        let mut left = self.request.as_bytes();
+        while !left.is_empty() {
+            let bufs = [IoSlice::new(left)];
+            let sent = poll_fn(|cx| link.io.poll_write_shared(cx, &bufs)).await;
+            let n = sent.map_err(|e| told(Fault::Deaf(e)))?;
+            left = &left[n..];
+        }
+        let (mut source, waits) = (Source::Own(&mut link.io), Waits::default());
+        let head = source.head(&mut link.input, &waits, None).await.map_err(told)?;
+        let reply = reply::parse(&head).map_err(|flaw| told(Fault::Flaw(flaw)))?;
+        match reply.status {
+            status if status.is_success() || status.is_redirection() => Ok(()),
+            status => Err(format!("it answered {status}")),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A connection to an upstream, and reading from it.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::{fmt, io};
+
+use super::peer::Fault;
+use super::wait::Waits;
+use crate::h1::reply::Scan;
+use crate::transport::{Input, Plain, Taken};
+
+/// A connection to an upstream.
+pub struct Link {
+    /// The socket.
+    pub io: Plain,
+    /// What came and is not yet consumed.
+    pub input: Input,
+    /// It has served a request before.
+    pub reused: bool,
+}
+
+/// A socket that is read, alone or while something else writes to it.
+pub enum Source<'a> {
+    /// Nobody else uses it: cheaper, since the runtime learns from a short read that it is drained.
+    Own(&'a mut Plain),
+    /// Somebody writes.
+    Shared(&'a Plain),
+}
+
+impl Link {
+    pub(super) fn new(io: Plain, reused: bool) -> Link {
+        Link { io, input: Input::default(), reused }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("reused", &self.reused).finish_non_exhaustive()
+    }
+}
+
+impl Source<'_> {
+    fn poll_fill(&mut self, input: &mut Input, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self {
+            Source::Own(io) => input.poll_fill(&mut **io, cx),
+            Source::Shared(io) => input.poll_fill_shared(*io, cx),
+        }
+    }
+
+    fn poll_fill_body(
+        &mut self,
+        input: &mut Input,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Source::Own(io) => input.poll_fill_body(&mut **io, cx),
+            Source::Shared(io) => input.poll_fill_shared(*io, cx),
+        }
+    }
+
+    /// Reads once of a body, which must come within this time (`None`: whenever it comes); 0 is the
+    /// upstream's end.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn fill(
+        &mut self,
+        input: &mut Input,
+        waits: &Waits,
+        within_ms: Option<u64>,
+    ) -> io::Result<usize> {
+        let _wait = within_ms.map(|ms| waits.read(ms));
+        poll_fn(|cx| self.poll_fill_body(input, cx)).await
+    }
+
+    /// Reads a response's head. It may be given up and begun again: what came stays in `input`.
+    pub(super) async fn head(
+        &mut self,
+        input: &mut Input,
+        waits: &Waits,
+        within_ms: Option<u64>,
+    ) -> Result<Taken, Fault> {
+        let _wait = within_ms.map(|ms| waits.read(ms));
+        let mut scan = Scan::default();
+        loop {
+            if !input.bytes().is_empty()
+                && let Some(end) = scan.advance(input.bytes()).map_err(Fault::Flaw)?
+            {
+                return Ok(input.take(end));
+            }
+            let filled = poll_fn(|cx| self.poll_fill(input, cx)).await;
+            match filled {
+                Ok(n) if n > 0 => {}
+                Ok(_) if input.bytes().is_empty() => return Err(Fault::Gone(None)),
+                Err(e) if input.bytes().is_empty() => return Err(Fault::Gone(Some(e))),
+                _ => return Err(Fault::Cut),
+            }
+        }
+    }
+}

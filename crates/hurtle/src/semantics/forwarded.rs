@@ -1,0 +1,85 @@
+//! Who a request is from when it came through proxies (RFC 7239, X-Forwarded-For). Which proxies
+//! are believed is the configuration's to say; what they say is never taken from anybody else.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::fields::list;
+
+/// The client's address: the last one in the chain that is no trusted proxy. `chain` holds what
+/// each proxy wrote of the one before it, nearest last; what is behind the first that is not
+/// trusted, or that is no address, is hearsay.
+pub fn client<'a>(
+    peer: IpAddr,
+    chain: impl DoubleEndedIterator<Item = &'a [u8]>,
+    trusts: impl Fn(IpAddr) -> bool,
+) -> IpAddr {
+    let mut client = peer;
+    for node in chain.rev() {
+        if !trusts(client) {
+            break;
+        }
+        match address(node) {
+            Some(address) => client = address,
+            None => break,
+        }
+    }
+    client
+}
+
+/// The `for` parameters of Forwarded, in order (RFC 7239 4); an element without one hides who it
+/// was, and is given as nothing.
+pub fn nodes(field: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    let elements: Vec<&[u8]> = list(field).collect();
+    elements.into_iter().map(|element| {
+        let mut pairs = element.split(|&b| b == b';').map(<[u8]>::trim_ascii);
+        let node = pairs.find(|pair| pair.len() > 4 && pair[..4].eq_ignore_ascii_case(b"for="));
+        node.map_or(b"".as_slice(), |pair| &pair[4..])
+    })
+}
+
+/// An address with or without port, brackets and quotes: proxies write all of these.
+fn address(node: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(node).ok()?.trim_matches('"');
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    let parsed = bare.parse::<IpAddr>().ok();
+    let parsed = parsed.or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()));
+    parsed.map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(chain: &str) -> String {
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let trusts = |ip: IpAddr| matches!(ip, IpAddr::V4(v4) if v4.octets()[0] == 10);
+        let chain: Vec<&[u8]> = list(chain.as_bytes()).collect();
+        client(peer, chain.into_iter(), trusts).to_string()
+    }
+
+    #[test]
+    fn the_last_address_that_nobody_vouches_for() {
+        for (sentence, chain, expected) in [
+            ("nothing said", "", "10.0.0.1"),
+            ("one proxy", "192.0.2.7", "192.0.2.7"),
+            ("two proxies", "192.0.2.7, 10.0.0.2", "192.0.2.7"),
+            ("a client that makes up a past", "198.51.100.1, 192.0.2.7", "192.0.2.7"),
+            ("all of them trusted", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
+            ("no address", "192.0.2.7, unknown", "10.0.0.1"),
+            ("an obfuscated one", "_hidden", "10.0.0.1"),
+            ("a port", "192.0.2.7:5000", "192.0.2.7"),
+            ("IPv6", "2001:db8::7", "2001:db8::7"),
+            ("IPv6 in brackets, with a port, quoted", "\"[2001:db8::7]:5000\"", "2001:db8::7"),
+            ("IPv4 in IPv6", "::ffff:192.0.2.7", "192.0.2.7"),
+        ] {
+            assert_eq!(found(chain), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_the_standard_field() {
+        let field = br#"for=192.0.2.7;proto=https, proto=http;For="[2001:db8::7]:1", host=a"#;
+        let nodes: Vec<_> = nodes(field).map(<[u8]>::escape_ascii).map(|n| n.to_string()).collect();
+        assert_eq!(nodes, ["192.0.2.7", r#"\"[2001:db8::7]:1\""#, ""]);
+    }
+}

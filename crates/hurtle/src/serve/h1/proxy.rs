@@ -1,0 +1,432 @@
+//! An exchange with an upstream: asks one, and another where that is safe, until a response's head
+//! is there, and decides what becomes of it. `relay` brings its body to the client, `tunnel` another
+//! protocol's bytes.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+
+use super::app::ended_by;
+use super::asked::{ask, path_of};
+use super::duplex::{Broken, Duplex};
+use super::relay::{Cut, Framing, Relay};
+use super::upload::Upload;
+use super::{Connection, Next, persistence};
+use crate::answer::Answer;
+use crate::body::Body;
+use crate::clock;
+use crate::files::FileQuery;
+use crate::h1::forward::{self, Dress, Onward};
+use crate::h1::framing::BodyLength;
+use crate::h1::reply::{self, Reply};
+use crate::h1::request::{Method, Request};
+use crate::h1::response::{CONTINUE, Delimiter, Fields, field};
+use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Proxy, Waits};
+use crate::semantics::target::encode_path;
+use crate::transport::{Output, Taken, Transport};
+
+/// Interim responses relayed for one request; who sends more never means to answer.
+const INTERIM_MAX: usize = 32;
+
+/// A body that came with its head, and is this small, leaves with it in one write.
+const COPY_BYTES_MAX: usize = 16 << 10;
+
+/// Who is asked on a client's behalf, and for what.
+pub(super) struct Asked {
+    pub(super) proxy: Rc<Proxy>,
+    pub(super) site: usize,
+    pub(super) mount: usize,
+    /// Decoded, after the site's rules.
+    pub(super) path: Vec<u8>,
+}
+
+/// One exchange under way.
+pub(super) struct Exchange {
+    pub(super) asked: Asked,
+    pub(super) errand: Errand,
+    pub(super) waits: Waits,
+    pub(super) upload: Upload,
+    /// The protocol to change to, if the upstream agrees.
+    protocol: Option<String>,
+    /// A client that waits for leave to send its body has got it.
+    invited: bool,
+}
+
+/// Why there is no response's head.
+enum Failed {
+    /// The upstreams' fault; the client is told as little as this.
+    Status(StatusCode),
+    /// The client's.
+    Broken(Broken),
+}
+
+/// What one upstream came to.
+enum Told {
+    Fault(Fault),
+    Broken(Broken),
+}
+
+impl From<Fault> for Told {
+    fn from(fault: Fault) -> Told {
+        Told::Fault(fault)
+    }
+}
+
+impl From<Broken> for Told {
+    fn from(broken: Broken) -> Told {
+        Told::Broken(broken)
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Passes a request on and its answer back.
+    pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
+        // RFC 9110 9.3.8: it would show the client the fields that are added here.
+        if request.method.as_bytes() == b"TRACE" {
+            let unread = request.body != BodyLength::None;
+            let answer = Answer::method_refused(true);
+            return self.respond(request, answer, clock::now_ms(), unread).await;
+        }
+        let (upload, body) = Upload::relayed(request);
+        let proxy = Rc::clone(&asked.proxy);
+        let protocol = forward::upgrade(request, &proxy.config().upgrades);
+        let onward = Onward {
+            path: &encode_path(&asked.path),
+            query: path_of(&request.target).and_then(|(_, query)| query),
+            authority: "",
+            peer: self.peer,
+            client: self.client,
+            trusted: self.trusts_peer(),
+            secure: T::SECURE,
+            upgrade: protocol,
+        };
+        let errand = Errand::new(&proxy, request, body, onward);
+        let protocol = protocol.map(str::to_owned);
+        let waits = Waits::default();
+        let mut exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
+        match self.ask(request, &mut exchange).await {
+            Ok(head) => self.hear(request, exchange, head).await,
+            Err(Failed::Status(status)) => self.fail(request, exchange, status).await,
+            Err(Failed::Broken(Broken::Sin(sin))) => self.refuse(sin).await,
+            Err(Failed::Broken(Broken::Stalled)) => Next::Abort,
+            Err(Failed::Broken(_)) => Next::Drop,
+        }
+    }
+
+    /// Asks upstreams until one answers.
+    async fn ask(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<Taken, Failed> {
+        let client = self.client;
+        let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        loop {
+            let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
+            if !errand.choose(Key { client, path: &asked.path }) {
+                // Else it was told of those that were asked.
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    tell(errand, request, &"none is well", status);
+                }
+                return Err(Failed::Status(status));
+            }
+            let asking = async |duplex: &Duplex<'_, T>| {
+                listen(request, duplex, errand, waits, invited).await
+            };
+            let retry = match self.beside(upload, waits, asking).await {
+                Ok(Ok(head)) => return Ok(head),
+                Ok(Err(Told::Fault(fault))) => {
+                    status = StatusCode::BAD_GATEWAY;
+                    tell(errand, request, &fault, status);
+                    let retry = errand.may_retry(&fault);
+                    errand.failed(matches!(fault, Fault::Gone(_) | Fault::Deaf(_)));
+                    retry
+                }
+                Err(Broken::Late) => {
+                    status = StatusCode::GATEWAY_TIMEOUT;
+                    tell(errand, request, &errand.phase(), status);
+                    errand.failed(false);
+                    errand.may_retry_late()
+                }
+                Ok(Err(Told::Broken(broken))) | Err(broken) => {
+                    return Err(Failed::Broken(broken));
+                }
+            };
+            if !retry {
+                return Err(Failed::Status(status));
+            }
+        }
+    }
+
+    /// Decides what becomes of a response.
+    async fn hear(&mut self, request: &Request<'_>, mut exchange: Exchange, head: Taken) -> Next {
+        let checked = reply::parse(&head).map_err(Fault::Flaw).and_then(|reply| {
+            let unasked = reply.status == StatusCode::SWITCHING_PROTOCOLS
+                && !is_agreed(exchange.protocol.as_deref(), &reply);
+            if unasked { Err(Fault::Unasked) } else { Ok(reply) }
+        });
+        let reply = match checked {
+            Ok(reply) => reply,
+            Err(fault) => {
+                let status = StatusCode::BAD_GATEWAY;
+                tell(&exchange.errand, request, &fault, status);
+                exchange.errand.failed(false);
+                return self.fail(request, exchange, status).await;
+            }
+        };
+        exchange.errand.succeeded();
+        if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
+            (exchange.protocol.take(), reply.status)
+        {
+            let mut out = Output::new();
+            forward::switching(out.vec(), &reply, &protocol, &clock::date(clock::now_ms()));
+            drop(head);
+            return self.tunnel(request, exchange.errand, out).await;
+        }
+        if reply.file.is_some() && exchange.asked.proxy.config().internal.is_some() {
+            return self.send_internal(request, exchange, &reply).await;
+        }
+        self.pass_back(request, exchange, head).await
+    }
+
+    /// Sends a response's head and body.
+    async fn pass_back(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Exchange,
+        head: Taken,
+    ) -> Next {
+        // Read a second time rather than stored with the bytes it points into.
+        let Ok(reply) = reply::parse(&head) else { return Next::Drop };
+        let status = reply.status;
+        let framing = Framing::of(request, &reply);
+        let keep_alive = reply.keep_alive && framing.may_keep_alive;
+        exchange.settle_invitation(request);
+        let goes_on = self.goes_on(request)
+            && exchange.upload.may_go_on()
+            && framing.delimiter != Delimiter::Close;
+        let mut out = Output::new();
+        let persistence = persistence(request, goes_on);
+        let date = clock::date(clock::now_ms());
+        let (removed, set) = self.rules(&exchange.asked, status);
+        let removes =
+            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
+        let dress = Dress { removes: &removes, set };
+        forward::reply(out.vec(), &reply, &date, framing.delimiter, persistence, &dress);
+        drop(head);
+        let head_bytes = out.len() as u64;
+        let delimiter = framing.delimiter;
+        let sent = match exchange.take_whole(&framing, out.vec()) {
+            true => self.send(out, &Body::Empty).await,
+            false => match self.stream_back(request, &mut exchange, out, framing).await {
+                Ok(()) => Ok(()),
+                Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
+                Err(Cut::Upstream(why, status)) => {
+                    tell(&exchange.errand, request, &why, status);
+                    if self.sent.moved.get() == 0 {
+                        return self.fail(request, exchange, status).await;
+                    }
+                    Err(ended_by(Broken::Answer, delimiter))
+                }
+            },
+        };
+        self.log(Some(request), status, head_bytes);
+        if let Err(next) = sent {
+            return next;
+        }
+        match keep_alive {
+            true => exchange.errand.finish(),
+            false => drop(exchange.errand),
+        }
+        self.pass_over(exchange.upload, goes_on).await
+    }
+
+    /// Relays a body that is not all here yet; `out`: its head.
+    async fn stream_back(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+        out: Output,
+        framing: Framing,
+    ) -> Result<(), Cut> {
+        self.sent.moved.set(0);
+        let within_ms = exchange.asked.proxy.config().read_timeout.as_millis() as u64;
+        let Exchange { errand, waits, upload, .. } = exchange;
+        let te_trailers = request.te_trailers;
+        let streaming = async |duplex: &Duplex<'_, T>| {
+            let relay = Relay { duplex, out, framing, te_trailers, waits, within_ms };
+            let relayed =
+                errand.beside(waits, async |source, input| relay.run(source, input).await);
+            relayed.await.unwrap_or(Err(Cut::Client(Broken::Answer)))
+        };
+        match self.beside(upload, waits, streaming).await {
+            Ok(relayed) => relayed,
+            Err(Broken::Late) => {
+                Err(Cut::Upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
+            }
+            Err(broken) => Err(Cut::Client(broken)),
+        }
+    }
+
+    /// Sends the file an upstream named, as if the client had asked for it.
+    async fn send_internal(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Exchange,
+        reply: &Reply<'_>,
+    ) -> Next {
+        let now_ms = clock::now_ms();
+        exchange.settle_invitation(request);
+        let Exchange { asked, errand, upload, .. } = exchange;
+        errand.discard(reply.length);
+        let worker = Rc::clone(&self.worker);
+        let site = worker.sites.site(asked.site);
+        let mut ask = ask(request, asked.site, b"", None);
+        // RFC 9110 13.2.1 and 14.2: of a POST's answer no part is asked for.
+        if !matches!(request.method, Method::Get | Method::Head) {
+            ask.file = FileQuery::default();
+        }
+        let mut answer = match site.internal(asked.mount).zip(reply.file) {
+            Some((internal, file)) => internal.answer(&worker.store, file, &ask).await,
+            None => Answer::error(StatusCode::NOT_FOUND, None),
+        };
+        if let Fields::Ready(lines) = &mut answer.fields {
+            let (removed, set) = self.rules(&asked, answer.status);
+            let content = answer.status == StatusCode::OK;
+            let mut kept = Vec::new();
+            // A part of a file is described by the file (RFC 9110 14.6), what is not there by nobody.
+            forward::kept_for_file(&mut kept, reply, content);
+            *lines = forward::redressed(lines, &kept, &removed, &set).into();
+        }
+        match upload.reading.is_done() {
+            true => self.respond(request, answer, now_ms, false).await,
+            false => self.answer(request, answer, upload).await,
+        }
+    }
+
+    /// Answers in an upstream's place.
+    async fn fail(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Exchange,
+        status: StatusCode,
+    ) -> Next {
+        exchange.settle_invitation(request);
+        let Exchange { asked, errand, upload, .. } = exchange;
+        drop(errand);
+        let worker = Rc::clone(&self.worker);
+        let mut answer = Answer::error(status, None);
+        if let Some((path, query)) = path_of(&request.target) {
+            let site = worker.sites.site(asked.site);
+            let ask = ask(request, asked.site, path, query);
+            answer = Box::pin(site.with_page(&worker.store, &ask, answer)).await;
+        }
+        self.answer(request, answer, upload).await
+    }
+
+    /// What the site's rules do to an answer's fields: names left out, and whole lines added.
+    fn rules(&self, asked: &Asked, status: StatusCode) -> (Vec<http::HeaderName>, Vec<u8>) {
+        let (mut removed, mut set) = (Vec::new(), Vec::new());
+        // As nginx's add_header: an error is not dressed as what was asked for.
+        if status.as_u16() < 400 {
+            let mut dress = http::HeaderMap::new();
+            let site = self.worker.sites.site(asked.site);
+            for rule in site.place(&asked.path, asked.mount).rules() {
+                for name in &rule.remove {
+                    dress.remove(name);
+                    removed.push(name.clone());
+                }
+                for (name, value) in &rule.set {
+                    dress.insert(name.clone(), value.clone());
+                    removed.push(name.clone());
+                }
+            }
+            dress.iter().for_each(|(name, value)| field(&mut set, name.as_str(), value.as_bytes()));
+        }
+        (removed, set)
+    }
+}
+
+impl Exchange {
+    /// A client that never got leave to send its body may send it or not: nothing after it can be
+    /// told from it.
+    fn settle_invitation(&mut self, request: &Request<'_>) {
+        if request.expect_continue && !self.invited {
+            self.upload.was_not_invited();
+        }
+    }
+
+    /// Puts the whole body behind its head, if it is here and small and nothing else is under way.
+    fn take_whole(&mut self, framing: &Framing, out: &mut Vec<u8>) -> bool {
+        if !self.errand.is_sent() || !self.upload.reading.is_done() {
+            return false;
+        }
+        let Some(len) = framing.known_len() else { return false };
+        let Some(link) = self.errand.link() else { return false };
+        if len > link.input.bytes().len() || len > COPY_BYTES_MAX {
+            return false;
+        }
+        out.extend_from_slice(&link.input.bytes()[..len]);
+        link.input.consume(len);
+        true
+    }
+}
+
+/// Connects, sends, and listens until a final head has come, relaying interim ones.
+async fn listen<T: Transport>(
+    request: &Request<'_>,
+    duplex: &Duplex<'_, T>,
+    errand: &mut Errand,
+    waits: &Waits,
+    invited: &mut bool,
+) -> Result<Taken, Told> {
+    errand.connect(waits).await?;
+    for _ in 0..INTERIM_MAX {
+        let head = match errand.listen(waits).await? {
+            Heard::Head(head) => head,
+            Heard::Nothing => {
+                errand.release();
+                *invited = true;
+                duplex.write(&mut [std::io::IoSlice::new(CONTINUE)]).await?;
+                continue;
+            }
+        };
+        // The status line's tenth byte is the status's first; a line without it is for `parse`.
+        if head.get(9) != Some(&b'1') {
+            return Ok(head);
+        }
+        let reply = reply::parse(&head).map_err(Fault::Flaw)?;
+        match reply.status {
+            StatusCode::SWITCHING_PROTOCOLS => return Ok(head),
+            StatusCode::CONTINUE => {
+                errand.release();
+                // A second one, or one that the client does not wait for, says nothing.
+                if !request.expect_continue || std::mem::replace(invited, true) {
+                    continue;
+                }
+            }
+            // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
+            _ if request.http10 => continue,
+            _ => {}
+        }
+        let mut out = Output::new();
+        forward::interim(out.vec(), &reply);
+        duplex.write(&mut [std::io::IoSlice::new(&out)]).await?;
+    }
+    Err(Told::Fault(Fault::Cut))
+}
+
+/// RFC 9110 7.8: the change must be to what was asked for.
+fn is_agreed(protocol: Option<&str>, reply: &Reply<'_>) -> bool {
+    let agreed = protocol.zip(reply.upgrade);
+    agreed.is_some_and(|(asked, got)| got.eq_ignore_ascii_case(asked.as_bytes()))
+}
+
+/// Says whose fault it is, to the operator: the client is told a status.
+fn tell(errand: &Errand, request: &Request<'_>, why: &dyn std::fmt::Display, status: StatusCode) {
+    let method = String::from_utf8_lossy(request.method.as_bytes());
+    // The query may hold what is nobody's business.
+    let path = path_of(&request.target).map_or(b"*".as_slice(), |(path, _)| path);
+    let (whom, path) = (errand.whom(), String::from_utf8_lossy(path));
+    tracing::error!("upstream {whom}: {why} ({method} {path}: {})", status.as_u16());
+}

@@ -1,0 +1,213 @@
+//! Upstreams that fail, at each point where they can.
+
+use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
+
+const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+
+#[track_caller]
+fn expect(client: &mut crate::client::Client, status: &str) {
+    let (head, body) = client.answer();
+    assert!(head.starts_with(&format!("HTTP/1.1 {status}\n")), "{head}");
+    assert_eq!(body, format!("{status}\n"), "no word of whose fault it is");
+}
+
+#[test]
+fn nobody_is_there() {
+    let upstream = Upstream::new();
+    let address = upstream.address;
+    drop(upstream);
+    let proxy = Proxy::with(&[address], "");
+    expect(&mut proxy.send(GET), "502 Bad Gateway");
+    let proxy = Proxy::of("", "proxy = \"unix:/nowhere/app.sock\"");
+    expect(&mut proxy.send(GET), "502 Bad Gateway");
+    let proxy = Proxy::of("", "proxy = \"http://no-such-name.invalid:80\"");
+    expect(&mut proxy.send(GET), "502 Bad Gateway");
+}
+
+#[test]
+fn it_dies_without_an_answer() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(POST);
+    let (mut peer, _) = upstream.asked();
+    peer.take(5);
+    drop(peer);
+    expect(&mut client, "502 Bad Gateway");
+    upstream.is_left_alone();
+    client.send(GET);
+    let (peer, _) = upstream.asked();
+    peer.reset();
+    expect(&mut client, "502 Bad Gateway");
+}
+
+#[test]
+fn it_dies_within_the_head() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 200 OK\r\nContent-Le");
+    drop(peer);
+    expect(&mut client, "502 Bad Gateway");
+}
+
+#[test]
+fn it_dies_within_the_body() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    for (sentence, part) in [
+        ("of a length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
+        ("in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+        ("in malformed chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
+    ] {
+        let mut client = proxy.send(LAST_GET);
+        let (mut peer, _) = upstream.asked();
+        peer.send(part);
+        drop(peer);
+        let all = client.rest();
+        // Told from a whole one, or never begun.
+        assert!(all.contains("hello") || all.starts_with("HTTP/1.1 502 "), "{sentence}: {all}");
+        assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
+    }
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
+    client.head();
+    assert_eq!(client.chunk(), "hello");
+    peer.reset();
+    assert!(!client.rest().contains("0\r\n"), "a reset is no end");
+}
+
+#[test]
+fn it_is_too_slow() {
+    let upstream = Upstream::new();
+    let keys = "first_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
+    let proxy = Proxy::with(&[upstream.address], keys);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 200 ");
+    expect(&mut client, "504 Gateway Timeout");
+    assert_eq!(peer.rest(), "", "its connection is over");
+
+    client.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
+    client.head();
+    assert_eq!(client.rest(), "hello", "and then the end, before the length is reached");
+
+    let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
+    let (peer, _) = upstream.asked();
+    let sender = std::thread::spawn(move || {
+        client.send(vec![0; 100_000_000]);
+        client
+    });
+    let mut client = sender.join().unwrap();
+    assert!(client.head().starts_with("HTTP/1.1 504 "), "it takes none of the request");
+    drop(peer);
+}
+
+#[test]
+fn a_slow_client_is_not_the_upstreams_fault() {
+    let upstream = Upstream::new();
+    let keys = "first_byte_timeout = \"100ms\"\nsend_timeout = \"100ms\"";
+    let proxy = Proxy::with(&[upstream.address], keys);
+    let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
+    let (mut peer, _) = upstream.asked();
+    assert_eq!(peer.take(3), b"one");
+    // Longer than any of the upstream's times: nothing may come of it.
+    peer.stream.set_read_timeout(Some(std::time::Duration::from_millis(400))).unwrap();
+    let mut byte = [0];
+    assert!(std::io::Read::read(&mut peer.stream, &mut byte).is_err(), "nothing comes");
+    peer.stream.set_read_timeout(Some(crate::client::PATIENCE)).unwrap();
+    client.send("two");
+    assert_eq!(peer.take(3), b"two");
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok");
+}
+
+#[test]
+fn an_idle_connection_that_ends_costs_nothing() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send(OK);
+    client.answer();
+    drop(peer);
+    client.send(POST);
+    let (mut peer, _) = upstream.asked();
+    assert_eq!(peer.take(5), b"hello", "seen before anything was sent, it is not even a retry");
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok");
+
+    client.send(GET);
+    peer.head();
+    drop(peer);
+    let (mut peer, _) = upstream.asked();
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok", "what may be done twice is");
+
+    client.send(POST);
+    peer.head();
+    drop(peer);
+    expect(&mut client, "502 Bad Gateway");
+    upstream.is_left_alone();
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_request_along() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    client.reset();
+    assert_eq!(peer.rest(), "", "the upstream learns it");
+}
+
+#[test]
+fn a_broken_body_is_the_clients_fault() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client =
+        proxy.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+    let (mut peer, _) = upstream.asked();
+    assert_eq!(peer.chunk(), "a");
+    client.send("nonsense\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 400 "));
+    assert_eq!(peer.rest(), "", "without its last chunk it is no whole body there");
+}
+
+#[test]
+fn the_site_has_a_page_for_it() {
+    let root = std::env::temp_dir().join(format!("hurtle-pages-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("down.html"), "back soon").unwrap();
+    let proxy = Proxy::of(
+        "",
+        &format!(
+            "proxy = \"unix:/nowhere/app.sock\"\n[site.errors]\n502 = \"/pages/down.html\"\n\
+             [[site.mount]]\npath = \"/pages\"\nfiles = {root:?}"
+        ),
+    );
+    let (head, body) = proxy.send(GET).answer();
+    assert!(head.starts_with("HTTP/1.1 502 ") && head.contains("text/html"), "{head}");
+    assert_eq!(body, "back soon");
+    let _ = std::fs::remove_dir_all(&root);
+}
+
+#[test]
+fn what_may_follow_an_answer_without_a_body_is_not_the_next_ones() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    for odd in [
+        "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ] {
+        let mut client = proxy.send(GET);
+        let (mut peer, _) = upstream.asked();
+        peer.send(odd);
+        assert!(client.head().starts_with("HTTP/1.1 "));
+        assert_eq!(peer.rest(), "", "the connection is over: {odd}");
+    }
+}

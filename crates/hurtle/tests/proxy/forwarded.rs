@@ -1,0 +1,76 @@
+//! What an upstream is told of the client, and who is believed in it.
+
+use crate::support::{OK, Proxy, Upstream};
+
+const LIES: &str = "GET /a%20b/../c?q=%20 HTTP/1.1\r\nHost: Example.org:81\r\nConnection: X-Mine, close\r\n\
+                    X-Mine: 1\r\nX-Forwarded-For: 203.0.113.9\r\nX_Forwarded_For: 203.0.113.9\r\n\
+                    Forwarded: for=203.0.113.9\r\nX-Real-IP: 203.0.113.9\r\n\
+                    X-Forwarded-Proto: https\r\nX-Accel-Mapping: /=/\r\nX-Sendfile-Type: a\r\n\
+                    Accept: */*\r\n\r\n";
+
+#[test]
+fn a_stranger_is_not_believed() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let _client = proxy.send(LIES);
+    let (_, head) = upstream.asked();
+    assert_eq!(
+        head,
+        "GET /c?q=%20 HTTP/1.1\nHost: Example.org:81\nAccept: */*\nX-Forwarded-For: 127.0.0.1\n\
+         X-Forwarded-Proto: http\nX-Forwarded-Host: Example.org:81\nX-Real-IP: 127.0.0.1\n\
+         Forwarded: for=127.0.0.1;host=\"Example.org:81\";proto=http\nVia: 1.1 hurtle\n"
+    );
+}
+
+#[test]
+fn a_trusted_proxy_is() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = \"http://{}\"\ndeny = \"203.0.113.66\"", upstream.address);
+    let proxy = Proxy::of("trusted_proxies = \"127.0.0.0/8\"", &mount);
+    let mut client = proxy.send(LIES);
+    let (mut peer, head) = upstream.asked();
+    assert!(head.contains("\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\n"), "{head}");
+    assert!(head.contains("\nX-Forwarded-Proto: https\n"), "{head}");
+    assert!(head.contains("\nX-Real-IP: 203.0.113.9\n"), "{head}");
+    assert!(head.contains("\nForwarded: for=203.0.113.9, for=127.0.0.1;host="), "{head}");
+    assert!(!head.contains("X_Forwarded_For"), "{head}");
+    peer.send(OK);
+    client.answer();
+
+    let from =
+        |client: &str| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
+    let head = proxy.send(from("203.0.113.66")).head();
+    assert!(head.starts_with("HTTP/1.1 403 "), "the address is also the one let in or not: {head}");
+    let head = proxy.send(from("198.51.100.1, 203.0.113.66")).head();
+    assert!(head.starts_with("HTTP/1.1 403 "), "whatever it claims came before: {head}");
+}
+
+#[test]
+fn a_request_without_host_gets_the_upstreams() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let _client = proxy.send("GET / HTTP/1.0\r\n\r\n");
+    let (_, head) = upstream.asked();
+    assert!(head.starts_with(&format!("GET / HTTP/1.1\nHost: {}\n", upstream.address)), "{head}");
+}
+
+#[test]
+fn a_target_with_a_host_of_its_own() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let _client = proxy.send("GET http://b.example/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (_, head) = upstream.asked();
+    assert!(head.starts_with("GET /x HTTP/1.1\nHost: b.example\n"), "RFC 9112 3.2.2: {head}");
+}
+
+#[test]
+fn trace_and_connect_go_nowhere() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    for request in
+        ["TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n"]
+    {
+        assert!(proxy.send(request).head().starts_with("HTTP/1.1 405 "), "{request}");
+    }
+    upstream.is_left_alone();
+}

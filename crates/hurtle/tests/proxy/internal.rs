@@ -1,0 +1,148 @@
+//! Files that an upstream names in its answer.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::client::Client;
+use crate::support::{Proxy, Upstream};
+
+/// A directory that is removed in the end.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(name: &str) -> Root {
+        let path = std::env::temp_dir().join(format!("hurtle-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("private/sub")).unwrap();
+        fs::write(path.join("private/a b.txt"), "0123456789").unwrap();
+        fs::write(path.join("private/.hidden"), "hidden").unwrap();
+        fs::write(path.join("secret.txt"), "secret").unwrap();
+        Root(path)
+    }
+
+    fn proxy(&self, upstream: &Upstream) -> Proxy {
+        let private = self.0.join("private");
+        Proxy::with(&[upstream.address], &format!("internal = {private:?}"))
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The client's answer, when the upstream's had these fields and a body of its own.
+#[track_caller]
+fn answer(
+    client: &mut Client,
+    upstream: &Upstream,
+    request: &str,
+    fields: &str,
+) -> (String, String) {
+    client.send(request);
+    let (mut peer, _) = upstream.asked();
+    peer.send(format!(
+        "HTTP/1.1 200 OK\r\n{fields}Content-Length: 4\r\nConnection: close\r\n\r\nbody"
+    ));
+    client.answer()
+}
+
+const GET: &str = "GET /download HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn a_file_is_sent_in_the_answers_place() {
+    let (root, upstream) = (Root::new("sent"), Upstream::new());
+    let proxy = root.proxy(&upstream);
+    let mut client = proxy.connect();
+    let named = "X-Accel-Redirect: /a%20b.txt\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+                 Content-Type: application/pdf\r\nContent-Disposition: attachment\r\n\
+                 Cache-Control: private\r\nETag: \"theirs\"\r\nContent-Encoding: gzip\r\n\
+                 X-Other: 1\r\n";
+    // Twice: from the disk, and from what is known by then.
+    for _ in 0..2 {
+        let (head, body) = answer(&mut client, &upstream, GET, named);
+        assert_eq!(body, "0123456789");
+        let has = |line: &str| assert!(head.lines().any(|l| l == line), "{line}: {head}");
+        has("Content-Length: 10");
+        has("Content-Type: application/pdf");
+        has("Content-Disposition: attachment");
+        has("Cache-Control: private");
+        has("Set-Cookie: a=b");
+        has("Set-Cookie: c=d");
+        has("Accept-Ranges: bytes");
+        for gone in ["theirs", "gzip", "X-Accel", "X-Other"] {
+            assert!(!head.contains(gone), "{gone}: {head}");
+        }
+        assert_eq!(head.matches("Content-Type").count(), 1, "{head}");
+    }
+    // Nobody can have it without asking the upstream.
+    client.send(GET);
+    upstream.asked();
+}
+
+#[test]
+fn with_ranges_and_conditions() {
+    let (root, upstream) = (Root::new("ranges"), Upstream::new());
+    let proxy = root.proxy(&upstream);
+    let mut client = proxy.connect();
+    let named = "X-Accel-Redirect: /a%20b.txt\r\nContent-Type: a/b\r\nSet-Cookie: a\r\n";
+    let (head, _) = answer(&mut client, &upstream, GET, named);
+    let tag = head.lines().find_map(|line| line.strip_prefix("ETag: ")).unwrap().to_owned();
+
+    let part = "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=2-4\r\n\r\n";
+    let (head, body) = answer(&mut client, &upstream, part, named);
+    assert!(head.starts_with("HTTP/1.1 206 ") && head.contains("Content-Range: bytes 2-4/10\n"));
+    assert!(head.contains("Set-Cookie: a\n"), "{head}");
+    assert_eq!(body, "234");
+
+    let known = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: {tag}\r\n\r\n");
+    let (head, _) = answer(&mut client, &upstream, &known, named);
+    assert!(head.starts_with("HTTP/1.1 304 ") && head.contains("Set-Cookie: a\n"), "{head}");
+
+    let head_only = "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    client.send(head_only);
+    let (mut peer, _) = upstream.asked();
+    peer.send(format!("HTTP/1.1 200 OK\r\n{named}\r\n"));
+    assert!(client.head().contains("Content-Length: 10\n"));
+    assert_eq!(client.rest(), "");
+
+    let mut client = proxy.connect();
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nRange: bytes=2-4\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(answer(&mut client, &upstream, post, named).1, "0123456789", "a POST has no range");
+}
+
+#[test]
+fn a_name_leads_nowhere_but_beneath_the_root() {
+    let (root, upstream) = (Root::new("names"), Upstream::new());
+    let proxy = root.proxy(&upstream);
+    let private = root.0.join("private");
+    let private = private.to_str().unwrap();
+    let mut client = proxy.connect();
+    let sendfile = format!("X-Sendfile: {private}/a%20b.txt\r\n");
+    let rows = [
+        ("as the file system has it", sendfile.as_str(), true),
+        ("as a URL beneath the root", "X-Sendfile: /a%20b.txt\r\n", true),
+        ("with a query", "X-Accel-Redirect: /a%20b.txt?x\r\n", true),
+        ("upward", "X-Accel-Redirect: /../secret.txt\r\n", false),
+        ("upward, encoded", "X-Accel-Redirect: /%2e%2e/secret.txt\r\n", false),
+        ("upward behind an encoded slash", "X-Accel-Redirect: /..%2Fsecret.txt\r\n", false),
+        (
+            "upward through the root's own name",
+            &format!("X-Sendfile: {private}/../secret.txt\r\n"),
+            false,
+        ),
+        ("a file of the system", "X-Sendfile: /etc/passwd\r\n", false),
+        ("a hidden one", "X-Accel-Redirect: /.hidden\r\n", false),
+        ("a directory", "X-Accel-Redirect: /sub\r\n", false),
+        ("a directory with its slash", "X-Accel-Redirect: /sub/\r\n", false),
+        ("nothing", "X-Accel-Redirect: \r\n", false),
+        ("what is not there", "X-Accel-Redirect: /none\r\n", false),
+    ];
+    for (sentence, named, found) in rows {
+        let (head, body) = answer(&mut client, &upstream, GET, named);
+        let status = if found { "HTTP/1.1 200 OK\n" } else { "HTTP/1.1 404 Not Found\n" };
+        assert!(head.starts_with(status), "{sentence}: {head}");
+        assert_eq!(body == "0123456789", found, "{sentence}: {body}");
+        assert!(!body.contains("body") && !head.contains("Location"), "{sentence}: {head}");
+    }
+}

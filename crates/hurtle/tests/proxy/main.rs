@@ -1,0 +1,16 @@
+//! The reverse proxy as its clients and its upstreams see it: scripted upstreams on raw sockets,
+//! clients that send exactly the bytes they are given.
+
+#![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
+
+mod answers;
+mod balance;
+mod bodies;
+#[allow(dead_code)]
+#[path = "../app/client.rs"]
+mod client;
+mod failures;
+mod forwarded;
+mod internal;
+mod support;
+mod upgrade;

@@ -1,0 +1,115 @@
+//! A server that proxies, and upstreams that do what a test says.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use hurtle::config::{Listen, check};
+use hurtle::{Running, Server};
+
+use crate::client::{Client, PATIENCE};
+
+/// A GET without more fields than it needs.
+pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+/// The same, the connection's last.
+pub(crate) const LAST_GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/// An answer that says what frames it, and nothing else.
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// An upstream: it accepts when the test says so.
+pub(crate) struct Upstream {
+    listener: TcpListener,
+    pub(crate) address: SocketAddr,
+}
+
+impl Upstream {
+    pub(crate) fn new() -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).unwrap();
+        let address = listener.local_addr().unwrap();
+        Upstream { listener, address }
+    }
+
+    /// The next connection of the server.
+    #[track_caller]
+    pub(crate) fn accept(&self) -> Client {
+        Client::of(self.listener.accept().expect("no connection comes").0)
+    }
+
+    /// The next connection, its first request's head read.
+    #[track_caller]
+    pub(crate) fn asked(&self) -> (Client, String) {
+        let mut peer = self.accept();
+        let head = peer.head();
+        (peer, head)
+    }
+
+    /// The same, if one comes soon.
+    pub(crate) fn asked_if_any(&self) -> Option<(Client, String)> {
+        let soon = std::time::Duration::from_secs(1);
+        socket2::SockRef::from(&self.listener).set_read_timeout(Some(soon)).unwrap();
+        let mut peer = Client::of(self.listener.accept().ok()?.0);
+        let head = peer.head();
+        Some((peer, head))
+    }
+
+    /// That no connection waits.
+    #[track_caller]
+    pub(crate) fn is_left_alone(&self) {
+        self.listener.set_nonblocking(true).unwrap();
+        assert!(self.listener.accept().is_err(), "a connection came");
+        self.listener.set_nonblocking(false).unwrap();
+    }
+}
+
+/// A running server, stopped when dropped.
+pub(crate) struct Proxy {
+    running: Option<Running>,
+    address: SocketAddr,
+}
+
+impl Proxy {
+    /// To one upstream.
+    pub(crate) fn to(upstream: &Upstream) -> Proxy {
+        Proxy::with(&[upstream.address], "")
+    }
+
+    /// To these, with more keys of the mount.
+    pub(crate) fn with(upstreams: &[SocketAddr], keys: &str) -> Proxy {
+        let urls: Vec<_> = upstreams.iter().map(|a| format!("\"http://{a}\"")).collect();
+        Proxy::of("", &format!("proxy = [{}]\n{keys}", urls.join(", ")))
+    }
+
+    /// As these keys of the top and of the mount say, on one worker.
+    pub(crate) fn of(top: &str, mount: &str) -> Proxy {
+        let text = format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n");
+        let mut config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
+        config.workers = std::num::NonZeroUsize::MIN;
+        config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+        let server = Server::bind(config).unwrap();
+        let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };
+        Proxy { running: Some(server.start().unwrap()), address }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// A connection that has sent this.
+    pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> Client {
+        let mut client = self.connect();
+        client.send(request);
+        client
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.stop().end();
+        let ended = running.join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}

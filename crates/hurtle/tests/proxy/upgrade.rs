@@ -1,0 +1,97 @@
+//! Other protocols: only those that are allowed, and only once the upstream agreed.
+
+use crate::support::{OK, Proxy, Upstream};
+
+const ASKING: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
+                      Upgrade: WebSocket\r\nSec-WebSocket-Key: a\r\n\r\n";
+const AGREED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                      Upgrade: websocket\r\nSec-WebSocket-Accept: b\r\n\r\n";
+
+#[test]
+fn a_tunnel_carries_whatever_either_side_says() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    // The first frame comes in one piece with the request: it is not the proxy's to read.
+    let mut client = proxy.send(format!("{ASKING}first"));
+    let (mut peer, head) = upstream.asked();
+    assert!(head.contains("\nConnection: Upgrade\nUpgrade: websocket\n"), "{head}");
+    assert!(head.contains("\nSec-WebSocket-Key: a\n"), "{head}");
+    peer.send(format!("{AGREED}hello"));
+    assert_eq!(
+        client.head(),
+        "HTTP/1.1 101 Switching Protocols\nSec-WebSocket-Accept: b\nConnection: Upgrade\n\
+         Upgrade: websocket\n"
+    );
+    assert_eq!(client.take(5), b"hello", "what came with the head");
+    assert_eq!(peer.take(5), b"first");
+    for n in 0..3_u8 {
+        client.send([n; 3]);
+        assert_eq!(peer.take(3), [n; 3]);
+        peer.send([n + 100; 3]);
+        assert_eq!(client.take(3), [n + 100; 3]);
+    }
+    let large = vec![7; 1 << 20];
+    let sent = large.clone();
+    let sender = std::thread::spawn(move || {
+        peer.send(&sent);
+        peer
+    });
+    assert!(client.take(large.len()) == large);
+    let mut peer = sender.join().unwrap();
+    client.half_close();
+    assert_eq!(peer.rest(), "", "one side's last word is passed on");
+    peer.send("bye");
+    drop(peer);
+    assert_eq!(client.rest(), "bye", "and the other side's still comes");
+}
+
+#[test]
+fn nothing_passes_before_the_upstream_agrees() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(format!("{ASKING}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let (mut peer, _) = upstream.asked();
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok", "it would rather not");
+    let head = peer.head();
+    assert!(head.starts_with("GET /2 HTTP/1.1\n") && head.contains("\nVia: "), "a request: {head}");
+}
+
+#[test]
+fn only_what_was_asked_for_is_agreed() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(ASKING);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 502 "));
+}
+
+#[test]
+fn other_protocols_are_not_even_mentioned() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    for (sentence, fields) in [
+        (
+            "HTTP/2 in the clear",
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        ),
+        ("one that is not listed", "Connection: Upgrade\r\nUpgrade: foo/2\r\n"),
+        ("an Upgrade that Connection does not name", "Upgrade: websocket\r\n"),
+        ("one behind a body", "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n"),
+    ] {
+        let _client = proxy.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\nx"));
+        let (_, head) = upstream.asked();
+        let lower = head.to_lowercase();
+        assert!(!lower.contains("upgrade") && !lower.contains("http2"), "{sentence}: {head}");
+    }
+    let keys = "upgrades = [\"foo/2\"]";
+    let proxy = Proxy::with(&[upstream.address], keys);
+    let _client = proxy
+        .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c, foo/2\r\n\r\n");
+    let (_, head) = upstream.asked();
+    assert!(
+        head.contains("\nConnection: Upgrade\nUpgrade: foo/2\n"),
+        "the listed one alone: {head}"
+    );
+}

@@ -1,0 +1,44 @@
+//! `reply_head`: response heads from upstreams, and above all where their bodies end.
+
+use hurtle::h1::fields::pairs;
+use hurtle::h1::forward::{self, Dress};
+use hurtle::h1::framing::BodyLength;
+use hurtle::h1::reply::{FIELDS_MAX, HEAD_BYTES_MAX, Length, Scan, parse};
+use hurtle::h1::response::{Delimiter, Persistence};
+
+/// A head that was accepted can be read in one way only, as far as a reader with no more than a few
+/// lines of code can tell; and what a client gets of it is a head again, without a field that is the
+/// connection's or the server's own.
+pub fn reply_head(data: &[u8]) {
+    let Ok(Some(end)) = Scan::default().advance(data) else { return };
+    assert!(end <= data.len() && end <= HEAD_BYTES_MAX, "the head ends beyond its bounds");
+    let Ok(reply) = parse(&data[..end]) else { return };
+
+    let text = data[..end].strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
+    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    assert!(lines.len() - 1 <= FIELDS_MAX, "{} fields", lines.len() - 1);
+    for (at, line) in lines.iter().enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        assert!(!line.contains(&b'\r'), "a bare CR");
+        assert!(at == 0 || !line.starts_with(b" ") && !line.starts_with(b"\t"), "a folded line");
+    }
+    let count = |name: &[u8]| {
+        pairs(reply.field_lines).filter(|(other, _)| other.eq_ignore_ascii_case(name)).count()
+    };
+    let framed = (count(b"content-length"), count(b"transfer-encoding"));
+    match reply.length {
+        Length::UntilClose => assert_eq!(framed, (0, 0), "a framing is overlooked"),
+        Length::Framed(BodyLength::Chunked) => assert_eq!(framed, (0, 1), "two framings"),
+        Length::Framed(_) => assert_eq!(framed, (1, 0), "two framings"),
+    }
+
+    let mut passed = Vec::new();
+    let dress = Dress { removes: &|_| false, set: Vec::new() };
+    let (delimiter, persistence) = (Delimiter::Length(7), Persistence::Close);
+    forward::reply(&mut passed, &reply, &[b'D'; 29], delimiter, persistence, &dress);
+    let again = parse(&passed).expect("what is passed on is a response");
+    assert_eq!(again.status, reply.status);
+    assert_eq!(again.length, Length::Framed(BodyLength::Exactly(7)), "another framing came along");
+    assert!(!again.keep_alive && again.upgrade.is_none() && again.file.is_none());
+    assert_eq!(again.connection, [b"close".as_slice()], "the upstream's own came along");
+}
