@@ -4,6 +4,7 @@
 mod chunked;
 mod config;
 pub mod driver;
+mod proxy_header;
 mod range;
 mod reply_head;
 mod request_head;
@@ -12,6 +13,7 @@ mod target;
 
 pub use chunked::chunked;
 pub use config::config;
+pub use proxy_header::proxy_header;
 pub use range::range;
 pub use reply_head::reply_head;
 pub use request_head::request_head;
@@ -31,6 +33,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: chunked },
     Target { name: "config", run: config },
+    Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "reply_head", run: reply_head },
     Target { name: "request_head", run: request_head },

@@ -1,5 +1,6 @@
 //! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck,
-//! its experiments, a ladder of sizes and the quick look are built in. Carrying it out is `arena`'s work.
+//! its experiments, a ladder of sizes, pages beside streams and the quick look are built in. Carrying
+//! it out is `arena`'s work.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::random::SplitMix;
-use crate::sample::Offered;
+use crate::sample::{Beside, Offered};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 4] = [
+pub const BUILT_IN: [(&str, &str); 5] = [
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
+    ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
@@ -62,8 +64,8 @@ fn one() -> u32 {
 /// One piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
-    /// Such as `10k.png at 5000/s`; unique in the plan.
-    pub name: String,
+    /// Such as `10k.png at 5000/s`: what is asked for.
+    pub asks: String,
     /// The file asked for.
     pub file: String,
     /// What is offered.
@@ -71,6 +73,8 @@ pub struct Work {
     /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
     /// alike.
     pub zipf: f64,
+    /// What runs meanwhile.
+    pub beside: Option<Beside>,
 }
 
 /// What one piece of work offers a contender.
@@ -121,10 +125,21 @@ struct WrittenWork {
     file: String,
     #[serde(default)]
     zipf: f64,
+    beside: Option<WrittenBeside>,
     sessions: Option<Sessions>,
     open: Option<Open>,
     upward: Option<Upward>,
     closed: Option<Closed>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenBeside {
+    file: String,
+    downloads: u32,
+    #[serde(default)]
+    uploads: u32,
+    mb_per_s: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +179,9 @@ const FILES_MAX: u32 = 1_000_000;
 
 /// The steepest popularity: beyond it nearly all would ask for one file.
 const ZIPF_MAX: f64 = 10.0;
+
+/// Streams beside the requests: one thread serves them all, a piece at a time.
+const STREAMS_MAX: u32 = 1000;
 
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
@@ -211,15 +229,20 @@ impl Plan {
             if !written.file.iter().any(|file| file.name == work.file) {
                 return bad(format!("work: there is no file {:?}", work.file));
             }
-            works.extend(work.expand()?);
+            let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
+            let alone = work.expand()?;
+            if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
+                return bad(format!("work on {:?}: nothing runs beside a search", work.file));
+            }
+            works.extend(alone.into_iter().map(|w| Work { beside: beside.clone(), ..w }));
         }
         if works.is_empty() || written.contenders.is_empty() {
             return bad("a plan needs at least one contender and one work".to_owned());
         }
-        if let Some(twice) = first_repeated(works.iter().map(|w| &w.name)) {
+        if let Some(twice) = first_repeated(works.iter().map(Work::name)) {
             return bad(format!("work: {twice:?} is there twice"));
         }
-        if let Some(twice) = first_repeated(written.contenders.iter()) {
+        if let Some(twice) = first_repeated(written.contenders.iter().cloned()) {
             return bad(format!("contenders: {twice:?} is there twice"));
         }
         Ok(Plan {
@@ -241,6 +264,11 @@ impl Plan {
         let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
         let turn = START + self.warm_up + (self.settle() + self.sample) * samples;
         turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+    }
+
+    /// Whether anything is uploaded.
+    pub fn uploads(&self) -> bool {
+        self.works.iter().any(Work::uploads)
     }
 
     /// Not counted, between two samples of a contender.
@@ -288,6 +316,24 @@ impl File {
 }
 
 impl Work {
+    /// By which its samples are known in every round; unique in a plan.
+    pub fn name(&self) -> String {
+        match &self.beside {
+            Some(beside) => format!("{}, beside {beside}", self.asks),
+            None => self.asks.clone(),
+        }
+    }
+
+    /// What is left of it for a server that takes no uploads: another work, with another name.
+    pub fn without_uploads(&self) -> Work {
+        let beside = self.beside.as_ref().map(Beside::downloads_only);
+        Work { beside, ..self.clone() }
+    }
+
+    fn uploads(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.uploads > 0)
+    }
+
     /// An open loop's name, by which its samples are known in every round.
     pub fn open_name(file: &str, rate: f64, connections: u32) -> String {
         format!("{file} at {rate}/s over {connections} connections")
@@ -303,6 +349,29 @@ impl Shape {
     }
 }
 
+impl WrittenBeside {
+    fn check(&self, files: &[File]) -> Result<Beside, BadPlan> {
+        let bad = |why: &str| Err(BadPlan(format!("beside {:?}: {why}", self.file)));
+        let Some(file) = files.iter().find(|file| file.name == self.file && file.count == 1) else {
+            return bad("there is no such single file");
+        };
+        let streams = self.downloads.saturating_add(self.uploads);
+        if self.downloads == 0 || streams > STREAMS_MAX {
+            return bad(&format!("write at least one download, and {STREAMS_MAX} streams in all"));
+        }
+        if self.mb_per_s.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return bad("mb_per_s: write a number above 0, or nothing for full speed");
+        }
+        Ok(Beside {
+            file: file.name.clone(),
+            file_bytes: file.bytes,
+            downloads: self.downloads,
+            uploads: self.uploads,
+            bytes_per_s: self.mb_per_s.map(|rate| rate * 1e6),
+        })
+    }
+}
+
 impl WrittenWork {
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
@@ -314,9 +383,10 @@ impl WrittenWork {
         match (&self.sessions, &self.open, &self.upward, &self.closed) {
             (Some(s), None, None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
                 let work = |requests: &f64| Work {
-                    name: format!("{file} at {requests}/s, {} calls a connection", s.calls),
+                    asks: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
                     zipf,
+                    beside: None,
                     shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
                         calls: s.calls,
@@ -326,9 +396,10 @@ impl WrittenWork {
             }
             (None, Some(o), None, None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
                 let work = |rate: &f64| Work {
-                    name: Work::open_name(file, *rate, o.connections),
+                    asks: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
                     zipf,
+                    beside: None,
                     shape: Shape::Steady(Offered::Open {
                         rate: *rate,
                         poisson: o.poisson,
@@ -339,15 +410,16 @@ impl WrittenWork {
             }
             (None, None, Some(u), None) if u.connections > 0 && rate_ok(&u.from) => {
                 let (from, connections) = (u.from, u.connections);
-                let name = format!("{file} upwards from {from}/s over {connections} connections");
+                let asks = format!("{file} upwards from {from}/s over {connections} connections");
                 let shape = Shape::Upward { from, connections };
-                Ok(vec![Work { name, file: file.clone(), shape, zipf }])
+                Ok(vec![Work { asks, file: file.clone(), shape, zipf, beside: None }])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
-                    name: format!("{file}, {connections} connections, as fast as they go"),
+                    asks: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
                     zipf,
+                    beside: None,
                     shape: Shape::Steady(Offered::Closed { connections }),
                 };
                 Ok(c.connections.iter().map(work).collect())
@@ -360,9 +432,9 @@ impl WrittenWork {
     }
 }
 
-fn first_repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+fn first_repeated(mut names: impl Iterator<Item = String>) -> Option<String> {
     let mut seen = std::collections::BTreeSet::new();
-    names.into_iter().find(|name| !seen.insert(*name))
+    names.find(|name| !seen.insert(name.clone()))
 }
 
 #[cfg(test)]
@@ -403,6 +475,39 @@ mod tests {
             let error = Plan::read(&text).expect_err(why);
             assert!(error.0.contains(message), "{why}: {error}");
         }
+    }
+
+    #[test]
+    fn streams_that_make_no_sense_are_refused() {
+        let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "mixed").unwrap();
+        for (from, to, message, why) in [
+            (
+                "beside = { file = \"20m.bin\"",
+                "beside = { file = \"x\"",
+                "no such single file",
+                "none",
+            ),
+            ("downloads = 8", "downloads = 0", "at least one download", "no download"),
+            ("downloads = 8", "downloads = 4294967295", "1000 streams", "too many"),
+            ("mb_per_s = 100", "mb_per_s = 0", "a number above 0", "no rate"),
+            (
+                "open = { requests = [2000], connections = 50 }\nbeside",
+                "upward = { from = 2000, connections = 10 }\nbeside",
+                "beside a search",
+                "a search",
+            ),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good, "{why}: nothing was replaced");
+            let error = Plan::read(&text).expect_err(why);
+            assert!(error.0.contains(message), "{why}: {error}");
+        }
+        let plan = Plan::built_in("mixed").unwrap();
+        let (duration, with_twin) = (plan.duration(10), Duration::from_secs(40 * 60));
+        assert!(duration < with_twin, "{duration:?}");
+        let names: Vec<String> = plan.works.iter().map(Work::name).collect();
+        let halves: Vec<String> = plan.works.iter().map(|w| w.without_uploads().name()).collect();
+        assert_eq!(names[1], halves[2], "who takes no uploads has one row with those who do");
     }
 
     #[test]

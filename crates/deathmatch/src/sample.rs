@@ -2,6 +2,7 @@
 //! JSON line the moment it is over, and never changed; what a report says is computed from these.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct Sample {
     pub file: String,
     /// How load was offered.
     pub offered: Offered,
+    /// What ran beside it, if anything did.
+    #[serde(default)]
+    pub beside: Option<Beside>,
     /// When it began, in seconds since 1970.
     pub began_unix_s: f64,
     /// What the generator saw.
@@ -75,6 +79,56 @@ pub enum Offered {
     },
 }
 
+/// Streams beside the requests: downloads and uploads, one after the other without end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The file that is downloaded.
+    pub file: String,
+    /// Its length, and an upload's.
+    pub file_bytes: u64,
+    /// Downloads at once.
+    pub downloads: u32,
+    /// Uploads at once.
+    pub uploads: u32,
+    /// Bytes a second in all, shared as the numbers are; `None`: as fast as they go.
+    pub bytes_per_s: Option<f64>,
+}
+
+impl Beside {
+    /// Its downloads, at their share of the rate.
+    pub fn downloads_only(&self) -> Beside {
+        let share = f64::from(self.downloads) / f64::from(self.downloads + self.uploads);
+        let bytes_per_s = self.bytes_per_s.map(|rate| rate * share);
+        Beside { uploads: 0, bytes_per_s, ..self.clone() }
+    }
+}
+
+/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`.
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let some = |count: u32, what: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{count} {what}s")),
+        };
+        let streams = [some(self.downloads, "download"), some(self.uploads, "upload")];
+        let streams: Vec<String> = streams.into_iter().flatten().collect();
+        write!(f, "{} of {}", streams.join(" and "), size(self.file_bytes))?;
+        match self.bytes_per_s {
+            Some(rate) => write!(f, " at {} MB/s", rate / 1e6),
+            None => write!(f, " at full speed"),
+        }
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        b if b % 1_000_000 == 0 => format!("{} MB", b / 1_000_000),
+        b if b % 1000 == 0 => format!("{} KB", b / 1000),
+        b => format!("{b} bytes"),
+    }
+}
+
 /// Why a sample is shown but not ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -89,6 +143,9 @@ pub enum Mark {
     ForeignCpu,
     /// The bytes were not those asked for.
     WrongBytes,
+    /// The streams beside the requests were not served at their rate: that made it easier for the
+    /// requests.
+    StreamsSlow,
     /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
     FloorMoved,
 }
@@ -118,6 +175,24 @@ pub struct Load {
     pub busy_s: f64,
     /// Calls that received something.
     pub reads: u64,
+    /// What the streams beside the requests did, if there were any.
+    #[serde(default)]
+    pub bulk: Option<BulkLoad>,
+}
+
+/// What streams beside the requests moved, warm-up excluded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkLoad {
+    /// Bytes of downloads' answers received, heads included.
+    pub down_bytes: u64,
+    /// Bytes of uploads sent, heads included.
+    pub up_bytes: u64,
+    /// Downloads that were completed and right.
+    pub downloads: u64,
+    /// Uploads that were completed and taken.
+    pub uploads: u64,
+    /// Streams that failed; each was begun again.
+    pub failures: u64,
 }
 
 impl Load {
@@ -168,6 +243,11 @@ pub struct ServerUse {
     pub involuntary_switches: u64,
     /// Resident memory at the end, in bytes, of all its processes.
     pub resident_bytes: u64,
+    /// The most resident memory at any moment since the sample began, where the kernel lets that be
+    /// asked; else since the processes did. Of several processes the sum, though they may not have
+    /// had theirs at once.
+    #[serde(default)]
+    pub peak_bytes: u64,
     /// Runnable threads on average: running or waiting for a processor.
     pub runnable: f64,
 }

@@ -47,7 +47,7 @@ pub enum Fault {
     WillClose(String),
     /// Not the head of an HTTP/1.x answer.
     Head(String),
-    /// Another status than 200.
+    /// Another status than 200, or 2xx to an upload.
     Status(String),
     /// A content or transfer coding: the bytes on the wire are not the file's.
     Coded(String),
@@ -71,7 +71,7 @@ impl fmt::Display for WrongAnswer {
             Fault::NotKept => write!(f, "the connection was not kept alive"),
             Fault::WillClose(field) => write!(f, "the connection is not kept alive (`{field}`)"),
             Fault::Head(why) => write!(f, "not the head of an HTTP answer: {why}"),
-            Fault::Status(line) => write!(f, "status is not 200 but `{line}`"),
+            Fault::Status(line) => write!(f, "status is `{line}`"),
             Fault::Coded(field) => write!(f, "the file is sent coded (`{field}`)"),
             Fault::Length(what, expected) => {
                 write!(f, "Content-Length is {what}, the file has {expected} bytes")
@@ -103,6 +103,27 @@ pub fn verify(addr: SocketAddr, path: &str, expected: &[u8]) -> Result<Verified,
     seen.ok_or_else(|| wrong(1, Fault::NotKept))
 }
 
+/// Puts bytes to a path; right if the server says that it took them (RFC 9110, 9.3.4).
+pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAnswer> {
+    let wrong = |fault| WrongAnswer { path: path.to_owned(), answer: 1, fault };
+    let put = || {
+        let mut connection = Connection::open(addr).map_err(Fault::Io)?;
+        let length = bytes.len();
+        let head =
+            format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+        connection.stream.write_all(head.as_bytes()).map_err(Fault::Io)?;
+        connection.stream.write_all(bytes).map_err(Fault::Io)?;
+        let head_bytes = connection.receive_head(false)?;
+        let text = String::from_utf8_lossy(&connection.buffer[..head_bytes]);
+        let status_line = text.lines().next().unwrap_or_default().to_owned();
+        match status_line.strip_prefix("HTTP/1.1 2") {
+            Some(_) => Ok(()),
+            None => Err(Fault::Status(status_line)),
+        }
+    };
+    put().map_err(wrong)
+}
+
 struct Connection {
     stream: TcpStream,
     /// Received and not yet looked at.
@@ -120,27 +141,28 @@ impl Connection {
 
     fn ask(&mut self, path: &str, expected: &[u8], kept: bool) -> Result<Verified, Fault> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let gone = |e: io::Error| match e.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if kept => Fault::NotKept,
-            _ => Fault::Io(e),
-        };
-        self.stream.write_all(request.as_bytes()).map_err(gone)?;
-        let head_bytes = loop {
-            if let Some(at) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if self.buffer.len() > HEAD_BYTES_MAX {
-                return Err(Fault::Head(format!("it is longer than {HEAD_BYTES_MAX} bytes")));
-            }
-            if self.receive().map_err(gone)? == 0 {
-                let none = self.buffer.is_empty() && kept;
-                return Err(if none { Fault::NotKept } else { Fault::Head(shown(&self.buffer)) });
-            }
-        };
+        self.stream.write_all(request.as_bytes()).map_err(|e| gone(e, kept))?;
+        let head_bytes = self.receive_head(kept)?;
         let content_type = check_head(&self.buffer[..head_bytes], path, expected.len())?;
         self.buffer.drain(..head_bytes);
         self.check_body(expected)?;
         Ok(Verified { content_type, head_bytes })
+    }
+
+    /// Receives a head into the buffer; its length. `kept`: the connection was used before.
+    fn receive_head(&mut self, kept: bool) -> Result<usize, Fault> {
+        loop {
+            if let Some(at) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
+                return Ok(at + 4);
+            }
+            if self.buffer.len() > HEAD_BYTES_MAX {
+                return Err(Fault::Head(format!("it is longer than {HEAD_BYTES_MAX} bytes")));
+            }
+            if self.receive().map_err(|e| gone(e, kept))? == 0 {
+                let none = self.buffer.is_empty() && kept;
+                return Err(if none { Fault::NotKept } else { Fault::Head(shown(&self.buffer)) });
+            }
+        }
     }
 
     fn check_body(&mut self, expected: &[u8]) -> Result<(), Fault> {
@@ -176,6 +198,13 @@ impl Connection {
             }
             _ => e,
         })
+    }
+}
+
+fn gone(e: io::Error, kept: bool) -> Fault {
+    match e.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if kept => Fault::NotKept,
+        _ => Fault::Io(e),
     }
 }
 

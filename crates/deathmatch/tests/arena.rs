@@ -27,7 +27,7 @@ fn everybody_does_all_the_work_in_the_order_of_the_seed() {
     let mut wanted = Vec::new();
     for round in 0..2 {
         for name in stage.plan.order(&names, round, stage.arena.seed) {
-            wanted.extend(stage.plan.works.iter().map(|w| (round, name.clone(), w.name.clone())));
+            wanted.extend(stage.plan.works.iter().map(|w| (round, name.clone(), w.name())));
         }
     }
     assert_eq!(steps(&recorded(&stage.arena.out).unwrap()), wanted);
@@ -119,6 +119,28 @@ fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
     let again = stage.run(|_| ()).unwrap();
     let (again, first) = (figures(&again.samples), figures(&outcome.samples));
     assert_eq!(again, first, "the search comes out of the journal the same");
+}
+
+#[test]
+fn who_takes_no_uploads_carries_the_downloads_under_another_name() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let beside = "beside = { file = \"a.png\", downloads = 1, uploads = 3, mb_per_s = 8 }\n";
+    let text = PLAN.replace("open = {", &format!("{beside}open = {{"));
+    let stage = Stage::with("beside", &["one"], &text);
+    assert!(stage.plan.uploads());
+    let written = stage.plan.works[0].name();
+    let whole = "a.png at 200/s over 2 connections, beside 1 download and 3 uploads of 100 bytes";
+    assert_eq!(written, format!("{whole} at 8 MB/s"));
+    let outcome = stage.run(|_| ()).unwrap();
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    let sample = &outcome.samples[0];
+    let half = "a.png at 200/s over 2 connections, beside 1 download of 100 bytes at 2 MB/s";
+    assert_eq!(sample.work, half, "a server elsewhere takes none");
+    assert_eq!(sample.beside.as_ref().map(|b| (b.downloads, b.uploads)), Some((1, 0)));
+    let bulk = sample.load.bulk.unwrap();
+    assert!(bulk.downloads > 0 && bulk.uploads == 0 && bulk.failures == 0, "{bulk:?}");
+    let alone = &outcome.samples[1];
+    assert!(alone.beside.is_none() && alone.load.bulk.is_none(), "{}", alone.work);
 }
 
 /// Scripted servers, who take part as if they ran elsewhere.

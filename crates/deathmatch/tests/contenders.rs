@@ -12,9 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deathmatch::contender::{Contender, Site};
-use deathmatch::process::StartError;
-use deathmatch::verify::{Fault, verify};
+use deathmatch::contender::{Contender, Prepared, Site};
+use deathmatch::process::{Running, StartError};
+use deathmatch::verify::{Fault, upload, verify};
 
 /// A folder that is gone when the test is over.
 struct Folder(PathBuf);
@@ -41,6 +41,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("10k.png", noise(10_240).collect()),
         ("64k.bin", noise(65_536).collect()),
         ("1m.bin", noise(1_048_576).collect()),
+        ("3m.bin", noise(3_000_000).collect()),
     ]
 }
 
@@ -50,7 +51,14 @@ fn site(folder: &Folder) -> Site {
     for (name, bytes) in files() {
         fs::write(docroot.join(name), bytes).unwrap();
     }
-    Site { work: folder.0.join("work"), docroot, port: free_port(), cores: vec![0], workers: 1 }
+    Site {
+        work: folder.0.join("work"),
+        docroot,
+        port: free_port(),
+        cores: vec![0],
+        workers: 1,
+        uploads: true,
+    }
 }
 
 fn free_port() -> u16 {
@@ -115,6 +123,7 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
         let verified = verify(running.addr(), &running.url_path(name), &bytes);
         head_bytes = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?.head_bytes;
     }
+    let uploads = check_uploads(&prepared, &running)?;
     let pids = running.pids();
     let cores = if site.workers == 1 { "0" } else { "0-1" };
     for pid in &pids {
@@ -128,8 +137,23 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     running.stop().map_err(|e| e.to_string())?;
     let (stopped, processes) = (began.elapsed(), pids.len());
     Ok(format!(
-        "head of {head_bytes}, {processes} processes, ready {ready:.0?}, stopped {stopped:.0?}"
+        "head of {head_bytes}, {processes} processes, ready {ready:.0?}, stopped {stopped:.0?}{uploads}"
     ))
+}
+
+/// A file is created, then replaced by another, and stored as it was sent.
+fn check_uploads(prepared: &Prepared, running: &Running) -> Result<&'static str, String> {
+    let Some(path) = running.upload_path("new.bin") else { return Ok("") };
+    for (name, bytes) in files() {
+        let said = upload(running.addr(), &path, &bytes);
+        said.map_err(|e| format!("{e}\n{}", running.log_tail()))?;
+        let Some(stored) = prepared.stored("new.bin") else { continue };
+        match fs::read(&stored) {
+            Ok(there) if there == bytes => {}
+            other => return Err(format!("{name} was not stored: {:?}", other.map(|b| b.len()))),
+        }
+    }
+    Ok(", takes uploads")
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
     Sample {
         plan: "p".into(),
         round,
+        beside: None,
         attempt: 0,
         trial: 0,
         probe: false,

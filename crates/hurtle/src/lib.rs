@@ -41,6 +41,9 @@ pub mod clock;
 pub mod h1;
 
 #[doc(hidden)]
+pub mod proxy_protocol;
+
+#[doc(hidden)]
 pub mod config;
 
 #[doc(hidden)]

@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["sys", "rt"],
     &["semantics"],
     &["clock"],
-    &["h1"],
+    &["h1", "proxy_protocol"],
     &["config"],
     &["tls"],
     &["disk"],
@@ -118,7 +118,7 @@ const FENCES: &[Fence] = &[
             "UdpSocket",
             "UnixStream",
         ],
-        places: Places::Never(&["semantics/", "h1/"]),
+        places: Places::Never(&["semantics/", "h1/", "proxy_protocol/"]),
         remedy: "these files turn bytes into values and nothing else: take what is needed as an \
                  argument, act on the result in `serve` or `files`",
     },

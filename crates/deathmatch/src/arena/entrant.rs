@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::contender::{Contender, Prepared, Site};
 use crate::process::Running;
@@ -82,6 +83,28 @@ impl Entrant {
         }
     }
 
+    /// Whether files can be uploaded to it.
+    pub(super) fn takes_uploads(&self) -> bool {
+        self.prepared().is_some_and(Prepared::takes_uploads)
+    }
+
+    /// Where it stores an upload of this name, if it stores it where it can be seen.
+    pub(super) fn stored(&self, name: &str) -> Option<PathBuf> {
+        self.prepared().and_then(|prepared| prepared.stored(name))
+    }
+
+    /// Removes what was uploaded to it, once it is stopped.
+    pub(super) fn discard_uploads(&self) -> io::Result<()> {
+        self.prepared().map_or(Ok(()), Prepared::discard_uploads)
+    }
+
+    fn prepared(&self) -> Option<&Prepared> {
+        match &self.host {
+            Host::Here(prepared) => Some(prepared),
+            Host::Elsewhere(_) => None,
+        }
+    }
+
     pub(super) fn start(&self) -> Result<Server, String> {
         match &self.host {
             Host::Here(prepared) => {
@@ -104,6 +127,14 @@ impl Server {
         match self {
             Server::Here(running) => running.url_path(file),
             Server::Elsewhere(_) => format!("/{file}"),
+        }
+    }
+
+    /// The path under which it takes a file of this name; `None` where it takes none.
+    pub(super) fn upload_path(&self, file: &str) -> Option<String> {
+        match self {
+            Server::Here(running) => running.upload_path(file),
+            Server::Elsewhere(_) => None,
         }
     }
 

@@ -100,17 +100,18 @@ impl Arena {
         self.out.join("docroot")
     }
 
-    /// Gets a contender ready to be started.
+    /// Gets a contender ready to be started for the plan's work.
     ///
     /// # Errors
     /// Why it cannot take part.
-    pub fn prepare(&self, contender: &Contender) -> Result<Entrant, String> {
+    pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),
             port: self.port,
             cores: vec![self.server_core],
             workers: 1,
+            uploads: plan.uploads(),
         };
         Entrant::prepare(contender, &site)
     }

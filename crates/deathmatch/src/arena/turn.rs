@@ -13,12 +13,12 @@ use super::order::order;
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
-use crate::load::{self, Expected, Job};
+use crate::load::{self, Bulk, Expected, Job};
 use crate::machine::Look;
 use crate::plan::{Plan, Shape, Work};
-use crate::sample::{Mark, Offered, Sample};
+use crate::sample::{Beside, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::verify;
+use crate::verify::{upload, verify};
 
 /// An answer that takes longer is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -34,6 +34,9 @@ const TRIALS: u32 = 3;
 
 /// Files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
+
+/// The name of an upload that is only checked.
+const CHECKED_UPLOAD: &str = "checked.bin";
 
 /// Why a turn ended early.
 pub(super) enum Ended {
@@ -69,12 +72,17 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     pub(super) fn run(mut self) -> Result<(), Ended> {
         self.first = self.record.samples.len();
         for work in &self.plan.works {
-            (self.tell)(Event::Work { work: &work.name });
+            let work = match self.entrant.takes_uploads() {
+                true => work.clone(),
+                false => work.without_uploads(),
+            };
+            let name = work.name();
+            (self.tell)(Event::Work { work: &name });
             match work.shape {
                 Shape::Steady(offered) => {
-                    self.sampled(&work.name, work, offered, 0)?;
+                    self.sampled(&name, &work, offered, 0)?;
                 }
-                Shape::Upward { from, connections } => self.upwards(work, from, connections)?,
+                Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
             }
             (self.tell)(Event::Done);
         }
@@ -84,7 +92,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Takes one short sample of the floor.
     pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        self.sampled(name, work, offered, 0)?;
+        let alone = Work { beside: None, ..work.clone() };
+        self.sampled(name, &alone, offered, 0)?;
         self.finish()
     }
 
@@ -185,6 +194,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             self.record.mark(self.first.., Mark::WrongBytes)?;
         }
         let stopped = server.stop();
+        self.entrant.discard_uploads()?;
         checked?;
         stopped.map_err(|e| Ended::Contender(format!("it did not stop: {e}")))
     }
@@ -199,7 +209,22 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                     .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
             }
         }
-        Ok(())
+        let mut beside = self.plan.works.iter().filter_map(|work| work.beside.as_ref());
+        beside.find(|b| b.uploads > 0).map_or(Ok(()), |beside| self.check_upload(server, beside))
+    }
+
+    /// Whether what is uploaded is stored as it was sent, by those who take uploads and store them.
+    fn check_upload(&self, server: &Server, beside: &Beside) -> Result<(), Ended> {
+        let Some(path) = server.upload_path(CHECKED_UPLOAD) else { return Ok(()) };
+        let bytes = fs::read(self.arena.docroot().join(&beside.file))?;
+        upload(server.addr(), &path, &bytes)
+            .map_err(|wrong| Ended::Contender(format!("it took no upload: {wrong}")))?;
+        let Some(stored) = self.entrant.stored(CHECKED_UPLOAD) else { return Ok(()) };
+        match fs::read(&stored) {
+            Ok(there) if there == bytes => Ok(()),
+            Ok(_) => Err(Ended::Contender("it stored other bytes than were uploaded".to_owned())),
+            Err(e) => Err(Ended::Contender(format!("it did not store what it took: {e}"))),
+        }
     }
 
     fn sample(
@@ -219,7 +244,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         job.duration = if is_probe { super::PROBE_FOR } else { self.plan.sample };
         let began_unix_s =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let before = server.pids().map(|pids| Look::take(&pids));
+        let before = server.pids().map(|pids| Look::afresh(&pids));
         let begun = Instant::now();
         let load = load::run(&job)?;
         // The generator spins: its processor is its own for all of that time.
@@ -241,6 +266,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             work: name.to_owned(),
             file: work.file.clone(),
             offered,
+            beside: work.beside.clone(),
             began_unix_s,
             load,
             server,
@@ -261,11 +287,29 @@ impl<T> Turn<'_, T> {
             order: order(file, work.zipf),
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },
             offered,
+            beside: work.beside.as_ref().map(|beside| bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
             timeout: ANSWER_WITHIN,
             stop: self.arena.stop.clone(),
         })
+    }
+}
+
+fn bulk(server: &Server, beside: &Beside) -> Bulk {
+    let target = server.addr();
+    let length = beside.file_bytes;
+    let put = |path: String| {
+        let head = format!("PUT {path} HTTP/1.1\r\nHost: {target}\r\nContent-Length: {length}");
+        format!("{head}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
+    };
+    let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
+    Bulk {
+        downloads: beside.downloads,
+        download: request(target, &server.url_path(&beside.file)),
+        uploads: paths.map(put).collect(),
+        body_bytes: length,
+        rate: beside.bytes_per_s,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The floor: what the kernel alone asks for receiving a request and sending a file. No server: it
 //! looks for the end of a head, finds the path as it is written among the files it opened when it
-//! started, and sends. Everything a server must do besides is left out on purpose.
+//! started, and sends; what is put to it, it drops. Everything a server must do besides is left out on purpose.
 //!
 //! `deathmatch-floor PORT DIRECTORY WORKERS`, on 127.0.0.1.
 
@@ -23,6 +23,10 @@ use socket2::{Domain, Socket, Type};
 
 /// Larger files go by sendfile: from here on it is cheaper than sending from memory.
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
+/// Still larger ones leave in turns, between which everybody else is answered.
+const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
+/// Of a file or of an upload, in one turn.
+const TURN_BYTES: usize = 64 * 1024;
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 const BACKLOG: i32 = 4096;
@@ -33,6 +37,7 @@ const DEPTH_MAX: u32 = 16;
 /// The listener's mark among the events; connections have their slot's.
 const LISTENER: u64 = u64::MAX;
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+const DROPPED: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -138,6 +143,8 @@ struct Connection<'a> {
     stream: TcpStream,
     /// The beginning of a head that has not ended.
     head: Vec<u8>,
+    /// Bytes of an upload still to come.
+    dropping: u64,
     sending: Option<Sending<'a>>,
     waits_to_send: bool,
 }
@@ -154,7 +161,7 @@ impl<'a> Worker<'a> {
         epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         let mut worker = Worker { answers, epoll, connections: Slots::default() };
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        let mut buffer = vec![0; HEAD_BYTES_MAX];
+        let mut buffer = vec![0; TURN_BYTES];
         loop {
             events.clear();
             match epoll::wait(&worker.epoll, spare_capacity(&mut events), None) {
@@ -180,8 +187,13 @@ impl<'a> Worker<'a> {
             };
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
-            let connection =
-                Connection { stream, head: Vec::new(), sending: None, waits_to_send: false };
+            let connection = Connection {
+                stream,
+                head: Vec::new(),
+                dropping: 0,
+                sending: None,
+                waits_to_send: false,
+            };
             let slot = self.connections.insert(connection);
             if let Some(connection) = self.connections.at(slot) {
                 epoll::add(
@@ -223,23 +235,51 @@ impl<'a> Connection<'a> {
             return Ok(true);
         }
         if !self.waits_to_send {
-            let received = match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+            // With MSG_TRUNC the kernel drops what comes, uncopied (tcp(7)).
+            let (most, flags) = match usize::try_from(self.dropping) {
+                Ok(0) => (HEAD_BYTES_MAX, RecvFlags::empty()),
+                left => (left.map_or(TURN_BYTES, |left| left.min(TURN_BYTES)), RecvFlags::TRUNC),
+            };
+            let received = match recv(&self.stream, &mut buffer[..most], flags) {
                 Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok((_, n)) => n,
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
                 Err(e) => return Err(e.into()),
             };
+            if self.dropping > 0 {
+                return self.drop_upload(received as u64);
+            }
             self.head.extend_from_slice(&buffer[..received]);
         }
         while let Some(end) = self.head.windows(4).position(|w| w == b"\r\n\r\n") {
-            self.sending = Some(find(answers, &self.head[..end]));
+            let upload = upload_bytes(&self.head[..end]);
+            self.sending = upload.is_none().then(|| find(answers, &self.head[..end]));
             self.head.drain(..end + 4);
-            if !self.send()? {
+            let waits = match upload {
+                Some(bytes) => {
+                    self.dropping = bytes;
+                    let came = self.head.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    self.head.drain(..came);
+                    self.drop_upload(came as u64)?
+                }
+                None => !self.send()?,
+            };
+            if waits {
                 return Ok(true);
             }
         }
         if self.head.len() > HEAD_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(false)
+    }
+
+    /// So much of an upload is gone; answers when that was all. Whether it waits to send.
+    fn drop_upload(&mut self, bytes: u64) -> io::Result<bool> {
+        self.dropping -= bytes;
+        if self.dropping == 0 {
+            self.sending = Some(Sending { bytes: DROPPED, file: None });
+            return Ok(!self.send()?);
         }
         Ok(false)
     }
@@ -266,11 +306,16 @@ impl Sending<'_> {
             self.bytes = &self.bytes[sent..];
         }
         let Some((file, at, end)) = &mut self.file else { return Ok(()) };
+        let in_turns = *end > AT_ONCE_BYTES_MAX;
         while *at < *end {
             let rest = usize::try_from(*end - *at).unwrap_or(usize::MAX);
+            let most = if in_turns { rest.min(TURN_BYTES) } else { rest };
             // It has become shorter since it was opened.
-            if sendfile(&stream, *file, Some(at), rest)? == 0 {
+            if sendfile(&stream, *file, Some(at), most)? == 0 {
                 return Err(Errno::IO);
+            }
+            if in_turns && *at < *end {
+                return Err(Errno::AGAIN);
             }
         }
         Ok(())
@@ -286,6 +331,16 @@ fn find<'a>(answers: &'a HashMap<Vec<u8>, Answer>, head: &[u8]) -> Sending<'a> {
         }
         None => Sending { bytes: NOT_FOUND, file: None },
     }
+}
+
+/// The length of a PUT's body, nothing being said as 0; `None` of another request.
+fn upload_bytes(head: &[u8]) -> Option<u64> {
+    const NAME: &[u8] = b"content-length:";
+    let fields = head.strip_prefix(b"PUT ")?.split(|&b| b == b'\n');
+    let mut named = fields.filter_map(|field| field.split_at_checked(NAME.len()));
+    let value = named.find(|(name, _)| name.eq_ignore_ascii_case(NAME)).map(|(_, value)| value);
+    let text = value.and_then(|value| std::str::from_utf8(value.trim_ascii()).ok());
+    Some(text.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// Connections by number; a number is given again once its connection ended.

@@ -89,7 +89,7 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     writeln!(out, "{} rounds, {longest} if every contender can run", plan.rounds)?;
     writeln!(out, "compared with {}: {}", plan.reference, plan.contenders.join(", "))?;
     for work in &plan.works {
-        writeln!(out, "  {}", work.name)?;
+        writeln!(out, "  {}", work.name())?;
     }
     Ok(ExitCode::SUCCESS)
 }

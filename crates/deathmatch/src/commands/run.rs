@@ -99,7 +99,7 @@ impl Field {
         }
         let mut field = Field { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
         for contender in contenders(plan, args)? {
-            match arena.prepare(&contender) {
+            match arena.prepare(plan, &contender) {
                 Ok(entrant) => field.add(entrant),
                 Err(why) => field.shown.push(report::Contender {
                     name: contender.name,
@@ -112,10 +112,10 @@ impl Field {
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
-        field.floor = Contender::named(FLOOR).and_then(|floor| arena.prepare(&floor).ok());
+        field.floor = Contender::named(FLOOR).and_then(|floor| arena.prepare(plan, &floor).ok());
         // Fewer rounds give no interval that could tell how far the two are apart.
         if plan.rounds as usize >= ROUNDS_MIN {
-            field.twin = field.add_twin(arena, &plan.reference);
+            field.twin = field.add_twin(arena, plan);
         }
         Ok(field)
     }
@@ -146,11 +146,12 @@ impl Field {
     }
 
     /// Lets the reference take part a second time.
-    fn add_twin(&mut self, arena: &Arena, reference: &str) -> Option<String> {
-        self.entrants.iter().find(|e| e.name == reference)?;
+    fn add_twin(&mut self, arena: &Arena, plan: &Plan) -> Option<String> {
+        let reference = &plan.reference;
+        self.entrants.iter().find(|e| e.name == *reference)?;
         let name = format!("{reference}-again");
         let twin = Contender::overridden(&format!("{name}={reference}")).ok()?;
-        let entrant = arena.prepare(&twin).ok()?;
+        let entrant = arena.prepare(plan, &twin).ok()?;
         self.add(entrant);
         Some(name)
     }

@@ -10,6 +10,7 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
     Sample {
         plan: "deck".into(),
         round: round as u32,
+        beside: None,
         attempt: 0,
         trial: 0,
         probe: false,

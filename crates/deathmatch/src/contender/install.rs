@@ -61,7 +61,7 @@ pub fn install(contenders: &[Contender]) -> Vec<Step> {
     for contender in absent {
         for command in &contender.install {
             // Only names under `vars` can stand here, and a test fills them all in.
-            let words = command.iter().map(|w| template::fill(w, &contender.vars, is_root()));
+            let words = command.iter().map(|w| template::fill(w, &contender.vars));
             let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { continue };
             let says = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
             steps.push(step(&says, words.iter().map(String::as_str)));

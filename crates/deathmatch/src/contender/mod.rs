@@ -21,7 +21,7 @@ pub use probe::Missing;
 /// One web server and how it is run. Texts may hold `{BIN}` (the executable), `{WORK}` (its own
 /// folder), `{DOCROOT}`, `{PORT}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
 /// a server started by root becomes) and the names under `vars`; a line that begins with `{ROOT}`
-/// counts only when started by root.
+/// counts only when started by root, one that begins with `{UPLOADS}` only where the work uploads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
@@ -61,6 +61,9 @@ pub struct Contender {
     pub env: BTreeMap<String, String>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
+    /// How it takes files, if it does.
+    #[serde(default)]
+    pub uploads: Option<Uploads>,
     /// It is ready when it answers a file with 200; seconds this may take.
     pub ready_s: u64,
     /// Logs it writes beside its standard output and error.
@@ -91,6 +94,21 @@ pub struct File {
     pub from: String,
     /// Its name in the contender's folder.
     pub to: String,
+}
+
+/// How a server takes files by PUT. Where it stores them is `{WORK}/up`, which is there, empty and
+/// its own when it starts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uploads {
+    /// The path of an upload, with `{FILE}` for its name.
+    pub url: String,
+    /// Files without which it takes none.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// It drops what it takes.
+    #[serde(default)]
+    pub drops: bool,
 }
 
 /// How a version is found out.

@@ -26,6 +26,8 @@ const USER: &str = "www-data";
 /// A file every docroot gets, asked for to know whether a server is ready.
 const READY_FILE: &str = "deathmatch-ready.txt";
 const READY_TEXT: &str = "ready\n";
+/// Where uploads are stored, in a contender's folder.
+const INBOX: &str = "up";
 
 /// Where and for whom a contender is prepared.
 #[derive(Clone, Debug)]
@@ -40,12 +42,16 @@ pub struct Site {
     pub cores: Vec<usize>,
     /// Its processes or threads, where it can be told.
     pub workers: usize,
+    /// Whether it is asked to take uploads; not all can.
+    pub uploads: bool,
 }
 
 /// A contender that can be started, as often as needed.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     launch: Launch,
+    /// Where it stores uploads.
+    inbox: Option<PathBuf>,
     /// Name and text of each file written for it: its exact configuration, for the report.
     pub files: Vec<(String, String)>,
     /// Each setting as it is here, and why.
@@ -53,9 +59,28 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Starts it, and returns once it answers.
+    /// Starts it, and returns once it answers. Nothing was uploaded yet.
     pub fn start(&self) -> Result<Running, StartError> {
+        if let Some(inbox) = &self.inbox {
+            let shown = inbox.display().to_string();
+            make_empty(inbox).map_err(|e| StartError::NotStarted(shown, e))?;
+        }
         self.launch.start()
+    }
+
+    /// Whether it takes uploads.
+    pub fn takes_uploads(&self) -> bool {
+        self.launch.uploads.is_some()
+    }
+
+    /// The file in which an upload is stored; `None` where it is not.
+    pub fn stored(&self, name: &str) -> Option<PathBuf> {
+        self.inbox.as_ref().map(|inbox| inbox.join(name))
+    }
+
+    /// Removes what was uploaded, once it is stopped.
+    pub fn discard_uploads(&self) -> io::Result<()> {
+        self.inbox.as_deref().map_or(Ok(()), make_empty)
     }
 
     /// The command that starts it, for the report.
@@ -84,10 +109,23 @@ impl Contender {
         if self.is_to_build(is_new, &work, &filler) {
             filler.build(&work)?;
         }
+        let is_stored = self.takes(site) && self.uploads.as_ref().is_some_and(|u| !u.drops);
+        let inbox = is_stored.then(|| work.join(INBOX));
+        if inbox.is_some() {
+            check_reachable(&work)?;
+        }
         let launch = filler.launch(site, work)?;
         let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
         let tuned = tuned.collect::<io::Result<_>>()?;
-        Ok(Prepared { launch, files, tuned })
+        Ok(Prepared { launch, inbox, files, tuned })
+    }
+
+    /// Whether it takes uploads, where they are asked for.
+    fn takes(&self, site: &Site) -> bool {
+        let has = |need: &String| {
+            template::fill(need, &self.vars).is_ok_and(|path| find(&path).is_some())
+        };
+        site.uploads && self.uploads.as_ref().is_some_and(|u| u.needs.iter().all(has))
     }
 
     /// Whether its program is yet to be built: a chosen executable stands in for the one that would
@@ -113,11 +151,13 @@ impl Contender {
         ] {
             names.insert(name.to_owned(), value);
         }
+        let conditions = [(template::ROOT, is_root()), (template::UPLOADS, self.takes(site))];
+        for (name, _) in conditions.iter().filter(|(_, holds)| *holds) {
+            names.insert((*name).to_owned(), String::new());
+        }
         let bin = match self.executable().map_err(io::Error::other)? {
             Some(path) => path.display().to_string(),
-            None => {
-                template::fill(&self.executable, &names, is_root()).map_err(io::Error::other)?
-            }
+            None => template::fill(&self.executable, &names).map_err(io::Error::other)?,
         };
         names.insert("BIN".to_owned(), bin);
         Ok(names)
@@ -131,7 +171,7 @@ struct Filler<'a> {
 
 impl Filler<'_> {
     fn fill(&self, text: &str) -> io::Result<String> {
-        template::fill(text, &self.names, is_root())
+        template::fill(text, &self.names)
             .map_err(|why| io::Error::other(format!("{}: {why}", self.contender.name)))
     }
 
@@ -203,6 +243,11 @@ impl Filler<'_> {
             cores: site.cores.clone(),
             addr: SocketAddr::from((Ipv4Addr::LOCALHOST, site.port)),
             url: contender.url.clone(),
+            uploads: contender
+                .uploads
+                .as_ref()
+                .filter(|_| contender.takes(site))
+                .map(|u| u.url.clone()),
             ready_file: READY_FILE.to_owned(),
             ready_within: Duration::from_secs(contender.ready_s),
             stop_signal: match contender.stop.signal {
@@ -224,6 +269,20 @@ fn check_plain(path: &Path) -> io::Result<()> {
     }
     let text = format!("{shown}: use a folder named by letters, digits and ._-+ alone");
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// Makes a folder, or empties it. What root starts writes there as another user, who is not looked up:
+/// everybody may, each his own files.
+fn make_empty(inbox: &Path) -> io::Result<()> {
+    const EVERYBODY_MAY_WRITE: u32 = 0o1777;
+    match fs::remove_dir_all(inbox) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => fs::create_dir(inbox)?,
+    }
+    if is_root() {
+        fs::set_permissions(inbox, fs::Permissions::from_mode(EVERYBODY_MAY_WRITE))?;
+    }
+    Ok(())
 }
 
 /// Servers that were started by root read the files as another user.
@@ -256,6 +315,7 @@ mod tests {
             port: 8000,
             cores: vec![0, 1],
             workers: 2,
+            uploads: true,
         };
         for mut contender in Contender::all() {
             contender.chosen = Some("/bin/sh".into());
@@ -271,7 +331,7 @@ mod tests {
                 filler.fill_all(command).unwrap();
             }
             for command in &contender.install {
-                let words = command.iter().map(|w| template::fill(w, &contender.vars, true));
+                let words = command.iter().map(|w| template::fill(w, &contender.vars));
                 words.collect::<Result<Vec<_>, _>>().unwrap();
             }
             for tuned in &contender.tuned {

@@ -43,7 +43,7 @@ impl Contender {
             return Err(self.missing("only root can run it", "run deathmatch as root"));
         }
         for need in self.needs.iter().filter(|_| self.chosen.is_none()) {
-            let need = template::fill(need, &self.vars, is_root()).unwrap_or_default();
+            let need = template::fill(need, &self.vars).unwrap_or_default();
             if find(&need).is_none() {
                 return Err(self.missing(&format!("{need} was not found"), ""));
             }
@@ -84,7 +84,7 @@ impl Contender {
     }
 
     fn version(&self, names: &Names) -> Result<String, String> {
-        let filled = self.version.command.iter().map(|word| template::fill(word, names, is_root()));
+        let filled = self.version.command.iter().map(|word| template::fill(word, names));
         let command: Vec<String> = filled.collect::<Result<_, _>>()?;
         let shown = command.join(" ");
         let output = Command::new("timeout")

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// What stands at the beginning of a line that counts only when started by root.
-const ROOT_LINE: &str = "{ROOT}";
+/// Stands at the beginning of a line that counts only when started by root.
+pub(super) const ROOT: &str = "ROOT";
+/// Stands at the beginning of a line that counts only where uploads are part of the work.
+pub(super) const UPLOADS: &str = "UPLOADS";
 /// Filled in when a file is asked for, not before.
 const LATER: &str = "FILE";
 
@@ -12,16 +14,19 @@ pub(super) type Names = BTreeMap<String, String>;
 
 /// The text with every `{NAME}` replaced. A name is capitals and underscores, so the braces of
 /// configuration languages stay; one that has no value is an error, and values are not filled in
-/// again.
-pub(super) fn fill(text: &str, names: &Names, is_root: bool) -> Result<String, String> {
+/// again. A line that begins with a condition counts only where the condition is among the names.
+pub(super) fn fill(text: &str, names: &Names) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        let line = match line.strip_prefix(ROOT_LINE) {
-            Some(_) if !is_root => continue,
-            Some(rest) => rest,
-            None => line,
-        };
-        fill_line(line, names, &mut filled)?;
+        let condition = [ROOT, UPLOADS].into_iter().find_map(|name| {
+            let rest = line.strip_prefix('{')?.strip_prefix(name)?.strip_prefix('}')?;
+            Some((name, rest))
+        });
+        match condition {
+            Some((name, rest)) if names.contains_key(name) => fill_line(rest, names, &mut filled)?,
+            Some(_) => {}
+            None => fill_line(line, names, &mut filled)?,
+        }
     }
     Ok(filled)
 }
@@ -57,25 +62,29 @@ mod tests {
     #[test]
     fn names_are_filled_in_and_other_braces_stay() {
         let names = [("PORT", "80"), ("ODD", "{PORT}")];
-        let names = names.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let rows: &[(&str, &str, bool, Result<&str, &str>)] = &[
-            ("a name", "listen {PORT};", false, Ok("listen 80;")),
-            ("a block", "server { listen {PORT}; }", false, Ok("server { listen 80; }")),
+        let names: Names = names.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let rows: &[(&str, &str, &str, Result<&str, &str>)] = &[
+            ("a name", "listen {PORT};", "", Ok("listen 80;")),
+            ("a block", "server { listen {PORT}; }", "", Ok("server { listen 80; }")),
             (
                 "Erlang's and Haskell's",
                 "{port, {PORT}} s { f = 1 }",
-                false,
+                "",
                 Ok("{port, 80} s { f = 1 }"),
             ),
-            ("a value is not filled in again", "{ODD}", false, Ok("{PORT}")),
-            ("the file comes later", "/files/{FILE}", false, Ok("/files/{FILE}")),
-            ("root's line, as root", "a\n{ROOT}user x\nb\n", true, Ok("a\nuser x\nb\n")),
-            ("root's line, as another", "a\n{ROOT}user x\nb\n", false, Ok("a\nb\n")),
-            ("no value", "{PROT}", false, Err("`{PROT}` has no value here")),
-            ("never closed", "a {PORT", false, Ok("a {PORT")),
+            ("a value is not filled in again", "{ODD}", "", Ok("{PORT}")),
+            ("the file comes later", "/files/{FILE}", "", Ok("/files/{FILE}")),
+            ("root's line, as root", "a\n{ROOT}user x\nb\n", ROOT, Ok("a\nuser x\nb\n")),
+            ("root's line, as another", "a\n{ROOT}user x\nb\n", "", Ok("a\nb\n")),
+            ("a line for uploads, with", "{UPLOADS}at {PORT}\n", UPLOADS, Ok("at 80\n")),
+            ("a line for uploads, without", "{UPLOADS}at {PORT}\n", ROOT, Ok("")),
+            ("no value", "{PROT}", "", Err("`{PROT}` has no value here")),
+            ("never closed", "a {PORT", "", Ok("a {PORT")),
         ];
-        for (sentence, text, is_root, expected) in rows {
-            let got = fill(text, &names, *is_root);
+        for (sentence, text, condition, expected) in rows {
+            let mut names = names.clone();
+            names.insert((*condition).to_owned(), String::new());
+            let got = fill(text, &names);
             assert_eq!(got.as_deref().map_err(|e| &**e), *expected, "{sentence}");
         }
     }

@@ -1,5 +1,6 @@
 //! The generator's loop: which connection sends which request when. It decides and calls; sockets
-//! are in `wire`, answers in `reader`, arrivals in `pace`, counts in `tally`.
+//! are in `wire`, answers in `reader`, arrivals in `pace`, counts in `tally`, streams beside the
+//! requests in `bulk`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,11 +10,12 @@ use std::time::Instant;
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
 use super::Job;
+use super::bulk::Streams;
 use super::pace::{Pace, plan};
 use super::pool::{Call, Pool, State};
 use super::reader::{Memo, Step, Wrong};
 use super::tally::{Failure, Reply, Tally, nanoseconds};
-use super::wire::{self, EVENTS_MAX, Moved, Opened, Poll, RECEIVE_BYTES};
+use super::wire::{self, EVENTS_MAX, HEAD_RECEIVE_BYTES, Moved, Opened, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
 /// How often overdue requests are looked for and, in a closed loop, lost connections opened again.
@@ -22,9 +24,6 @@ const SWEEP_NS: u64 = 10_000_000;
 /// From bodies of this length on only the head is copied: below, one receive that copies is cheaper
 /// than two.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
-
-/// Asked for while a head is awaited whose body will be discarded: a usual head and little more.
-const HEAD_RECEIVE_BYTES: usize = 1024;
 
 const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
@@ -37,6 +36,7 @@ pub(super) struct Engine<'a> {
     /// Arrived, but no connection was free: first in, first out, none older than the timeout.
     waiting: VecDeque<u64>,
     pace: Option<Pace>,
+    streams: Option<Streams<'a>>,
     /// Slots with a call.
     calls: usize,
     tally: Tally,
@@ -56,6 +56,10 @@ impl<'a> Engine<'a> {
         let slots_max = wire::connections_max();
         let (slots, pace) = plan(job, slots_max)?;
         let expected = &job.expected;
+        let timeout = nanoseconds(job.timeout);
+        let tally = Tally::new(job.warm_up, job.duration, job.timeout);
+        let streams =
+            job.beside.as_ref().map(|b| Streams::new(b, job.target, timeout, tally.measured()));
         Ok(Engine {
             job,
             started: Instant::now(),
@@ -63,14 +67,15 @@ impl<'a> Engine<'a> {
             pool: Pool::new(slots, slots_max),
             waiting: VecDeque::new(),
             pace,
+            streams: streams.transpose()?,
             calls: 0,
-            tally: Tally::new(job.warm_up, job.duration, job.timeout),
+            tally,
             memo: Memo::default(),
             chosen: 0,
             buffer: vec![0; RECEIVE_BYTES],
             discards: expected.body.is_none() && expected.body_bytes >= DISCARD_BYTES_MIN,
             bodyless: job.requests.first().is_some_and(|first| first.starts_with(b"HEAD ")),
-            timeout: nanoseconds(job.timeout),
+            timeout,
             turn: 0,
         })
     }
@@ -100,6 +105,10 @@ impl<'a> Engine<'a> {
                 self.handle(event.data.u64(), event.flags)?;
                 worked |= self.arrive()?;
             }
+            if let Some(streams) = &mut self.streams {
+                // At most one piece: an answer that came meanwhile waits no longer than that.
+                worked |= streams.turn(self.turn, &mut self.buffer)?;
+            }
             if count > 0 || worked {
                 self.tally.busy(self.turn, self.now());
             }
@@ -108,7 +117,8 @@ impl<'a> Engine<'a> {
                     self.abandon();
                 }
                 if self.calls == 0 && self.waiting.is_empty() {
-                    return Ok(self.tally.finish());
+                    let bulk = self.streams.map(Streams::finish);
+                    return Ok(Load { bulk, ..self.tally.finish() });
                 }
             }
         }

@@ -12,11 +12,15 @@ const BUSY_SHARE_MAX: f64 = 0.95;
 /// Connections may differ from throughput times response time by this share.
 const LITTLE_SHARE_MAX: f64 = 0.05;
 
+/// Of what streams beside the requests were offered, the share that must be moved.
+const STREAMS_SHARE_MIN: f64 = 0.95;
+
 /// The marks that a load earns by itself.
 pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
     let rows = [
         (Mark::GeneratorLate, is_late(load)),
-        (Mark::GeneratorBusy, load.busy_s > BUSY_SHARE_MAX * load.seconds),
+        (Mark::GeneratorBusy, is_busy(job, load)),
+        (Mark::StreamsSlow, are_streams_slow(job, load)),
         (Mark::LittlesLaw, breaks_littles_law(job, load)),
         (Mark::WrongBytes, load.errors.bytes > 0),
     ];
@@ -26,6 +30,21 @@ pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
 fn is_late(load: &Load) -> bool {
     let (late, response) = (load.lateness.quantile(0.99), load.response.quantile(0.99));
     load.lateness.count() > 0 && late as f64 > LATENESS_SHARE_MAX * response as f64
+}
+
+/// Streams without a rate take all the time there is, from the requests too.
+fn is_busy(job: &Job, load: &Load) -> bool {
+    let endless = job.beside.as_ref().is_some_and(|bulk| bulk.rate.is_none());
+    endless || load.busy_s > BUSY_SHARE_MAX * load.seconds
+}
+
+/// A server that lets the streams starve has an easier time with the requests.
+fn are_streams_slow(job: &Job, load: &Load) -> bool {
+    let rate = job.beside.as_ref().and_then(|bulk| bulk.rate);
+    rate.zip(load.bulk.as_ref()).is_some_and(|(rate, bulk)| {
+        let moved = (bulk.down_bytes + bulk.up_bytes) as f64;
+        moved < STREAMS_SHARE_MIN * rate * load.seconds
+    })
 }
 
 /// N = X R: in a closed loop every connection always has a request (Little, A proof for the queuing

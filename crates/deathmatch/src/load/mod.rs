@@ -20,6 +20,8 @@
 //!   whichever request it belongs to: it is the throughput, also in overload.
 //! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
 //!   that after its intended time. A failed call takes the rest of its session with it.
+//! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread: a
+//!   request can be late by one of their pieces, which its lateness shows.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,6 +33,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::sample::{Load, Offered};
 
+mod bulk;
 mod engine;
 mod head;
 mod marks;
@@ -41,6 +44,7 @@ pub mod saturation;
 mod tally;
 mod wire;
 
+pub use bulk::Bulk;
 pub use marks::marks;
 
 /// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
@@ -77,6 +81,8 @@ pub struct Job {
     pub expected: Expected,
     /// How load is offered.
     pub offered: Offered,
+    /// What runs beside it, if anything does.
+    pub beside: Option<Bulk>,
     /// Not counted.
     pub warm_up: Duration,
     /// Counted.

@@ -46,6 +46,8 @@ pub(super) struct Reader {
     held: Vec<u8>,
     /// Body bytes so far.
     body: u64,
+    /// 0 before the head.
+    status: u16,
     wrong: Option<Wrong>,
     close: bool,
 }
@@ -68,6 +70,7 @@ impl Reader {
         self.part = Part::Head;
         self.held.clear();
         self.body = 0;
+        self.status = 0;
         self.wrong = None;
         self.close = false;
     }
@@ -80,6 +83,11 @@ impl Reader {
     /// The head is still to come, at least in part.
     pub(super) fn in_head(&self) -> bool {
         self.part == Part::Head
+    }
+
+    /// The answer's status; 0 where there is none.
+    pub(super) fn status(&self) -> u16 {
+        self.status
     }
 
     /// What comes next need not be looked at.
@@ -181,6 +189,7 @@ impl Reader {
         if head.status < 200 && head.status != 101 {
             return false; // RFC 9110, 15.2: an interim answer; the real one follows
         }
+        self.status = head.status;
         self.close = head.close;
         if head.status != expected.status {
             self.wrong = Some(Wrong::Status);

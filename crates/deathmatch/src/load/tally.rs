@@ -1,5 +1,6 @@
 //! Counts what happened into a `Load`: knows which requests and which moments are measured.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::reader::Wrong;
@@ -37,6 +38,11 @@ impl Tally {
     /// The end of the time in which requests are intended.
     pub(super) fn to(&self) -> u64 {
         self.to
+    }
+
+    /// The time in which requests are intended that count.
+    pub(super) fn measured(&self) -> Range<u64> {
+        self.from..self.to
     }
 
     /// Whether requests intended at this moment, and work done at it, count.

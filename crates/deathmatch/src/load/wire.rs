@@ -18,6 +18,9 @@ use rustix::time::Timespec;
 /// files by itself (3.5k instead of 9k answers of 1 MB a second here).
 pub(super) const RECEIVE_BYTES: usize = 256 * 1024;
 
+/// Asked for while a head is awaited whose body will be discarded: a usual head and little more.
+pub(super) const HEAD_RECEIVE_BYTES: usize = 1024;
+
 /// Events taken in one turn.
 pub(super) const EVENTS_MAX: usize = 256;
 

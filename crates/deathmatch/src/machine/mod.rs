@@ -38,6 +38,12 @@ impl Look {
         Look { at, counters: Counters::read(proc), processes }
     }
 
+    /// The same, and lets the peaks of their memory begin anew.
+    pub fn afresh(pids: &[u32]) -> Look {
+        pids.iter().for_each(|&pid| Process::forget_peak(pid));
+        Look::take(pids)
+    }
+
     /// What happened from this look to a later one. `generator_cpu_s` is all the processor time the
     /// generator took, its waiting too, for the machine's share of others.
     ///
@@ -76,6 +82,7 @@ impl Look {
             voluntary_switches: all.voluntary,
             involuntary_switches: all.involuntary,
             resident_bytes: later.processes.values().map(|process| process.resident_bytes).sum(),
+            peak_bytes: later.processes.values().map(|process| process.peak_bytes).sum(),
             runnable: share((all.run_ns + all.wait_ns) as f64 / 1e9, seconds),
         }
     }
@@ -193,6 +200,7 @@ mod tests {
         Process {
             stat: process::Stat { parent, own, children: Ticks::default(), began },
             resident_bytes: 4096,
+            peak_bytes: 8192,
             threads: threads.iter().map(thread).collect(),
         }
     }
@@ -283,7 +291,7 @@ mod tests {
         let (server, machine) = first.until(&second, 1.0);
         assert!((server.runnable - 0.6).abs() < 1e-9, "0.4 s running and 0.2 s waiting in 1 s");
         assert_eq!((server.voluntary_switches, server.involuntary_switches), (400, 0));
-        assert_eq!((server.resident_bytes, server.user_s), (4096, 0.4));
+        assert_eq!((server.resident_bytes, server.peak_bytes, server.user_s), (4096, 8192, 0.4));
         // 1.6 s of all tasks, less 0.4 of the server and 1.0 of the generator, of 2 s.
         assert!((machine.foreign - 0.1).abs() < 1e-9, "{machine:?}");
         assert!((machine.steal - 0.1).abs() < 1e-9, "{machine:?}");

@@ -16,6 +16,8 @@ pub struct Process {
     pub stat: Stat,
     /// Resident memory, in bytes.
     pub resident_bytes: u64,
+    /// The most it was since the process began, or since `forget_peak`.
+    pub peak_bytes: u64,
     /// Living threads by id.
     pub threads: BTreeMap<u32, Thread>,
 }
@@ -91,7 +93,19 @@ impl Process {
                 threads.insert(id, thread);
             }
         }
-        Some(Process { stat, resident_bytes: resident_bytes(&status).unwrap_or(0), threads })
+        let memory = |field| memory_bytes(&status, field).unwrap_or(0);
+        Some(Process {
+            stat,
+            resident_bytes: memory("VmRSS:"),
+            peak_bytes: memory("VmHWM:"),
+            threads,
+        })
+    }
+
+    /// Lets the peak of a process's resident memory begin anew (proc_pid_clear_refs(5)); where that
+    /// is not allowed it stays as it is.
+    pub fn forget_peak(pid: u32) {
+        let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
     }
 }
 
@@ -133,9 +147,9 @@ pub fn switches(text: &str) -> Option<(u64, u64)> {
     Some((voluntary, line(text, "nonvoluntary_ctxt_switches:")?))
 }
 
-/// /proc/PID/status: resident memory, in bytes; a kernel thread has none.
-pub fn resident_bytes(text: &str) -> Option<u64> {
-    line(text, "VmRSS:").map(|kib| kib * 1024)
+/// /proc/PID/status: a field of memory, in bytes; a kernel thread has none.
+pub fn memory_bytes(text: &str, field: &str) -> Option<u64> {
+    line(text, field).map(|kib| kib * 1024)
 }
 
 /// The number behind a word that begins a line.
@@ -148,7 +162,7 @@ pub(super) fn line(text: &str, word: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const STATUS: &str = "Name:\tnginx\nVmRSS:\t    1756 kB\nRssAnon:\t     112 kB\nThreads:\t1\n\
+    const STATUS: &str = "Name:\tnginx\nVmHWM:\t    2012 kB\nVmRSS:\t    1756 kB\nRssAnon:\t     112 kB\nThreads:\t1\n\
         voluntary_ctxt_switches:\t186\nnonvoluntary_ctxt_switches:\t225\n";
 
     #[test]
@@ -198,8 +212,13 @@ mod tests {
     #[test]
     fn status_gives_memory_and_switches() {
         assert_eq!(switches(STATUS), Some((186, 225)));
-        assert_eq!(resident_bytes(STATUS), Some(1756 * 1024));
-        assert_eq!(resident_bytes("Name:\tkthreadd\n"), None, "a kernel thread has no memory");
+        assert_eq!(memory_bytes(STATUS, "VmRSS:"), Some(1756 * 1024));
+        assert_eq!(memory_bytes(STATUS, "VmHWM:"), Some(2012 * 1024));
+        assert_eq!(
+            memory_bytes("Name:\tkthreadd\n", "VmRSS:"),
+            None,
+            "a kernel thread has no memory"
+        );
         assert_eq!(switches("voluntary_ctxt_switches:\t1\n"), None, "cut off");
     }
 

@@ -48,6 +48,8 @@ pub struct Launch {
     pub addr: SocketAddr,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
+    /// The path of an upload, likewise; `None` where it takes none.
+    pub uploads: Option<String>,
     /// A file that is answered with 200 once it is ready.
     pub ready_file: String,
     /// How long it may take until then.
@@ -165,6 +167,11 @@ impl Running {
     /// The path a file of the docroot has.
     pub fn url_path(&self, file: &str) -> String {
         self.launch.url.replace("{FILE}", file)
+    }
+
+    /// The path under which it takes a file of this name; `None` where it takes none.
+    pub fn upload_path(&self, file: &str) -> Option<String> {
+        self.launch.uploads.as_ref().map(|path| path.replace("{FILE}", file))
     }
 
     /// Whether its first process still runs.

@@ -6,12 +6,13 @@ use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
 /// Marks and what the table calls them.
-const MARKS: [(Mark, &str); 6] = [
+const MARKS: [(Mark, &str); 7] = [
     (Mark::GeneratorLate, "generator late"),
     (Mark::GeneratorBusy, "generator busy"),
     (Mark::LittlesLaw, "Little's law"),
     (Mark::ForeignCpu, "foreign CPU"),
     (Mark::WrongBytes, "wrong bytes"),
+    (Mark::StreamsSlow, "streams slow"),
     (Mark::FloorMoved, "floor moved"),
 ];
 

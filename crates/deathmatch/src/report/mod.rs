@@ -23,6 +23,7 @@ mod run;
 mod scale;
 mod series;
 mod steadiness;
+mod streams;
 mod stretch;
 mod tables;
 mod takehome;

@@ -69,7 +69,8 @@ pub(super) fn held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<
 /// What is known of a contender's limit by this ladder's search.
 fn bracket<'a>(data: Data<'a>, ladder: &Ladder<'_>, name: &str) -> Option<&'a Saturation> {
     let its = |l: &&Limit| l.contender == name && l.file == ladder.file;
-    let limit = data.beside.limits.iter().find(its).filter(|_| ladder.steps == Steps::Even)?;
+    let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
+    let limit = data.beside.limits.iter().find(its).filter(|_| alone)?;
     Some(&limit.bracket)
 }
 

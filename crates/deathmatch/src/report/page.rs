@@ -11,7 +11,7 @@ use super::run::{Contender, Ranking};
 use super::scale::step_words;
 use super::series::Ladder;
 use super::takehome::take_home;
-use super::{pair, results, steadiness, tables};
+use super::{pair, results, steadiness, streams, tables};
 
 /// How it looks.
 const STYLE: &str = include_str!("page.css");
@@ -127,6 +127,11 @@ fn summary(out: &mut String, data: Data<'_>) {
     for ladder in data.ladders {
         let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
         out.push_str(&tables::overview(data, ladder));
+        if let Some(cells) = streams::table(data, ladder) {
+            let (note, table) = (streams::NOTE, tables::plain(&cells));
+            let _ =
+                write!(out, "<h4>The streams beside it</h4><p class=\"note\">{note}</p>{table}");
+        }
     }
     if let Some(sentence) = pair::sentence(data.run, &data.beside.pairs) {
         let _ = write!(out, "<p><strong>{}</strong></p>", escaped(&sentence));

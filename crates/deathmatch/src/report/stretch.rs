@@ -16,17 +16,17 @@ pub(super) struct Stretch<'l> {
 
 /// Ladders as they are drawn.
 pub(super) fn stretches<'l>(ladders: &'l [Ladder<'l>]) -> Vec<Stretch<'l>> {
-    let of = |file: &str, steps: Steps| ladders.iter().find(|l| l.file == file && l.steps == steps);
+    let of = |like: &Ladder<'_>, steps: Steps| ladders.iter().find(|l| l.asks_as(like, steps));
     let stretch = |ladder: &'l Ladder<'l>| {
-        let beyond = of(ladder.file, Steps::Even).filter(|even| goes_on(ladder, even));
+        let beyond = of(ladder, Steps::Even).filter(|even| goes_on(ladder, even));
         let parts = match ladder.steps {
             Steps::Sessions => [Some(ladder), beyond].into_iter().flatten().collect(),
-            Steps::Even if of(ladder.file, Steps::Sessions).is_some_and(|s| goes_on(s, ladder)) => {
+            Steps::Even if of(ladder, Steps::Sessions).is_some_and(|s| goes_on(s, ladder)) => {
                 return None; // drawn with the sessions
             }
             _ => vec![ladder],
         };
-        let closed = of(ladder.file, Steps::Connections).filter(|l| l.xs().len() == 1);
+        let closed = of(ladder, Steps::Connections).filter(|l| l.xs().len() == 1);
         Some(Stretch { parts, all_out: closed.filter(|_| ladder.steps.rates()) })
     };
     ladders.iter().filter_map(stretch).collect()
@@ -42,8 +42,10 @@ impl<'l> Stretch<'l> {
     /// Its name.
     pub(super) fn title(&self) -> String {
         let kinds: Vec<&str> = self.parts.iter().map(|l| l.steps.words().1).collect();
-        let file = self.parts.first().map_or("", |l| l.file);
-        format!("{file}, {}", kinds.join(", then "))
+        let first = self.parts.first();
+        let file = first.map_or("", |l| l.file);
+        let beside = first.and_then(|l| l.beside).map(|beside| format!(", beside {beside}"));
+        format!("{file}, {}{}", kinds.join(", then "), beside.unwrap_or_default())
     }
 
     /// What its steps are.

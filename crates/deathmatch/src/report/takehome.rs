@@ -59,7 +59,8 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
 
 /// Whether a ladder is the search for everybody's limit: then the brackets say who holds what.
 fn searched(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
-    ladder.steps == Steps::Even && data.beside.limits.iter().any(|l| l.file == ladder.file)
+    let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
+    alone && data.beside.limits.iter().any(|l| l.file == ladder.file)
 }
 
 /// Who held the highest rate.

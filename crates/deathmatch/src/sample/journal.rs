@@ -131,6 +131,7 @@ mod tests {
         Sample {
             plan: "deck".into(),
             round,
+            beside: None,
             attempt: 0,
             trial: 0,
             probe: false,

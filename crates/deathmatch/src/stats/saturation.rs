@@ -33,10 +33,11 @@ struct Votes {
 /// The bracket of one contender's samples of one file; `None` if none is an open loop at a rate. A
 /// rate is carried in a round if it, or a higher one, was carried by most samples there; it is missed
 /// if it, or a lower one, was. Over rounds most votes decide; a round that never came that far, or
-/// whose generator gave out, has none. So a search that ran astray in one round moves nothing.
+/// whose generator gave out, has none; what was asked beside streams says nothing of a rate. So a search that ran astray in one round moves nothing.
 pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Saturation> {
     let mut rounds: BTreeMap<u32, BTreeMap<u64, Votes>> = BTreeMap::new();
-    for sample in samples.into_iter().filter(|s| counts(s) && !is_overload(s)) {
+    let speaks = |s: &&Sample| counts(s) && !is_overload(s) && s.beside.is_none();
+    for sample in samples.into_iter().filter(speaks) {
         let Offered::Open { rate, .. } = sample.offered else { continue };
         // Positive numbers are in the order of their bits.
         let votes = rounds.entry(sample.round).or_default().entry(rate.to_bits()).or_default();
@@ -148,6 +149,7 @@ mod tests {
             work: format!("10k at {rate}/s over 50 connections"),
             file: "10k".into(),
             offered: Offered::Open { rate, poisson: false, connections: 50 },
+            beside: None,
             began_unix_s: 0.0,
             load,
             server: None,

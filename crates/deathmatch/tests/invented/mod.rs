@@ -144,6 +144,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
     Sample {
         plan: "deck".into(),
         round,
+        beside: None,
         attempt: 0,
         trial: 0,
         probe: false,
@@ -163,6 +164,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             lateness: times(0.002 + delayed, 0.0, at as u64),
             errors: Errors { timeout: failed, ..Errors::default() },
             busy_s: seconds * (rate_kept / generator).min(1.0),
+            bulk: None,
             reads: replies,
         },
         server: Some(ServerUse {
@@ -171,6 +173,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             system_s: cpu * 0.7e-6 * replies as f64,
             voluntary_switches: replies / 3,
             involuntary_switches: replies / 90,
+            peak_bytes: 0,
             resident_bytes: (memory * spread * f64::from(1 << 20)) as u64,
             runnable: (rate_kept / most).min(1.0) * if name == "yaws" { 1.6 } else { 1.0 },
         }),

@@ -13,6 +13,7 @@ use super::listen::listen;
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::problem::{Problem, Wrong, shown};
+use super::proxied::proxy_protocol;
 use super::reader::Reader;
 use super::schema::TOP;
 use super::table::Table;
@@ -51,6 +52,10 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
+    if let Some(table) = top.get("proxy_protocol").and_then(|value| value.table(reader)) {
+        let listening: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).collect();
+        config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
+    }
     check_privacy(&config.listen, reader);
     config
 }

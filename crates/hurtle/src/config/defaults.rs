@@ -47,6 +47,7 @@ impl Config {
         Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
             listen_tls: Vec::new(),
+            proxy_protocol: None,
             sites,
             workers: workers(),
             backlog: BACKLOG,

@@ -24,6 +24,7 @@ mod print;
 mod problem;
 #[cfg(test)]
 mod properties;
+mod proxied;
 mod reader;
 mod reference;
 mod schema;
@@ -45,6 +46,7 @@ pub use check::check;
 pub use load::{check_files, load};
 pub use print::print;
 pub use problem::{Place, Problem};
+pub use proxied::ProxyProtocol;
 pub use reference::reference;
 pub use tls::{CertificateFiles, ClientAuth, Tls};
 pub use types::*;

@@ -4,10 +4,12 @@ use std::fmt::Display;
 use std::path::Path;
 
 use http::HeaderValue;
+use ipnet::IpNet;
 
 use super::auth::Auth;
 use super::listen::UNIX;
 use super::names::Named;
+use super::proxied::ProxyProtocol;
 use super::tls::Tls;
 use super::types::{
     Access, Config, Files, HeaderRule, HostName, Limits, Listen, LogFormat, LogTarget, Mount,
@@ -21,6 +23,9 @@ use super::upstream::Proxy;
 pub fn print(config: &Config) -> String {
     let mut page = Page::default();
     page.top(config);
+    if let Some(proxied) = &config.proxy_protocol {
+        page.proxy_protocol(proxied);
+    }
     page.limits(&config.limits);
     if let Some(log) = &config.access_log {
         page.header("[access_log]");
@@ -59,15 +64,8 @@ impl Page {
     }
 
     fn top(&mut self, config: &Config) {
-        for (name, addresses) in [("listen", &config.listen), ("listen_tls", &config.listen_tls)] {
-            let address = |listen: &Listen| match listen {
-                Listen::Tcp(address) => quoted(&address.to_string()),
-                Listen::Unix(path) => quoted(&format!("{UNIX}{}", path.display())),
-            };
-            if !addresses.is_empty() {
-                self.key(name, list(addresses.iter().map(address)));
-            }
-        }
+        self.addresses("listen", &config.listen);
+        self.addresses("listen_tls", &config.listen_tls);
         self.key("workers", config.workers);
         self.key("backlog", config.backlog);
         self.key("sendfile", quoted(config.sendfile.name()));
@@ -109,6 +107,22 @@ impl Page {
         if let Some(internal) = &proxy.internal {
             self.key("internal", path(internal));
         }
+    }
+
+    fn addresses(&mut self, name: &str, addresses: &[Listen]) {
+        let address = |listen: &Listen| match listen {
+            Listen::Tcp(address) => quoted(&address.to_string()),
+            Listen::Unix(path) => quoted(&format!("{UNIX}{}", path.display())),
+        };
+        if !addresses.is_empty() {
+            self.key(name, list(addresses.iter().map(address)));
+        }
+    }
+
+    fn proxy_protocol(&mut self, proxied: &ProxyProtocol) {
+        self.header("[proxy_protocol]");
+        self.key("from", networks(&proxied.from));
+        self.addresses("on", &proxied.on);
     }
 
     fn limits(&mut self, limits: &Limits) {
@@ -190,8 +204,8 @@ impl Page {
     }
 
     fn access(&mut self, access: &Access) {
-        for (name, networks) in [("allow", &access.allow), ("deny", &access.deny)] {
-            self.key(name, list(networks.iter().map(|network| quoted(&network.to_string()))));
+        for (name, list) in [("allow", &access.allow), ("deny", &access.deny)] {
+            self.key(name, networks(list));
         }
     }
 
@@ -264,6 +278,10 @@ impl Page {
             self.key("fsync", uploads.fsync);
         }
     }
+}
+
+fn networks(networks: &[IpNet]) -> String {
+    list(networks.iter().map(|network| quoted(&network.to_string())))
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

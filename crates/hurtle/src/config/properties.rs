@@ -26,6 +26,10 @@ user = "www-data"
 group = "www-data"
 trusted_proxies = ["10.0.0.0/8", "::1"]
 
+[proxy_protocol]
+on = ["unix:hurtle.sock", "127.0.0.1:8443"]
+from = ["10.0.0.0/8", "::1"]
+
 [limits]
 head_bytes = 1_000
 target_bytes = "1 KiB"
@@ -180,6 +184,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             )
         }
         ("[[site]]", "tls") => format!("{site}# {line}[[site.mount]]\nfiles = \".\""),
+        ("[proxy_protocol]", "on") => {
+            format!("root = \".\"\n[proxy_protocol]\nfrom = \"10.0.0.0/8\"\n{line}")
+        }
         ("", "site") => format!("root = \".\"\n# {line}"),
         ("", _) => {
             format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })

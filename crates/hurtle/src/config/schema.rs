@@ -11,7 +11,7 @@ use super::bounds::{
 };
 use super::names::{FormatName, names};
 use super::schema_mount::{MOUNT, UPLOADS};
-use super::schema_tls::TLS;
+use super::schema_tls::{PROXY_PROTOCOL, TLS};
 use super::types::{LogField, LogLevel, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -150,8 +150,9 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 11] = [
+pub(super) static SECTIONS: [&Section; 12] = [
     &TOP,
+    &PROXY_PROTOCOL,
     &SITE,
     &TLS,
     &MOUNT,
@@ -205,6 +206,8 @@ pub(super) static TOP: Section = Section {
         Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
             "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
+        Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
+            "Listeners behind a load balancer that speaks the PROXY protocol."),
         Key::new("limits", Table(&LIMITS), Means("see there"), "{}",
             "Bounds on what a client may send, hold or delay."),
         Key::new("access_log", Table(&ACCESS_LOG), Means("off"), "{}", "Log of requests."),

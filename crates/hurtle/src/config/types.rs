@@ -12,6 +12,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
 use super::auth::Auth;
+use super::proxied::ProxyProtocol;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::Proxy;
@@ -23,6 +24,8 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Where it listens with TLS; one address at least here or in `listen`.
     pub listen_tls: Vec<Listen>,
+    /// Where connections begin with a header of the PROXY protocol; `None`: nowhere.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// Sites; at least one. Host names are unique among them.
     pub sites: Vec<Site>,
     /// Worker threads, one event loop each.

@@ -19,7 +19,8 @@ use crate::rt;
 /// How a request came to an application: in the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The client's address; `None` on a unix socket.
+    /// The client's address: the peer's, or whom a load balancer speaks for (`[proxy_protocol]`).
+    /// `None` on a unix socket.
     pub client: Option<IpAddr>,
     /// Whether it came over TLS.
     pub secure: bool,

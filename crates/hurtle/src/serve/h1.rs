@@ -80,14 +80,14 @@ enum Next {
 const PIPELINED_MAX: u64 = 16;
 
 impl<T: Transport> Connection<T> {
-    /// A connection just made.
-    pub fn new(io: T, peer: Option<IpAddr>, place: Place) -> Connection<T> {
+    /// A connection; `input` is what was read of it already.
+    pub fn new(io: T, input: Input, peer: Option<IpAddr>, place: Place) -> Connection<T> {
         let worker = Rc::clone(&place.0);
         let watch = worker.deadlines.watch();
         let sent = worker.progress(peer);
         Connection {
             io,
-            input: Input::default(),
+            input,
             worker,
             watch,
             peer,

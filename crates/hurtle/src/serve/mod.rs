@@ -2,6 +2,7 @@
 
 pub mod deadline;
 pub mod h1;
+pub mod proxied;
 pub mod secure;
 
 use std::cell::Cell;
@@ -20,6 +21,7 @@ use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Progress, Sender};
 use deadline::Deadlines;
+use proxied::Balancers;
 
 /// What a worker's connections share. Nothing in it is shared with another worker's but the pool
 /// behind `store` and `sender`.
@@ -35,6 +37,8 @@ pub struct Worker {
     pub keyring: Option<Arc<Keyring>>,
     /// Proxies that are believed in whom they name as the client.
     pub trusted_proxies: Vec<IpNet>,
+    /// Who may say for whom a connection is made.
+    pub balancers: Balancers,
     /// Bounds on clients.
     pub limits: Limits,
     /// Bounds on heads.
@@ -69,6 +73,11 @@ impl Place {
     pub fn new(worker: &Rc<Worker>) -> Place {
         worker.open.set(worker.open.get() + 1);
         Place(Rc::clone(worker))
+    }
+
+    /// Whose it is.
+    pub fn worker(&self) -> &Worker {
+        &self.0
     }
 }
 

@@ -10,26 +10,29 @@ use super::{Place, Worker};
 use crate::clock;
 use crate::h1::Sin;
 use crate::transport::handshake::{Failed, Terms, handshake};
-use crate::transport::{Plain, Tls};
+use crate::transport::{Input, Plain, Tls};
 
-/// Serves a connection just accepted to its end.
-pub async fn run(socket: Plain, peer: Option<IpAddr>, place: Place) {
-    match Box::pin(secured(socket, &place.0)).await {
-        Ok(io) => Connection::new(io, peer, place).run().await,
-        Err(Some(socket)) => Connection::new(socket, peer, place).turn_down(Sin::NotTls).await,
+/// Serves a connection to its end; `input` is what was read of it already.
+pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: Place) {
+    match Box::pin(secured(socket, input, &place.0)).await {
+        Ok(io) => Connection::new(io, Input::default(), peer, place).run().await,
+        Err(Some(socket)) => {
+            let connection = Connection::new(socket, Input::default(), peer, place);
+            connection.turn_down(Sin::NotTls).await;
+        }
         Err(None) => {}
     }
 }
 
 /// `Err` is the socket, if the client is to be told that it speaks the wrong protocol.
-async fn secured(socket: Plain, worker: &Rc<Worker>) -> Result<Tls, Option<Plain>> {
+async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls, Option<Plain>> {
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + worker.limits.handshake_timeout.as_millis() as u64);
     // Whoever has not begun when the server stops need not.
     watch.set_idle(true);
     let local = own_name(&socket);
     let choose = |name: Option<&str>| terms(worker, name.or(local.as_deref()));
-    let making = handshake(socket, || watch.set_idle(false), choose);
+    let making = handshake(socket, input, || watch.set_idle(false), choose);
     match watch.wait(making).await {
         Ok(Ok(io)) => Ok(io),
         Ok(Err(Failed::NotTls(socket))) => Err(Some(socket)),

@@ -15,11 +15,12 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use tokio::net::{TcpListener, UnixListener};
 
+use super::spoken::Spoken;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
 use crate::serve::h1::Connection;
-use crate::serve::{Place, Worker, secure};
-use crate::transport::{Plain, Transport};
+use crate::serve::{Place, Worker, proxied, secure};
+use crate::transport::{Input, Plain, Transport};
 use crate::{rt, sys};
 
 /// A bound socket, before a worker has taken it.
@@ -73,14 +74,13 @@ impl Listener {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) listener: Listener,
-    /// Whether it is TLS.
-    pub(super) secure: bool,
+    pub(super) spoken: Spoken,
 }
 
 impl Port {
     /// Another descriptor of the same socket.
     pub(super) fn try_clone(&self) -> io::Result<Port> {
-        Ok(Port { listener: self.listener.try_clone()?, secure: self.secure })
+        Ok(Port { listener: self.listener.try_clone()?, spoken: self.spoken })
     }
 }
 
@@ -124,8 +124,7 @@ fn bind_unix(path: &Path, backlog: u32) -> io::Result<unix::UnixListener> {
 #[derive(Debug)]
 pub(super) struct Accepting {
     socket: Socket,
-    /// Whether TLS is spoken here.
-    secure: bool,
+    spoken: Spoken,
 }
 
 #[derive(Debug)]
@@ -136,7 +135,7 @@ enum Socket {
 
 impl Accepting {
     /// Takes a listener into this thread's event loop.
-    pub(super) fn new(Port { listener, secure }: Port) -> io::Result<Accepting> {
+    pub(super) fn new(Port { listener, spoken }: Port) -> io::Result<Accepting> {
         let socket = match listener {
             Listener::Tcp(socket) => {
                 // Answers are written whole, so waiting for more bytes to fill a segment would only
@@ -147,7 +146,7 @@ impl Accepting {
             }
             Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
         };
-        Ok(Accepting { socket, secure })
+        Ok(Accepting { socket, spoken })
     }
 
     /// Before it is closed; see the contract in `sys`.
@@ -247,7 +246,7 @@ impl Room {
 pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
     loop {
         match listener.accept().await {
-            Ok(accepted) => admit(accepted, listener.secure, worker, room),
+            Ok(accepted) => admit(accepted, listener.spoken, worker, room),
             Err(e) if is_out_of_descriptors(&e) => {
                 // The connection stays queued in the kernel until there is a descriptor for it.
                 worker.store.give_up_descriptors();
@@ -262,19 +261,43 @@ pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<
 /// Before a listener is closed, what its queue holds is served: closing would reset it.
 pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
     while let Some(accepted) = listener.accept_queued().await {
-        admit(accepted, listener.secure, worker, room);
+        admit(accepted, listener.spoken, worker, room);
     }
 }
 
-fn admit((io, peer): Accepted, secure: bool, worker: &Rc<Worker>, room: &Rc<Room>) {
-    if worker.open.get() >= room.connections_max || !room.enter(peer) {
-        // What could be said in clear is noise to a client that speaks TLS.
-        return if secure { drop(io) } else { turn_away(io, room) };
+fn admit((io, peer): Accepted, spoken: Spoken, worker: &Rc<Worker>, room: &Rc<Room>) {
+    if worker.open.get() >= room.connections_max {
+        return turn_away(io, spoken, room);
     }
     let place = Place::new(worker);
-    match secure {
-        true => keep(secure::run(io, peer, place), peer, room),
-        false => keep(Connection::new(io, peer, place).run(), peer, room),
+    match spoken.proxy {
+        // Whose place it takes is not known yet.
+        true => rt::spawn(introduced(io, peer, spoken, place, Rc::clone(room))),
+        false => seat((io, peer), Input::default(), spoken, place, room),
+    }
+}
+
+/// Admits a connection once a balancer has said for whom it is.
+async fn introduced(
+    mut io: Plain,
+    peer: Option<IpAddr>,
+    spoken: Spoken,
+    place: Place,
+    room: Rc<Room>,
+) {
+    if let Some(introduced) = proxied::introduce(&mut io, peer, place.worker()).await {
+        seat((io, introduced.client), introduced.input, spoken, place, &room);
+    }
+}
+
+/// Serves a connection whose client is known, if there is room for this client.
+fn seat((io, client): Accepted, input: Input, spoken: Spoken, place: Place, room: &Rc<Room>) {
+    if !room.enter(client) {
+        return turn_away(io, spoken, room);
+    }
+    match spoken.tls {
+        true => keep(secure::run(io, input, client, place), client, room),
+        false => keep(Connection::new(io, input, client, place).run(), client, room),
     }
 }
 
@@ -292,7 +315,11 @@ fn keep(connection: impl Future<Output = ()> + 'static, peer: Option<IpAddr>, ro
 
 /// Says that there is no room, and waits a little for the client to have read it: closing with its
 /// request unread would reset the connection, and the answer with it.
-fn turn_away(io: Plain, room: &Rc<Room>) {
+fn turn_away(io: Plain, spoken: Spoken, room: &Rc<Room>) {
+    // What could be said in clear is noise to a client that speaks TLS.
+    if spoken.tls {
+        return;
+    }
     io.say(FULL);
     if room.refusing.get() >= REFUSING_MAX {
         return;

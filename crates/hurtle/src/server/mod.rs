@@ -5,6 +5,7 @@ mod activation;
 mod certificates;
 mod mount;
 pub mod process;
+mod spoken;
 mod worker;
 
 use std::io;
@@ -26,6 +27,7 @@ use crate::observe::{self, Writer};
 use crate::tls::Keyring;
 use crate::transport::Addresses;
 use accept::Port;
+use spoken::Spoken;
 
 pub use accept::Listener;
 
@@ -87,18 +89,20 @@ impl Server {
     /// Binds every address, and reads the certificates.
     ///
     /// # Errors
-    /// With the address that could not be bound, and why; with what is wrong in a file of users or
-    /// a certificate.
+    /// With the address that could not be bound, and why, or where the PROXY protocol is spoken and
+    /// nothing listens; with what is wrong in a file of users or a certificate.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
-        let mut bind = |listen: &Listen, secure| {
+        spoken::check(&config)?;
+        let mut bind = |listen: &Listen, tls| {
             let sockets = accept::bind(listen, backlog, workers)
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
             let address = sockets[0].address(listen);
+            let spoken = Spoken::on(&config, listen, tls);
             for (worker, listener) in listeners.iter_mut().zip(sockets) {
-                worker.push(Port { listener, secure });
+                worker.push(Port { listener, spoken });
             }
             io::Result::Ok(address)
         };
@@ -115,27 +119,23 @@ impl Server {
     }
 
     /// Takes listeners somebody else has bound; the configuration's addresses are left alone, but
-    /// where one of its TLS addresses has the same port, TLS is spoken.
+    /// what is spoken on one with the same port (TLS, the PROXY protocol) is spoken here.
     ///
     /// # Errors
     /// When a listener cannot be shared among the workers; with what is wrong in a file of users or
     /// a certificate.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
-        let is_secure = |address: &Listen| {
-            config.listen_tls.iter().any(|tls| {
-                tls == address || tls.port().is_some_and(|port| address.port() == Some(port))
-            })
-        };
         let port = |listener: Listener| {
-            let secure = listener.own_address().as_ref().is_some_and(is_secure);
-            Port { listener, secure }
+            let spoken = Spoken::on_inherited(&config, listener.own_address().as_ref());
+            Port { listener, spoken }
         };
         let inherited: Vec<Port> = inherited.into_iter().map(port).collect();
-        let at = |secure| {
-            let ports = inherited.iter().filter(move |port| port.secure == secure);
+        let at = |tls| {
+            let ports = inherited.iter().filter(move |port| port.spoken.tls == tls);
             ports.filter_map(|port| port.listener.own_address()).collect()
         };
         let bound = Bound { clear: at(false), tls: at(true) };
+        spoken::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
             listeners.push(inherited.iter().map(Port::try_clone).collect::<io::Result<_>>()?);

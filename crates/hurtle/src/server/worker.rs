@@ -23,6 +23,7 @@ use crate::observe::WorkerLog;
 use crate::rt;
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
+use crate::serve::proxied::Balancers;
 use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Sender};
@@ -194,6 +195,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
             fields: limits.head_fields,
         },
         keyring,
+        balancers: Balancers::new(config.proxy_protocol.as_ref()),
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines: Deadlines::new(),

@@ -4,6 +4,7 @@
 mod client;
 pub mod local;
 mod pem;
+mod staple;
 mod terms;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -40,6 +41,8 @@ struct Files {
     seen: Vec<Option<Stamp>>,
     /// Files that could not be used once: they may have been in the middle of a change.
     suspect: Option<Vec<Option<Stamp>>>,
+    /// The log knows which staples have lapsed.
+    told_of_lapsed: bool,
 }
 
 impl Keyring {
@@ -95,11 +98,11 @@ impl Entry {
         // Before they are read: a change in between is seen at the first look.
         let seen = stamps(tls);
         let made = Made::new(tls, None).map_err(|e| format!("{name}: {e}"))?;
-        for doubt in made.doubts(&site.hosts) {
+        for doubt in made.doubts(&site.hosts).iter().chain(made.unsent()) {
             tracing::warn!("{name}: {doubt}");
         }
         let terms = RwLock::new(Arc::clone(&made.config));
-        let files = Mutex::new(Files { made, seen, suspect: None });
+        let files = Mutex::new(Files { made, seen, suspect: None, told_of_lapsed: false });
         Ok(Entry { name, policy, site: site.clone(), terms, files })
     }
 
@@ -108,14 +111,15 @@ impl Entry {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(tls);
         if stamps == files.seen {
-            return;
+            return files.tell_of_lapsed(&self.name);
         }
         match self.renewed(tls, &files.made) {
             Ok(made) => {
                 let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
                 *terms = Arc::clone(&made.config);
                 tracing::info!("{}: new certificate, {}", self.name, made.describe().join("; "));
-                *files = Files { made, seen: stamps, suspect: None };
+                made.unsent().iter().for_each(|why| tracing::warn!("{}: {why}", self.name));
+                *files = Files { made, seen: stamps, suspect: None, told_of_lapsed: false };
             }
             // Certificate and key are two files, and one is always the first to change.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
@@ -137,11 +141,22 @@ impl Entry {
     }
 }
 
+impl Files {
+    fn tell_of_lapsed(&mut self, name: &str) {
+        let lapsed = if self.told_of_lapsed { Vec::new() } else { self.made.lapsed() };
+        for why in &lapsed {
+            tracing::warn!("{name}: {why}");
+            self.told_of_lapsed = true;
+        }
+    }
+}
+
 /// Of all files of a site.
 fn stamps(tls: &config::Tls) -> Vec<Option<Stamp>> {
     let files = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
     let authorities = tls.client_auth.iter().map(|auth| &auth.authorities);
-    files.chain(authorities).map(|path| Stamp::of(path)).collect()
+    let staples = tls.certificates.iter().map(|files| Stamp::of(&staple::path(&files.chain)));
+    files.chain(authorities).map(|path| Stamp::of(path)).chain(staples).collect()
 }
 
 /// The number of each site's way to authenticate clients: 0 is none, and those that ask for the

@@ -60,7 +60,8 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// A whole file, unless it is none of these.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = File::open(path).and_then(|file| {
         // Opened for reading, a directory is one until it is read.
@@ -68,7 +69,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     });
     match file {
         Ok(_) if bytes.len() as u64 <= FILE_BYTES_MAX => Ok(bytes),
-        Ok(_) => Err(format!("{}: larger than 1 MiB; is it a PEM file?", path.display())),
+        Ok(_) => Err(format!("{}: larger than 1 MiB; is it the right file?", path.display())),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(format!("{}: {e}; let the server's user read it", path.display()))
         }

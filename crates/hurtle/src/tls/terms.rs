@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
 };
@@ -11,7 +11,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
-use super::pem;
+use super::{pem, staple};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
 /// Protocols over TLS (RFC 7301), the preferred first.
@@ -67,59 +67,122 @@ impl Made {
 
     /// What will trouble clients.
     pub(super) fn doubts(&self, hosts: &[HostName]) -> Vec<String> {
-        let doubts = self.keys.0.iter().zip(&self.files).flat_map(|(key, files)| {
-            let doubts = key.cert.first().map(|leaf| pem::doubts(leaf, hosts));
+        let doubts = self.keys.keys.iter().zip(&self.files).flat_map(|(key, files)| {
+            let doubts = key.bare.cert.first().map(|leaf| pem::doubts(leaf, hosts));
             let chain = files.chain.display();
             doubts.unwrap_or_default().into_iter().map(move |doubt| format!("{chain}: {doubt}"))
         });
         doubts.collect()
     }
 
+    /// Why staples that are there are not sent.
+    pub(super) fn unsent(&self) -> &[String] {
+        &self.keys.unsent
+    }
+
+    /// Staples that are sent no more, since their time is over.
+    pub(super) fn lapsed(&self) -> Vec<String> {
+        let lapsed = self.keys.keys.iter().zip(&self.files).filter_map(|(key, files)| {
+            let until = key.lapsed()?;
+            Some(staple::lapsed(&files.chain, until))
+        });
+        lapsed.collect()
+    }
+
     /// A line for each certificate.
     pub(super) fn describe(&self) -> Vec<String> {
-        let lines = self.keys.0.iter().zip(&self.files).map(|(key, files)| {
-            let until = key.cert.first().and_then(pem::expiry).map(pem::day);
+        let lines = self.keys.keys.iter().zip(&self.files).map(|(key, files)| {
+            let until = key.bare.cert.first().and_then(pem::expiry).map(pem::day);
             let until = until.unwrap_or_else(|| "?".to_owned());
-            let kind = key.key.algorithm();
-            format!("{}: {kind:?}, valid until {until}", files.chain.display())
+            let kind = key.kind();
+            let stapled = match &key.stapled {
+                None => String::new(),
+                Some((_, None)) => ", stapled".to_owned(),
+                Some((_, Some(until))) => format!(", stapled until {}", pem::day(*until)),
+            };
+            format!("{}: {kind:?}, valid until {until}{stapled}", files.chain.display())
         });
         lines.collect()
     }
 }
 
-/// A site's certificates, those cheapest to sign with first.
+/// A site's certificates, in the order written.
 #[derive(Debug)]
-struct Keys(Vec<Arc<CertifiedKey>>);
+struct Keys {
+    keys: Vec<Key>,
+    /// Why staples that are there are not sent.
+    unsent: Vec<String>,
+}
+
+/// A certificate and its key.
+#[derive(Debug)]
+struct Key {
+    bare: Arc<CertifiedKey>,
+    /// The same with its staple, and until when that is good; `None` within: for ever.
+    stapled: Option<(Arc<CertifiedKey>, Option<UnixTime>)>,
+}
 
 impl Keys {
     fn read(files: &[CertificateFiles], provider: &CryptoProvider) -> Result<Keys, String> {
-        let mut keys = Vec::new();
+        let (mut keys, mut unsent) = (Vec::new(), Vec::new());
         for CertificateFiles { chain, key } in files {
             let certificates = pem::certificates(chain)?;
             let private = pem::key(key)?;
             let certified = CertifiedKey::from_der(certificates, private, provider);
-            keys.push(Arc::new(certified.map_err(|e| {
+            let bare = certified.map_err(|e| {
                 let (chain, key) = (chain.display(), key.display());
                 let what = format!("{chain}: cannot be used with the key in {key}: {e}");
                 format!("{what}; put the key there that the certificate was made for")
-            })?));
+            })?;
+            // A certificate without its staple is as good to most; one with a bad one to none.
+            let leaf = bare.cert.first();
+            let staple = leaf.map_or(Ok(None), |leaf| staple::read(chain, leaf));
+            let stapled = staple.unwrap_or_else(|why| {
+                unsent.push(why);
+                None
+            });
+            let stapled = stapled.map(|staple| {
+                let key = CertifiedKey { ocsp: Some(staple.der), ..bare.clone() };
+                (Arc::new(key), staple.until)
+            });
+            keys.push(Key { bare: Arc::new(bare), stapled });
         }
-        Ok(Keys(keys))
+        Ok(Keys { keys, unsent })
+    }
+}
+
+impl Key {
+    fn kind(&self) -> SignatureAlgorithm {
+        self.bare.key.algorithm()
+    }
+
+    /// Since when its staple is worth nothing.
+    fn lapsed(&self) -> Option<UnixTime> {
+        let (_, until) = self.stapled.as_ref()?;
+        until.filter(|until| *until <= UnixTime::now())
+    }
+
+    /// What clients are shown now.
+    fn shown(&self) -> Arc<CertifiedKey> {
+        match &self.stapled {
+            Some((stapled, _)) if self.lapsed().is_none() => Arc::clone(stapled),
+            _ => Arc::clone(&self.bare),
+        }
     }
 }
 
 impl ResolvesServerCert for Keys {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let understood =
-            |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
-        let rsa = |key: &&Arc<CertifiedKey>| key.key.algorithm() == SignatureAlgorithm::RSA;
-        let mut understood = self.0.iter().filter(understood);
+            |key: &&Key| key.bare.key.choose_scheme(hello.signature_schemes()).is_some();
+        let is_rsa = |key: &&Key| key.kind() == SignatureAlgorithm::RSA;
+        let mut understood = self.keys.iter().filter(understood);
         let first = understood.next()?;
         // RSA costs a server an order of magnitude more.
-        if !rsa(&first) {
-            return Some(Arc::clone(first));
+        if !is_rsa(&first) {
+            return Some(first.shown());
         }
-        Some(Arc::clone(understood.find(|key| !rsa(key)).unwrap_or(first)))
+        Some(understood.find(|key| !is_rsa(key)).unwrap_or(first).shown())
     }
 }
 

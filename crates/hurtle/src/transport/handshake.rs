@@ -33,18 +33,21 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Does the server's part. `begun` is told when the client has sent something; `choose` finds the
-/// terms for the name in the client's hello (SNI, RFC 6066 3), or that there are none.
+/// Does the server's part. `input` is what was read already; `begun` is told when the client has
+/// sent something; `choose` finds the terms for the name in the client's hello (SNI,
+/// RFC 6066 3), or that there are none.
 ///
 /// # Errors
 /// See `Failed`. The client has been sent an alert where that makes sense.
 pub async fn handshake(
     mut socket: Plain,
+    mut input: Input,
     begun: impl FnOnce(),
     choose: impl FnOnce(Option<&str>) -> Option<Terms>,
 ) -> Result<Tls, Failed> {
-    let mut input = Input::default();
-    fill(&mut socket, &mut input).await?;
+    if input.bytes().is_empty() {
+        fill(&mut socket, &mut input).await?;
+    }
     begun();
     match input.bytes() {
         [HANDSHAKE, ..] => {}

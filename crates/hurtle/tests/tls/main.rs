@@ -12,8 +12,10 @@ mod exchange;
 mod handshakes;
 mod local;
 mod peer;
+mod proxied;
 mod reload;
 mod server;
+mod staples;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod wire;

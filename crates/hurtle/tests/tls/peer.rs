@@ -4,14 +4,16 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+    WebPkiServerVerifier,
 };
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, NamedGroup,
+    RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
 
 use crate::server::Pair;
@@ -71,6 +73,67 @@ impl Options {
         let mut config = (*self.0).clone();
         config.resumption = Resumption::store(Arc::new(Tickets::default()));
         Options(Arc::new(config))
+    }
+}
+
+/// What servers have stapled to their certificates, the last one last.
+pub(crate) type Staples = Arc<Mutex<Vec<Vec<u8>>>>;
+
+impl Options {
+    /// A client that trusts these, notes staples, and resumes nothing.
+    pub(crate) fn noting_staples(roots: RootCertStore) -> (Options, Staples) {
+        let mut config = (*Options::trusting(roots.clone()).0).clone();
+        let verifier = WebPkiServerVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::new(aws_lc_rs::default_provider()),
+        );
+        let staples = Staples::default();
+        let noting = Noting { verifier: verifier.build().unwrap(), staples: Arc::clone(&staples) };
+        config.dangerous().set_certificate_verifier(Arc::new(noting));
+        config.resumption = Resumption::disabled();
+        (Options(Arc::new(config)), staples)
+    }
+}
+
+#[derive(Debug)]
+struct Noting {
+    verifier: Arc<WebPkiServerVerifier>,
+    staples: Staples,
+}
+
+impl ServerCertVerifier for Noting {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        staple: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.staples.lock().unwrap().push(staple.to_vec());
+        self.verifier.verify_server_cert(leaf, others, name, &[], now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, leaf, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, leaf, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }
 

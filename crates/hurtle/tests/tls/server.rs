@@ -47,6 +47,14 @@ impl Authority {
         self.sign(name, &KeyPair::generate().unwrap(), |_| ())
     }
 
+    /// The same, with this serial number.
+    pub(crate) fn issue_numbered(&self, name: &str, number: &[u8]) -> Pair {
+        let number = number.to_vec();
+        self.sign(name, &KeyPair::generate().unwrap(), |params| {
+            params.serial_number = Some(number.into());
+        })
+    }
+
     /// The same, with an RSA key.
     pub(crate) fn issue_rsa(&self, name: &str) -> Pair {
         let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
@@ -166,6 +174,21 @@ impl Secure {
         Peer::connect(self.address, "a.test", &self.options()).unwrap()
     }
 
+    /// Ends it; what it has written is there then, for as long as the directory is.
+    pub(crate) fn stop(mut self) -> Dir {
+        self.end();
+        std::mem::replace(&mut self.dir, Dir::new(&[]))
+    }
+
+    fn end(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.stop().end();
+        let ended = running.join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+
     /// What a client of this server needs.
     pub(crate) fn options(&self) -> Options {
         Options::trusting(self.authority.roots())
@@ -174,12 +197,7 @@ impl Secure {
 
 impl Drop for Secure {
     fn drop(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        running.stop().end();
-        let ended = running.join();
-        if !std::thread::panicking() {
-            ended.unwrap();
-        }
+        self.end();
     }
 }
 

@@ -1,0 +1,336 @@
+//! Streams beside the requests, against scripted servers on loopback.
+
+#![allow(clippy::unwrap_used)] // the servers' threads are tests too
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use deathmatch::load::{Bulk, Expected, Job, marks, run};
+use deathmatch::sample::{BulkLoad, Errors, Load, Mark, Offered};
+
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const TAKEN: &[u8] = b"HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nok\n";
+const REFUSED: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+const BODY_BYTES: u64 = 1_000_000;
+const MS: u64 = 1_000_000;
+
+/// The generator takes a whole core: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn every_byte_is_counted_once() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (sentence, downloads, uploads) in
+        [("both ways", 2, 2), ("downloads alone", 3, 0), ("uploads alone", 0, 1)]
+    {
+        // Each stream gets what it asked for once; after that nobody is answered any more.
+        let server = Server::start(|request| match request.times {
+            0 => Then::Answer,
+            _ => Then::Silence,
+        });
+        let load = run(&job(server.address, bulk(downloads, uploads, None))).unwrap();
+        let moved = load.bulk.unwrap();
+        let (downs, ups) = (u64::from(downloads), u64::from(uploads));
+        assert_eq!((moved.downloads, moved.uploads), (downs, ups), "{sentence}");
+        assert_eq!(moved.down_bytes, downs * large(BODY_BYTES).len() as u64, "{sentence}");
+        let each = BODY_BYTES + bulk(0, 1, None).uploads[0].len() as u64;
+        assert_eq!(moved.up_bytes, 2 * ups * each, "{sentence}: the answered and the other");
+        assert_eq!(server.uploaded.load(Ordering::SeqCst), moved.up_bytes, "{sentence}: arrived");
+        assert_eq!(moved.failures, 0, "{sentence}: silence is no failure before the timeout");
+        let right = load.replies == load.intended && load.errors == Errors::default();
+        assert!(right && load.intended == 100, "{sentence}: {load:?}");
+    }
+}
+
+#[test]
+fn a_rate_is_shared_and_kept() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(|_| Then::Answer);
+    for (downloads, uploads) in [(4, 4), (3, 1), (4, 0)] {
+        let rate = 40e6;
+        let job = Job {
+            duration: Duration::from_millis(500),
+            ..job(server.address, bulk(downloads, uploads, Some(rate)))
+        };
+        let load = run(&job).unwrap();
+        let moved = load.bulk.unwrap();
+        let asked = rate * load.seconds / f64::from(downloads + uploads);
+        for (bytes, streams) in [(moved.down_bytes, downloads), (moved.up_bytes, uploads)] {
+            let share = bytes as f64 / (asked * f64::from(streams)).max(1.0);
+            // Never more; less where the machine has no time for the generator.
+            let fits = (0.5..=1.02).contains(&share) || streams == 0 && bytes == 0;
+            assert!(fits, "{downloads} and {uploads}: {moved:?}");
+        }
+        assert!(moved.downloads > 0 && moved.failures == 0, "{moved:?}");
+    }
+}
+
+#[test]
+fn streams_that_do_not_get_their_rate_are_marked() {
+    let beside = |rate| job(([127, 0, 0, 1], 1).into(), bulk(1, 1, rate));
+    let load = |down_bytes, up_bytes| Load {
+        seconds: 2.0,
+        bulk: Some(BulkLoad { down_bytes, up_bytes, ..BulkLoad::default() }),
+        ..Load::default()
+    };
+    let rows = [
+        ("all of it", Some(1e6), load(1_000_000, 1_000_000), false),
+        ("nearly", Some(1e6), load(950_000, 960_000), false),
+        ("one way is slow", Some(1e6), load(1_000_000, 800_000), true),
+        ("one way gives nothing", Some(1e6), load(1_000_000, 0), true),
+        ("no rate is never missed", None, load(0, 0), false),
+    ];
+    for (sentence, rate, load, slow) in rows {
+        let is_marked = marks(&beside(rate), &load).contains(&Mark::StreamsSlow);
+        assert_eq!(is_marked, slow, "{sentence}");
+    }
+}
+
+#[test]
+fn a_stream_that_fails_is_counted_and_stops_nobody() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    type Row = (&'static str, fn(&Request) -> Then, u64, u64, bool);
+    // In a run of 350 ms; a stream that failed pauses for 100.
+    let rows: [Row; 6] = [
+        ("an upload refused", |r| refuse_if(r.upload == Some(0)), 1, 4, false),
+        ("a download cut short", |r| cut_if(r.upload.is_none() && r.times == 1), 1, 8, false),
+        ("one that is too short", |r| short_if(r.upload.is_none()), 4, 8, true),
+        ("another status", |r| refuse_if(r.upload.is_none()), 4, 8, true),
+        ("closed, as announced", |_| Then::AnswerAndClose, 0, 0, false),
+        ("no answer in time", |r| silent_if(r.upload.is_some()), 1, 8, false),
+    ];
+    for (sentence, then, least, most, starves) in rows {
+        let server = Server::start(then);
+        let job = Job {
+            duration: Duration::from_millis(350),
+            timeout: Duration::from_millis(120),
+            ..job(server.address, bulk(2, 2, Some(100e6)))
+        };
+        let load = run(&job).unwrap();
+        let moved = load.bulk.unwrap();
+        let BulkLoad { downloads, uploads, failures, .. } = moved;
+        assert!((least..=most).contains(&failures), "{sentence}: {moved:?}");
+        assert!(uploads + downloads > 2, "{sentence}: the others go on: {moved:?}");
+        assert_eq!(downloads == 0, starves, "{sentence}: {moved:?}");
+        assert_eq!(load.errors, Errors::default(), "{sentence}: and the requests");
+        let is_marked = marks(&job, &load).contains(&Mark::StreamsSlow);
+        assert!(is_marked || !starves, "{sentence}: the requests had it easier: {moved:?}");
+    }
+}
+
+#[test]
+fn streams_without_a_rate_are_marked() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(|_| Then::Answer);
+    let job = job(server.address, bulk(1, 1, None));
+    let load = run(&job).unwrap();
+    assert!(marks(&job, &load).contains(&Mark::GeneratorBusy), "{:?}", load.bulk);
+}
+
+/// A server that writes a whole download before it looks at anybody else: at 20 MB/s one of 20 MB
+/// takes a second, less what the kernel's buffers hold, and who asks for a page meanwhile waits.
+#[test]
+fn a_page_sees_the_download_it_waits_for() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (sentence, then, stalled) in
+        [("whole", Then::AnswerAlone, true), ("beside others", Then::Answer, false)]
+    {
+        let server = Server::start(move |_| then);
+        let beside = {
+            let body_bytes = 20 * BODY_BYTES;
+            Bulk { body_bytes, download: download(body_bytes), ..bulk(1, 0, Some(20e6)) }
+        };
+        let job = Job { duration: Duration::from_millis(1000), ..job(server.address, beside) };
+        let load = run(&job).unwrap();
+        let p90 = load.response.quantile(0.9);
+        assert_eq!(p90 > 100 * MS, stalled, "{sentence}: {} ms, {:?}", p90 / MS, load.bulk);
+        let late = load.lateness.quantile(0.9);
+        assert!(late < 20 * MS, "{sentence}: the server's stall is not our lateness: {late}");
+    }
+}
+
+#[test]
+fn streams_that_cannot_be_say_so() {
+    for (downloads, rate) in [(0, None), (1, Some(0.0)), (1, Some(f64::NAN))] {
+        let address = ([127, 0, 0, 1], 1).into();
+        let error = run(&job(address, bulk(downloads, 0, rate))).unwrap_err().to_string();
+        assert!(error.contains("a number and a rate above 0"), "{error}");
+    }
+}
+
+fn bulk(downloads: u32, uploads: u32, rate: Option<f64>) -> Bulk {
+    let put = |at| format!("PUT /up/{at} HTTP/1.1\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
+    Bulk {
+        downloads,
+        download: download(BODY_BYTES),
+        uploads: (0..uploads).map(|at| put(at).into_bytes()).collect(),
+        body_bytes: BODY_BYTES,
+        rate,
+    }
+}
+
+/// Asks for so many bytes.
+fn download(bytes: u64) -> Vec<u8> {
+    format!("GET /{bytes} HTTP/1.1\r\n\r\n").into_bytes()
+}
+
+fn size_asked_for(head: &str) -> u64 {
+    head.strip_prefix("GET /").and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap()
+}
+
+fn job(target: SocketAddr, beside: Bulk) -> Job {
+    Job {
+        target,
+        requests: vec![b"GET /small HTTP/1.1\r\n\r\n".to_vec()],
+        order: Vec::new(),
+        expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
+        offered: Offered::Open { rate: 200.0, poisson: false, connections: 4 },
+        beside: Some(beside),
+        warm_up: Duration::ZERO,
+        duration: Duration::from_millis(500),
+        timeout: Duration::from_secs(5),
+        stop: Arc::default(),
+    }
+}
+
+fn large(bytes: u64) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
+    let mut answer = head.into_bytes();
+    answer.resize(answer.len() + bytes as usize, b'x');
+    answer
+}
+
+/// What a scripted server does with a download or an upload; pages are always answered.
+#[derive(Clone, Copy)]
+enum Then {
+    Answer,
+    /// And meanwhile nobody else.
+    AnswerAlone,
+    AnswerAndClose,
+    Refuse,
+    Cut,
+    Short,
+    Silence,
+}
+
+fn refuse_if(is: bool) -> Then {
+    if is { Then::Refuse } else { Then::Answer }
+}
+
+fn cut_if(is: bool) -> Then {
+    if is { Then::Cut } else { Then::Answer }
+}
+
+fn short_if(is: bool) -> Then {
+    if is { Then::Short } else { Then::Answer }
+}
+
+fn silent_if(is: bool) -> Then {
+    if is { Then::Silence } else { Then::Answer }
+}
+
+/// A download or an upload, as a script sees it.
+struct Request {
+    /// Requests before it on its connection.
+    times: u64,
+    /// The upload's number.
+    upload: Option<u64>,
+}
+
+struct Server {
+    address: SocketAddr,
+    /// Bytes of uploads that arrived, heads included.
+    uploaded: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// A thread for every connection, that ends with it.
+    fn start(then: impl Fn(&Request) -> Then + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let uploaded = Arc::new(AtomicU64::new(0));
+        let server = Server { address, uploaded: uploaded.clone() };
+        let shared = Arc::new((then, Mutex::new(()), uploaded));
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let (then, gate, uploaded) = &*shared;
+                    // A client that has gone ends the conversation.
+                    let _ = converse(socket.unwrap(), then, gate, uploaded);
+                });
+            }
+        });
+        server
+    }
+}
+
+fn converse(
+    mut socket: TcpStream,
+    then: &impl Fn(&Request) -> Then,
+    gate: &Mutex<()>,
+    uploaded: &AtomicU64,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    for times in 0.. {
+        let head = read_head(&mut socket)?;
+        if head.starts_with("GET /small ") {
+            let held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(held);
+            socket.write_all(HELLO)?;
+            continue;
+        }
+        let upload = head.strip_prefix("PUT /up/").map(|rest| rest.split(' ').next().unwrap());
+        let upload = upload.map(|number| number.parse().unwrap());
+        if upload.is_some() {
+            uploaded.fetch_add(head.len() as u64, Ordering::SeqCst);
+            read_body(&mut socket, uploaded)?;
+        }
+        let right = if upload.is_some() { TAKEN.to_vec() } else { large(size_asked_for(&head)) };
+        match then(&Request { times, upload }) {
+            Then::Answer => socket.write_all(&right)?,
+            Then::AnswerAlone => {
+                let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+                socket.write_all(&right)?;
+            }
+            Then::AnswerAndClose => {
+                let status = right.iter().position(|b| *b == b'\n').unwrap() + 1;
+                socket.write_all(&[&right[..status], b"Connection: close\r\n"].concat())?;
+                return socket.write_all(&right[status..]);
+            }
+            Then::Refuse => socket.write_all(REFUSED)?,
+            Then::Cut => return socket.write_all(&right[..right.len() / 2]),
+            Then::Short => socket.write_all(&large(BODY_BYTES / 10))?,
+            Then::Silence => {}
+        }
+    }
+    Ok(())
+}
+
+/// A head, byte by byte, so that nothing of what follows is taken with it.
+fn read_head(socket: &mut TcpStream) -> io::Result<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        socket.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8(head).unwrap())
+}
+
+fn read_body(socket: &mut TcpStream, uploaded: &AtomicU64) -> io::Result<()> {
+    let (mut left, mut piece) = (BODY_BYTES as usize, vec![0; 65_536]);
+    while left > 0 {
+        let most = left.min(piece.len());
+        let count = socket.read(&mut piece[..most])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        uploaded.fetch_add(count as u64, Ordering::SeqCst);
+        left -= count;
+    }
+    Ok(())
+}
