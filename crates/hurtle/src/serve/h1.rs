@@ -84,7 +84,7 @@ impl<T: Transport> Connection<T> {
     pub fn new(io: T, input: Input, peer: Option<IpAddr>, place: Place) -> Connection<T> {
         let worker = Rc::clone(&place.0);
         let watch = worker.deadlines.watch();
-        let sent = worker.progress(peer);
+        let sent = Progress { share: worker.share(peer), ..Progress::default() };
         Connection {
             io,
             input,
@@ -151,6 +151,7 @@ impl<T: Transport> Connection<T> {
         let now_ms = clock::now_ms();
         if !self.worker.trusted_proxies.is_empty() {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
+            self.sent.share = self.worker.share(self.client);
         }
         if let Some(answer) = self.quick_answer(request, now_ms) {
             return self.respond(request, answer, now_ms, false).await;

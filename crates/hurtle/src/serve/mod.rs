@@ -19,7 +19,7 @@ use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
 use crate::tls::Keyring;
-use crate::transport::{Addresses, Progress, Sender};
+use crate::transport::{Addresses, Meter, Sender};
 use deadline::Deadlines;
 use proxied::Balancers;
 
@@ -56,11 +56,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The progress of what goes to this client; one without an address is local, and has no limit.
-    pub fn progress(&self, client: Option<IpAddr>) -> Progress {
-        let share = self.addresses.as_ref().zip(client);
-        let share = share.map(|(addresses, client)| addresses.meter(client));
-        Progress { share, ..Progress::default() }
+    /// What all that goes to this client is held to; one without an address is local, and has no
+    /// limit.
+    pub fn share(&self, client: Option<IpAddr>) -> Option<Arc<Meter>> {
+        let limited = self.addresses.as_ref().zip(client);
+        limited.map(|(addresses, client)| addresses.meter(client))
     }
 }
 

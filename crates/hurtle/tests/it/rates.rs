@@ -82,3 +82,24 @@ fn all_connections_of_an_address_share_its_limit() {
     }
     assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn clients_behind_a_trusted_proxy_have_a_limit_each() {
+    let tree = [("a", &*body(50_000))];
+    let server = Server::with(&tree, |config| {
+        config.limits.address_rate = RATE;
+        config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let mut proxy = server.connect();
+    let mut ask = |client: usize| {
+        let got = proxy.request("GET", &format!("/a\nX-Forwarded-For: 192.0.2.{client}"));
+        assert!(got.text() == tree[0].1);
+    };
+    let begun = Instant::now();
+    (0..12).for_each(|_| ask(1));
+    assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
+    // Were these one, they would take four times as long.
+    let begun = Instant::now();
+    (2..50).for_each(&mut ask);
+    assert!(begun.elapsed() < least(48 * 50_000) / 2, "{:?}", begun.elapsed());
+}

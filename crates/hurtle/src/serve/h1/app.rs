@@ -95,7 +95,7 @@ impl<T: Transport> Connection<T> {
                 app.call(made, place.rules().cloned().collect())
             }
             Handler::Directory(directory) => {
-                let gate = site.gate(raw, query, self.peer);
+                let gate = site.gate(raw, query, self.client);
                 let user = gate.and_then(|gate| gate.user(value(&request.authorization)));
                 directory.change(made, &place, user)?
             }
