@@ -102,7 +102,11 @@ pub(crate) fn install(names: &[String], all: bool) -> io::Result<ExitCode> {
         return usage(&format!("there is no contender {unknown:?}; see `deathmatch list`"));
     }
     let mut out = io::stdout();
-    for step in contender::install(&wanted) {
+    let steps = contender::install(&wanted);
+    if steps.is_empty() {
+        writeln!(out, "nothing to do: they can all run here")?;
+    }
+    for step in steps {
         writeln!(out, "{step}")?;
         step.run()?;
     }
