@@ -4,7 +4,6 @@
 pub mod bins;
 pub mod fit;
 pub mod interval;
-pub mod ranks;
 pub mod ratio;
 pub mod saturation;
 pub mod shift;
@@ -12,9 +11,8 @@ pub mod shift;
 pub use bins::Bins;
 pub use fit::{comparable, counts, generator_limited, is_overload};
 pub use interval::{Coverage, exact};
-pub use ranks::{Rank, ranks};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
-pub use saturation::{Saturation, saturation};
+pub use saturation::{Rank, Saturation, saturation};
 pub use shift::{Shift, shift};
 
 use crate::histogram::Times;

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::fit::{counts, is_overload};
-use super::ranks::Rank;
 use crate::load::saturation::{Judged, judged};
 use crate::sample::{Offered, Sample};
 
@@ -93,8 +92,17 @@ impl Saturation {
     }
 }
 
+/// A place and who shares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rank {
+    /// The place, from 1; after a group of three the next is 4.
+    pub place: usize,
+    /// Who holds it, by median, the best (the group's leader) first.
+    pub contenders: Vec<String>,
+}
+
 /// Places as groups, the best first: each leader's group are those after it whose brackets overlap its
-/// own, as `ranks` does it with figures.
+/// own. Everybody is held against the leader alone, so a chain of near ties cannot join two who differ.
 pub fn places(brackets: &BTreeMap<String, Saturation>) -> Vec<Rank> {
     let mut order: Vec<(&String, &Saturation)> = brackets.iter().collect();
     let high = |s: &Saturation| s.high.unwrap_or(f64::INFINITY);
