@@ -296,6 +296,9 @@ fn facts(congestion: &Congestion) -> Vec<Fact> {
         fact("kernel", machine.kernel),
         fact("congestion control", congestion.used().to_owned()),
     ];
+    let limit = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |n| n.to_string());
+    let (soft, hard) = machine.open_files;
+    facts.push(fact("open descriptors", format!("{}, at most {}", limit(soft), limit(hard))));
     if let Some(hint) = machine.virtualisation {
         facts.push(fact("virtual machine", hint));
     }
