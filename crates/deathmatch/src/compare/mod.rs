@@ -69,21 +69,26 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
         searched.entry((file, contender)).or_insert_with(limits);
     }
     // A rate that one search alone came upon is not missing from the other: the limits compare.
-    let tried_in_both = |s: &&Sample| {
+    let of_search = |s: &Sample| {
         let open = matches!(s.offered, Offered::Open { .. });
         let found = searched.get(&(s.file.as_str(), s.contender.as_str()));
+        open && found.is_some_and(Option::is_some)
+    };
+    let tried_in_both = |s: &&Sample| {
         let in_run = |run: &[Sample]| {
             run.iter().any(|other| other.work == s.work && other.contender == s.contender)
         };
-        !open || found.is_none_or(Option::is_none) || in_run(a) && in_run(b)
+        !of_search(s) || in_run(a) && in_run(b)
     };
-    let keys: BTreeSet<(&str, &str)> =
-        all().filter(tried_in_both).map(|s| (s.work.as_str(), s.contender.as_str())).collect();
-    let rows = keys.into_iter().map(|(work, contender)| {
+    let keys: BTreeSet<(&str, &str, bool)> = all()
+        .filter(tried_in_both)
+        .map(|s| (s.work.as_str(), s.contender.as_str(), of_search(s)))
+        .collect();
+    let rows = keys.into_iter().map(|(work, contender, of_search)| {
         let side = |all| Side { all, work, contender };
-        between_runs(side(a), side(b), tolerance)
+        (between_runs(side(a), side(b), tolerance), of_search)
     });
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<Row> = told(rows);
     let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_still(moved));
     rows.extend(searched.into_iter().filter_map(|((file, contender), limits)| {
         let (before, after) = limits?;
@@ -96,6 +101,13 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
 /// Whether a sample can be compared with one of another run, or contender, by its work's name.
 fn has_a_say(sample: &Sample) -> bool {
     counts(sample) && !is_overload(sample)
+}
+
+/// The rows worth showing: a search is at some rates in few rounds only, and its limit tells.
+fn told(rows: impl Iterator<Item = (Row, bool)>) -> Vec<Row> {
+    rows.filter(|(row, of_search)| !of_search || row.interval.is_some())
+        .map(|(row, _)| row)
+        .collect()
 }
 
 /// Whether the floor is where it was.
@@ -123,11 +135,11 @@ pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> C
     let both = |(work, open): &&(&str, bool)| {
         !open || searched.is_empty() || works.iter().all(|works| works.contains(&(work, true)))
     };
-    let rows = works[0].union(&works[1]).filter(both).map(|(work, _)| {
+    let rows = works[0].union(&works[1]).filter(both).map(|(work, open)| {
         let side = |contender| Side { all: samples, work, contender };
-        within_run(side(one), side(two), tolerance)
+        (within_run(side(one), side(two), tolerance), *open && !searched.is_empty())
     });
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<Row> = told(rows);
     rows.extend(
         searched
             .into_iter()

@@ -143,7 +143,9 @@ impl Row {
                 (Outcome::Inconclusive, "worse, but the interval holds 1".to_owned())
             }
             (_, true, true) => (Outcome::Improved, String::new()),
-            _ if interval.is_none() => (Outcome::Fine, "too few rounds for an interval".to_owned()),
+            _ if interval.is_none() => {
+                (Outcome::Inconclusive, "too few rounds for an interval".to_owned())
+            }
             _ => (Outcome::Fine, String::new()),
         };
         self

@@ -41,7 +41,7 @@ fn changed(mut run: Vec<Sample>, change: fn(&mut Sample)) -> Vec<Sample> {
 #[test]
 fn a_run_is_judged_through_its_floor() {
     let before = run(6, 100_000.0, 50_000.0);
-    let rows: [(Vec<Sample>, Outcome, u8, &str); 13] = [
+    let rows: [(Vec<Sample>, Outcome, u8, &str); 14] = [
         (before.clone(), Outcome::Fine, 0, "the same again"),
         (run(6, 100_000.0, 45_000.0), Outcome::Regressed, 1, "10 % fewer"),
         (run(6, 100_000.0, 60_000.0), Outcome::Improved, 0, "20 % more"),
@@ -50,6 +50,7 @@ fn a_run_is_judged_through_its_floor() {
         (run(6, 103_000.0, 48_000.0), Outcome::Regressed, 1, "4 % fewer where the floor won 3 %"),
         (run(6, 90_000.0, 30_000.0), Outcome::Inconclusive, 2, "the floor itself lost 10 %"),
         (run(2, 100_000.0, 30_000.0), Outcome::Inconclusive, 2, "two rounds are too few to accuse"),
+        (run(2, 100_000.0, 50_000.0), Outcome::Inconclusive, 2, "and too few to acquit"),
         (
             changed(before.clone(), |s| {
                 s.load.replies = if s.round.is_multiple_of(2) { 30_000 } else { 52_000 };
