@@ -5,6 +5,7 @@ use super::measure::Measure;
 use super::numbers::{listed, sensible};
 use super::scale::step_words;
 use super::series::{Ladder, Row};
+use crate::stats::{Better, Ratio, Verdict, by_round, comparable};
 
 /// A gap between intervals smaller than this share is no difference worth a name.
 const SAME_WITHIN: f64 = 0.02;
@@ -87,7 +88,7 @@ fn best(
     let more = claim.measure.more_is_better();
     rows.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let [(first, value), .., (last, worst)] = rows[..] else { return None };
-    let tied = rows.iter().filter(|(row, _)| overlap(data, claim.measure, first, row));
+    let tied = rows.iter().filter(|(row, _)| alike(claim.measure, first, row));
     let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
     let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
     let (at, does) = (step_words(step, ladder.steps.words().2), claim.best);
@@ -103,8 +104,13 @@ fn best(
         false => String::new(),
     };
     let close = if tied.len() > 1 { ", too close to call between them" } else { "" };
+    let sure = if ratio(claim.measure, first, first).is_some_and(|r| r.interval.is_some()) {
+        ""
+    } else {
+        ", in too few rounds to be sure"
+    };
     Some(format!(
-        "At {at}{note}, {} {does}: {} {unit}{floor}{close}; {} the {}: {} {unit}{times}.",
+        "At {at}{note}, {} {does}: {} {unit}{floor}{close}{sure}; {} the {}: {} {unit}{times}.",
         listed(&tied),
         sensible(value),
         title(last),
@@ -113,18 +119,24 @@ fn best(
     ))
 }
 
-/// Whether the intervals of two rows overlap or nearly do: those of the statistics where there are any, else
-/// from the smallest to the largest round.
-fn overlap(data: Data<'_>, measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
-    let ranking = data.rankings.iter().find(|r| r.work == a.work && r.measure == measure);
-    let standing = |row: &Row<'_>| {
-        let rows = &ranking?.rows;
-        rows.iter().find(|s| s.contender == row.contender).map(|s| (s.low, s.high))
+/// The second row's measure over the first's, within the rounds of both.
+fn ratio(measure: Measure, one: &Row<'_>, two: &Row<'_>) -> Option<Ratio> {
+    let rounds = |row: &Row<'_>| {
+        let fit = row.samples.iter().copied().filter(|s| comparable(s, measure.is_time()));
+        by_round(fit, |s| measure.of(s))
     };
-    let spread = |row: &Row<'_>| row.spread(measure).map(|s| (s.low, s.high));
-    let ends = standing(a).zip(standing(b)).or_else(|| spread(a).zip(spread(b)));
+    Ratio::of(&rounds(two), &rounds(one))
+}
+
+/// Whether two rows cannot be told apart: by their ratio within rounds, which the machine's weather
+/// spares; with too few rounds for that, by whether their figures overlap or nearly do.
+fn alike(measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
+    if let Some(ratio) = ratio(measure, a, b).filter(|r| r.interval.is_some()) {
+        return matches!(ratio.verdict(Better::More), Verdict::Equal | Verdict::TooCloseToCall);
+    }
     let near = 1.0 + SAME_WITHIN;
-    ends.is_some_and(|(a, b)| a.0 <= b.1 * near && b.0 <= a.1 * near)
+    let spreads = a.spread(measure).zip(b.spread(measure));
+    spreads.is_some_and(|(a, b)| a.low <= b.high * near && b.low <= a.high * near)
 }
 
 /// A ladder's contenders without the floor, and without those disqualified.

@@ -267,6 +267,7 @@ mod tests {
                 "Context switches at 2 000/s: far above the others is Yaws",
                 "by context switches, as in the deck",
             ),
+            ("in too few rounds to be sure; ", "fewer than six rounds prove nothing"),
             ("lighttpd / h2o", "pairs that overlap"),
             ("Swazoo did not run: gst", "who is missing, and why"),
         ];
