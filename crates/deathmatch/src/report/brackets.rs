@@ -5,19 +5,14 @@ use std::fmt::Write as _;
 
 use super::Data;
 use super::charts::look;
+use super::lanes::Lanes;
 use super::limit::{Limit, words};
 use super::numbers::{cut, escaped};
 use super::scale::Scale;
 
-/// The drawing, in its own units; the page scales it.
-const WIDTH: f64 = 720.0;
-const NAMES: f64 = 150.0;
+const LANES: Lanes = Lanes { names: 150.0, right: 178.0, top: 8.0, row: 25.0 };
 /// Characters of a name that fit there.
 const NAME_CHARS: usize = 18;
-const RIGHT: f64 = 178.0;
-const TOP: f64 = 8.0;
-const ROW: f64 = 25.0;
-const BOTTOM: f64 = 42.0;
 /// Half a bar's height.
 const HALF: f64 = 6.0;
 
@@ -25,40 +20,12 @@ const HALF: f64 = 6.0;
 pub(super) fn draw(data: Data<'_>, file: &str, limits: &[&Limit]) -> String {
     let ends = limits.iter().flat_map(|l| [l.bracket.low, l.bracket.high.unwrap_or(0.0)]);
     let scale = Scale::log(&ends.collect::<Vec<_>>());
-    let at = |rate: f64| NAMES + scale.at(rate) * (WIDTH - NAMES - RIGHT);
-    let bottom = TOP + ROW * limits.len() as f64;
-    let height = bottom + BOTTOM;
-    let mut out = String::new();
-    // Writing into a String does not fail; so it is with every line below.
-    let _ = write!(
-        out,
-        "<svg class=\"chart whole\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"Highest rate carried: {}\">",
-        escaped(file)
-    );
-    for (tick, label) in scale.ticks() {
-        let x = at(*tick);
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 17.0,
-            escaped(label)
-        );
-    }
-    for (row, limit) in limits.iter().enumerate() {
-        bar(&mut out, data, limit, TOP + ROW * (row as f64 + 0.5), at);
-    }
-    let _ = write!(
-        out,
-        "<path class=\"axis\" d=\"M{NAMES} {TOP}V{bottom}H{:.1}\"/>\
-         <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text></svg>",
-        WIDTH - RIGHT,
-        WIDTH - RIGHT,
-        height - 6.0,
-        escaped(&format!("requests/s{}", scale.kind()))
-    );
-    out
+    let title = format!("Highest rate carried: {file}");
+    LANES.chart(&title, (&scale, "requests/s"), limits.len(), |out| {
+        for (row, limit) in limits.iter().enumerate() {
+            bar(out, data, limit, LANES.y(row), |rate| LANES.x(&scale, rate));
+        }
+    })
 }
 
 fn bar(out: &mut String, data: Data<'_>, limit: &Limit, y: f64, at: impl Fn(f64) -> f64) {
@@ -75,7 +42,7 @@ fn bar(out: &mut String, data: Data<'_>, limit: &Limit, y: f64, at: impl Fn(f64)
         look(data, &limit.contender).class(),
         escaped(title),
         escaped(&known),
-        NAMES - 10.0,
+        LANES.names - 10.0,
         y + 4.5,
         escaped(&cut(title, NAME_CHARS)),
         (low - left).max(0.0),

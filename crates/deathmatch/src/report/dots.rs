@@ -3,17 +3,12 @@
 use std::fmt::Write as _;
 
 use super::chart::{Line, Plot};
+use super::lanes::Lanes;
 use super::numbers::{cut, escaped, sensible};
 
-/// The drawing, in its own units; the page scales it.
-const WIDTH: f64 = 720.0;
-const NAMES: f64 = 170.0;
+const LANES: Lanes = Lanes { names: 170.0, right: 90.0, top: 10.0, row: 24.0 };
 /// Characters of a name that fit there.
 const NAME_CHARS: usize = 21;
-const RIGHT: f64 = 90.0;
-const TOP: f64 = 10.0;
-const ROW: f64 = 24.0;
-const BOTTOM: f64 = 42.0;
 
 /// Draws the last point of each line of a plot; its `y` runs from left to right.
 pub(super) fn draw(plot: &Plot, more_is_better: bool) -> String {
@@ -23,40 +18,11 @@ pub(super) fn draw(plot: &Plot, more_is_better: bool) -> String {
     if more_is_better {
         lines.reverse();
     }
-    let bottom = TOP + ROW * lines.len() as f64;
-    let height = bottom + BOTTOM;
-    let at = |y: f64| NAMES + plot.y.at(y) * (WIDTH - NAMES - RIGHT);
-    let mut out = String::new();
-    // Writing into a String does not fail; so it is with every line below.
-    let _ = write!(
-        out,
-        "<svg class=\"chart whole\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"{}\">",
-        escaped(&plot.title)
-    );
-    for (tick, label) in plot.y.ticks() {
-        let x = at(*tick);
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 17.0,
-            escaped(label)
-        );
-    }
-    for (row, line) in lines.iter().enumerate() {
-        draw_row(&mut out, line, TOP + ROW * (row as f64 + 0.5), at);
-    }
-    let _ = write!(
-        out,
-        "<path class=\"axis\" d=\"M{NAMES} {TOP}V{bottom}H{:.1}\"/>\
-         <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text></svg>",
-        WIDTH - RIGHT,
-        WIDTH - RIGHT,
-        height - 6.0,
-        escaped(&format!("{}{}", plot.y_label, plot.y.kind()))
-    );
-    out
+    LANES.chart(&plot.title, (&plot.y, &plot.y_label), lines.len(), |out| {
+        for (row, line) in lines.iter().enumerate() {
+            draw_row(out, line, LANES.y(row), |y| LANES.x(&plot.y, y));
+        }
+    })
 }
 
 fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
@@ -68,7 +34,7 @@ fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
          <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
         line.look.class(),
         escaped(&point.hint),
-        NAMES - 10.0,
+        LANES.names - 10.0,
         y + 4.5,
         escaped(&cut(&line.title, NAME_CHARS))
     );

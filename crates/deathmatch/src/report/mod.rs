@@ -11,6 +11,7 @@ mod claims;
 mod csv;
 mod details;
 mod dots;
+mod lanes;
 mod limit;
 mod measure;
 mod numbers;
