@@ -2,8 +2,19 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+
+/// A silent connection's peer is asked after this time whether it is still there...
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+
+/// ... and again and again at this distance...
+const PROBE_EACH: Duration = Duration::from_secs(10);
+
+/// ... until so many questions had no answer: an idle stream's peer whose machine vanished is
+/// noticed within a minute and a half (RFC 9293 3.8.4).
+const PROBES: u32 = 3;
 
 /// `count` sockets on one address, which the kernel balances between once `share` was called on
 /// each.
@@ -41,6 +52,9 @@ fn bind(addr: SocketAddr, share: impl FnOnce(&Socket) -> io::Result<()>) -> io::
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    // What is accepted inherits it.
+    let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EACH);
+    socket.set_tcp_keepalive(&probes.with_retries(PROBES))?;
     share(&socket)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(addr))?;

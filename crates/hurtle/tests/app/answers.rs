@@ -218,6 +218,44 @@ fn a_reset_ends_the_work_and_a_last_word_does_not() {
     hand.wait_for_drop();
 }
 
+/// The timer of the connection from the first port to the second: which, and in how many hundredths of a
+/// second (proc(5), `/proc/net/tcp`; 2 is keep-alive's).
+#[cfg(target_os = "linux")]
+fn timer(from: u16, to: u16) -> Option<(u8, u64)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let ends = (format!(":{from:04X}"), format!(":{to:04X}"));
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (kind, left) = fields.get(5)?.split_once(':')?;
+        let its = fields[1].ends_with(&ends.0) && fields[2].ends_with(&ends.1);
+        its.then(|| Some((kind.parse().ok()?, u64::from_str_radix(left, 16).ok()?)))?
+    })
+}
+
+#[test]
+#[cfg(target_os = "linux")] // where the kernel shows its timers
+fn the_kernel_asks_whether_an_idle_streams_peer_is_still_there() {
+    let (hand, body) = frames();
+    let app = giving(vec![body]);
+    let mut client = app.connect();
+    client.send(GET);
+    client.head();
+    hand.data("one");
+    assert_eq!(client.chunk(), "one");
+    let from = client.stream.peer_addr().unwrap().port();
+    let to = client.stream.local_addr().unwrap().port();
+    let end = std::time::Instant::now() + PATIENCE;
+    // Until the last bytes are acknowledged the timer is that of sending again.
+    let left = loop {
+        match timer(from, to) {
+            Some((2, left)) => break left,
+            other => assert!(std::time::Instant::now() < end, "no keep-alive timer but {other:?}"),
+        }
+        std::thread::yield_now();
+    };
+    assert!(left <= 60 * 100, "the first question comes within a minute, not in {left} hundredths");
+}
+
 #[test]
 fn who_thinks_does_not_stall() {
     let (hand, body) = frames();
