@@ -69,6 +69,32 @@ fn the_full_deck_says_what_it_should() {
     assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
 }
 
+#[test]
+fn a_run_with_sendfile_and_without_has_the_table_of_2008() {
+    let (run, mut samples) = invented::full::run();
+    samples.retain(|s| s.contender == "nginx" && s.work.contains("as fast as they go"));
+    let mut other = samples.clone();
+    other.iter_mut().for_each(|s| s.file = "64k.png".into());
+    samples.append(&mut other);
+    let mut copying = samples.clone();
+    copying.iter_mut().for_each(|s| s.contender = "nginx-copy".into());
+    samples.append(&mut copying);
+    let dir = directory("report-ways");
+    report::write(&dir, &run, &samples, &[]).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    let table = page.split("As in the seed").nth(1).expect("the table").replace('\u{202f}', " ");
+    let rows = [
+        ("<td>nginx</td><td>10k.png</td>", "who, and which file"),
+        ("<td>+0 %</td>", "the same samples under two names are the same"),
+        ("<td>+5 %</td>", "the seed's 64 KB"),
+        ("<td>−44 %</td>", "and its 256 KB"),
+    ];
+    for (part, why) in rows {
+        assert!(table.contains(part), "{why}: {part} is not in the page");
+    }
+    assert!(!full("report-no-ways").1.contains("As in the seed"), "nobody there has two ways");
+}
+
 fn written(name: &str) -> (PathBuf, String) {
     let (run, samples, rankings) = invented::run();
     let dir = directory(name);

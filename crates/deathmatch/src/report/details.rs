@@ -12,10 +12,10 @@ use crate::sample::{DiskUse, Errors, MachineUse, Sample, ServerUse};
 use crate::stats::Bins;
 
 /// Ticks a sample must hold for its user and system time to mean anything.
-const TICKS_MIN: f64 = 500.0;
+pub(super) const TICKS_MIN: f64 = 500.0;
 
 /// The kernel's ticks of a second (`USER_HZ`).
-const TICKS_PER_S: f64 = 100.0;
+pub(super) const TICKS_PER_S: f64 = 100.0;
 
 /// Shares of the processors' time below this are nothing.
 const SHARE_MIN: f64 = 0.0005;

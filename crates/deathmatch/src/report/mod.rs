@@ -29,6 +29,7 @@ mod stretch;
 mod tables;
 mod takehome;
 mod terminal;
+mod ways;
 
 #[cfg(test)]
 #[path = "../../tests/invented/mod.rs"]

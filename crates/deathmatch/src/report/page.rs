@@ -11,7 +11,7 @@ use super::run::{Contender, Ranking};
 use super::scale::step_words;
 use super::series::Ladder;
 use super::takehome::take_home;
-use super::{pair, results, steadiness, streams, tables};
+use super::{pair, results, steadiness, streams, tables, ways};
 
 /// How it looks.
 const STYLE: &str = include_str!("page.css");
@@ -131,6 +131,15 @@ fn summary(out: &mut String, data: Data<'_>) {
             let (note, table) = (streams::NOTE, tables::plain(&cells));
             let _ =
                 write!(out, "<h4>The streams beside it</h4><p class=\"note\">{note}</p>{table}");
+        }
+    }
+    if let Some(cells) = ways::table(data) {
+        for (heading, note, cells) in [
+            (ways::HEADING, ways::NOTE, &cells),
+            (ways::SEED_HEADING, ways::SEED_NOTE, &ways::seed()),
+        ] {
+            let table = tables::plain(cells);
+            let _ = write!(out, "<h3>{heading}</h3><p class=\"note\">{note}</p>{table}");
         }
     }
     if let Some(sentence) = pair::sentence(data.run, &data.beside.pairs) {

@@ -87,12 +87,13 @@ impl fmt::Display for Listen {
 /// `--sendfile`, so that anyone can compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sendfile {
-    /// Decided per response from size and residency.
+    /// Decided for each answer: small files from memory with their head in one write, larger ones
+    /// by `sendfile(2)`; copied where the channel is encrypted.
     #[default]
     Auto,
-    /// Every file body by `sendfile(2)`.
+    /// Every file body by `sendfile(2)`, small ones too; over HTTPS as `Auto`.
     On,
-    /// No file body by `sendfile(2)`.
+    /// No file body by `sendfile(2)`: small ones from memory, larger ones copied.
     Off,
 }
 
