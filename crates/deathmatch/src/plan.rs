@@ -1,6 +1,6 @@
 //! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck,
-//! its experiments, a ladder of sizes, sendfile and copying, pages beside streams and the quick look are
-//! built in. Carrying it out is `arena`'s work.
+//! its experiments, a ladder of sizes, the other seeds' questions and the quick look are built in.
+//! Carrying it out is `arena`'s work.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::random::SplitMix;
 use crate::sample::{Beside, Offered};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
+    ("yield", include_str!("../arena/plans/yield.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
 

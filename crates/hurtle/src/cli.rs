@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{
     self, AccessLog, Auth, Basic, Config, Listen, LogField, LogFormat, LogTarget, MountHandler,
-    Sendfile, Uploads,
+    Schedule, Sendfile, Uploads,
 };
 use crate::explain::Question;
 use crate::sys;
@@ -80,6 +80,10 @@ pub struct ServeArgs {
     /// How file bodies leave: `auto` decides for each; the others are for comparison.
     #[arg(long, value_enum)]
     sendfile: Option<SendfileChoice>,
+    /// When a connection that has answered reads again: `wait` once something has come; the others
+    /// are for comparison.
+    #[arg(long, value_enum)]
+    schedule: Option<ScheduleChoice>,
     /// List directories that have no index [default: on for DIR, off in a configuration].
     #[arg(long, value_enum, value_name = "on|off")]
     listing: Option<Switch>,
@@ -135,6 +139,13 @@ enum SendfileChoice {
     Auto,
     On,
     Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScheduleChoice {
+    Wait,
+    Eager,
+    Yield,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -219,6 +230,13 @@ impl ServeArgs {
                 SendfileChoice::Auto => Sendfile::Auto,
                 SendfileChoice::On => Sendfile::On,
                 SendfileChoice::Off => Sendfile::Off,
+            };
+        }
+        if let Some(choice) = self.schedule {
+            config.schedule = match choice {
+                ScheduleChoice::Wait => Schedule::Wait,
+                ScheduleChoice::Eager => Schedule::Eager,
+                ScheduleChoice::Yield => Schedule::Yield,
             };
         }
         if let Some(switch) = self.listing {

@@ -1,6 +1,6 @@
 //! The texts under arena/contenders, as part of this program.
 
-/// The contenders: the deck's in its order, those the other seeds name, today's, and the two that
+/// The contenders: the deck's in its order, those the other seeds name, today's, and those that
 /// are ours.
 pub(super) const CONTENDERS: &[&str] = &[
     "apache-prefork",
@@ -23,7 +23,11 @@ pub(super) const CONTENDERS: &[&str] = &[
     "hurtle",
     "hurtle-sendfile",
     "hurtle-copy",
+    "hurtle-eager",
+    "hurtle-yield",
     "floor",
+    "simple",
+    "simple-yield",
 ];
 
 /// The text of a file under arena/contenders.
@@ -51,7 +55,9 @@ const TEXTS: &[(&str, &str)] = texts![
     "h2o/contender.toml",
     "h2o/h2o.conf",
     "hurtle-copy/contender.toml",
+    "hurtle-eager/contender.toml",
     "hurtle-sendfile/contender.toml",
+    "hurtle-yield/contender.toml",
     "hurtle/contender.toml",
     "hurtle/hurtle.toml",
     "inets-300/contender.toml",
@@ -65,6 +71,8 @@ const TEXTS: &[(&str, &str)] = texts![
     "nginx-copy/contender.toml",
     "nginx/contender.toml",
     "nginx/nginx.conf",
+    "simple-yield/contender.toml",
+    "simple/contender.toml",
     "swazoo/contender.toml",
     "swazoo/serve.st",
     "warp/contender.toml",

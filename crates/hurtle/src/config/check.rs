@@ -42,6 +42,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("workers", reader, worker_count, &mut config.workers);
     top.set("backlog", reader, Value::integer, &mut config.backlog);
     top.set("sendfile", reader, Value::choice, &mut config.sendfile);
+    top.set("schedule", reader, Value::choice, &mut config.schedule);
     top.set("disk_threads", reader, count, &mut config.disk_threads);
     top.set("revalidate", reader, Value::duration, &mut config.revalidate);
     top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);

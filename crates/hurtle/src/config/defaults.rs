@@ -15,7 +15,7 @@ use super::names::Named;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, ErrorLog, EtagSource, Files, Limits, Listen, LogField, LogFormat,
-    LogLevel, LogTarget, Mount, MountHandler, Sendfile, Site, Symlinks,
+    LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
 };
 
 /// The port of a server that nobody gave one.
@@ -52,6 +52,7 @@ impl Config {
             workers: workers(),
             backlog: BACKLOG,
             sendfile: Sendfile::default(),
+            schedule: Schedule::default(),
             disk_threads: DISK_THREADS,
             revalidate: Duration::from_secs(1),
             cache_bytes: CACHE_BYTES,

@@ -2,7 +2,7 @@
 //! printed and documented.
 
 use super::tls::ClientAuthMode;
-use super::types::{EtagSource, LogField, LogLevel, Sendfile, Symlinks};
+use super::types::{EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 use super::upstream::Balance;
 
 /// A closed set of values, each with a name.
@@ -38,6 +38,11 @@ impl Named for FormatName {
 impl Named for Sendfile {
     const NAMES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+}
+
+impl Named for Schedule {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("wait", Self::Wait), ("eager", Self::Eager), ("yield", Self::Yield)];
 }
 
 impl Named for Symlinks {

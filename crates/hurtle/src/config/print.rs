@@ -69,6 +69,7 @@ impl Page {
         self.key("workers", config.workers);
         self.key("backlog", config.backlog);
         self.key("sendfile", quoted(config.sendfile.name()));
+        self.key("schedule", quoted(config.schedule.name()));
         self.key("disk_threads", config.disk_threads);
         self.key("revalidate", quoted(&duration_text(config.revalidate)));
         self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));

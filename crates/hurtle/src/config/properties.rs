@@ -18,6 +18,7 @@ listen_tls = "127.0.0.1:8443"
 workers = 3
 backlog = 0x400
 sendfile = "off"
+schedule = "yield"
 disk_threads = 8
 revalidate = "250ms"
 cache_bytes = 0

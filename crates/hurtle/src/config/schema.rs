@@ -12,7 +12,7 @@ use super::bounds::{
 use super::names::{FormatName, names};
 use super::schema_mount::{MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
-use super::types::{LogField, LogLevel, Sendfile};
+use super::types::{LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -191,6 +191,10 @@ pub(super) static TOP: Section = Section {
         Key::new("sendfile", Choice(names::<Sendfile>), Is("\"auto\""), "\"off\"",
             "How file bodies leave: decided for each answer, all by `sendfile(2)`, or none. \
              `\"auto\"` is the fast one; the others are there to compare."),
+        Key::new("schedule", Choice(names::<Schedule>), Is("\"wait\""), "\"yield\"",
+            "When a connection that has answered reads again: once something has come, at once \
+             (`\"eager\"`), or at once but behind every other that is ready. `\"wait\"` asks the \
+             system least; the others are there to compare."),
         Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Is("4"), "8",
             "Threads that wait for disks, so that no connection does."),
         Key::new("revalidate", Time(0, TIME_MS_MAX), Is("\"1s\""), "\"250ms\"",

@@ -34,6 +34,8 @@ pub struct Config {
     pub backlog: u32,
     /// How file bodies leave.
     pub sendfile: Sendfile,
+    /// When a connection that has answered reads again.
+    pub schedule: Schedule,
     /// Threads that wait for disks, 1 to 256.
     pub disk_threads: NonZeroUsize,
     /// How long a cached file is trusted before its name is looked up again.
@@ -95,6 +97,19 @@ pub enum Sendfile {
     On,
     /// No file body by `sendfile(2)`: small ones from memory, larger ones copied.
     Off,
+}
+
+/// `--schedule`: when a connection that has answered reads again. Whichever it is, one that sends
+/// request after request lets the others have their turn (seed: Warp's "yield").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// Once the event loop says that something has come; no read is tried in vain.
+    #[default]
+    Wait,
+    /// At once, whether something has come or not.
+    Eager,
+    /// The same, but behind every other connection that is ready.
+    Yield,
 }
 
 /// Bounds on a client. Each has a status of its own when it is passed.

@@ -30,6 +30,7 @@ use super::deadline::Watch;
 use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
+use crate::config::Schedule;
 use crate::files::{self, Key};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
@@ -117,12 +118,17 @@ impl<T: Transport> Connection<T> {
             if next != Next::Request {
                 return self.end(next).await;
             }
-            // Giving way (seed: Warp): usually the next read waits, and that is it. Where requests
-            // are here already, the others have their turn first.
-            if !self.input.bytes().is_empty() && self.served.is_multiple_of(PIPELINED_MAX) {
+            if self.has_had_its_turn() {
                 rt::give_way().await;
             }
         }
+    }
+
+    /// Whether the others come before this connection's next read (seed: Warp). Usually that read
+    /// waits, and that is it; not where requests are here already.
+    fn has_had_its_turn(&self) -> bool {
+        self.worker.schedule == Schedule::Yield
+            || !self.input.bytes().is_empty() && self.served.is_multiple_of(PIPELINED_MAX)
     }
 
     /// Answers a sin that was seen before there was a request, and ends.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::config::Limits;
+use crate::config::{Limits, Schedule};
 use crate::files::Store;
 use crate::h1::head::HeadLimits;
 use crate::observe::WorkerLog;
@@ -39,6 +39,8 @@ pub struct Worker {
     pub trusted_proxies: Vec<IpNet>,
     /// Who may say for whom a connection is made.
     pub balancers: Balancers,
+    /// When a connection that has answered reads again.
+    pub schedule: Schedule,
     /// Bounds on clients.
     pub limits: Limits,
     /// Bounds on heads.

@@ -196,6 +196,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         },
         keyring,
         balancers: Balancers::new(config.proxy_protocol.as_ref()),
+        schedule: config.schedule,
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines: Deadlines::new(),

@@ -100,6 +100,16 @@ impl Input {
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
 
+    /// As `poll_fill`, but after a short read the kernel is asked again, though it said that this
+    /// was all.
+    pub fn poll_fill_eagerly(
+        &mut self,
+        io: &impl Transport,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_shared(cx, into))
+    }
+
     /// As `poll_fill`, but of a body: in larger pieces.
     pub fn poll_fill_body(
         &mut self,

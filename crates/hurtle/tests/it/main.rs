@@ -14,6 +14,7 @@ mod names;
 mod passwords;
 mod ranges;
 mod rates;
+mod schedule;
 mod sending;
 mod sidecars;
 mod sites;

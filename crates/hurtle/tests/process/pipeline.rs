@@ -16,22 +16,33 @@ const OTHER_EVERY: usize = 1_000;
 const OTHER_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[test]
+fn so_are_those_of_the_other_schedules() {
+    for schedule in ["eager", "yield"] {
+        pipelined(&["--schedule", schedule], REQUESTS / 10);
+    }
+}
+
+#[test]
 fn a_hundred_thousand_pipelined_requests_are_answered_in_order_and_hold_up_nobody() {
+    pipelined(&[], REQUESTS);
+}
+
+fn pipelined(options: &[&str], requests: usize) {
     let dir = Dir::new(&[]);
     for number in 0..10 {
         dir.write(format!("{number}.txt"), number.to_string());
     }
-    let child = Child::serve(&dir, &[]);
+    let child = Child::serve(&dir, options);
     let mut client = child.connect();
     let mut other = child.connect();
     let mut writing = client.stream.try_clone().unwrap();
     let writer = thread::spawn(move || {
-        let requests: String = (0..REQUESTS).map(request).collect();
-        writing.write_all(requests.as_bytes()).unwrap();
-        requests.len()
+        let all: String = (0..requests).map(request).collect();
+        writing.write_all(all.as_bytes()).unwrap();
+        all.len()
     });
     let mut slowest = Duration::ZERO;
-    for number in 0..REQUESTS {
+    for number in 0..requests {
         let (method, file) = ask(number);
         let answer = client.answer(method);
         assert_eq!(answer.status, 200, "answer {number}");
@@ -44,8 +55,10 @@ fn a_hundred_thousand_pipelined_requests_are_answered_in_order_and_hold_up_nobod
         }
     }
     let sent = writer.join().unwrap();
-    println!("{REQUESTS} requests, {sent} bytes; the other client's slowest answer: {slowest:?}");
-    assert!(slowest < OTHER_WAIT_MAX, "another client waited {slowest:?}");
+    println!(
+        "{requests} requests {options:?}, {sent} bytes; the other client's slowest answer: {slowest:?}"
+    );
+    assert!(slowest < OTHER_WAIT_MAX, "{options:?}: another client waited {slowest:?}");
     client.expect_open();
 }
 

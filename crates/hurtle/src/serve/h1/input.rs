@@ -7,7 +7,7 @@ use super::super::deadline::Late;
 use super::Connection;
 use super::reading::{Piece, Reading};
 use crate::clock;
-use crate::config::Limits;
+use crate::config::{Limits, Schedule};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::head::{Progress, Scan};
@@ -89,7 +89,12 @@ impl<T: Transport> Connection<T> {
     /// Waits for more bytes, or the peer's end, which it notes.
     async fn fill(&mut self) -> Result<(), Ended> {
         let (input, io) = (&mut self.input, &mut self.io);
-        let filled = self.watch.wait(poll_fn(|cx| input.poll_fill(io, cx))).await;
+        let waits = self.worker.schedule == Schedule::Wait;
+        let filled = self.watch.wait(poll_fn(|cx| match waits {
+            true => input.poll_fill(io, cx),
+            false => input.poll_fill_eagerly(io, cx),
+        }));
+        let filled = filled.await;
         self.note(&filled)
     }
 
