@@ -1,6 +1,7 @@
 //! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
-//! frame by frame, `request` those that an application reads.
+//! frame by frame, `request` those that an application reads, `file` those it reads from a file.
 
+mod file;
 mod request;
 mod stream;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 
 use crate::disk::Lane;
 
+pub use file::FileBody;
 pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream};
 

@@ -6,13 +6,15 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
 use tower_service::Service;
 
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::{Body, BoxError, RequestBody, Stream};
+use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::config::HeaderRule;
+use crate::disk::Disk;
+use crate::files::Opener;
 use crate::h1::response::Fields;
 use crate::rt;
 
@@ -28,11 +30,17 @@ pub struct Arrival {
     pub original: Uri,
     /// Where the application is mounted: `/`, or a path that does not end in `/`.
     pub mount: Arc<str>,
+    /// The site it is mounted in: the first of its names as configured (`example.org`,
+    /// `*.example.org`), or `*` if it has none.
+    pub site: Arc<str>,
 }
 
 /// A mounted application; each worker has its own clone.
 pub struct App {
     mount: Arc<str>,
+    site: Arc<str>,
+    /// `None`: the server has not started.
+    opener: Option<Opener>,
     service: Box<dyn Call>,
 }
 
@@ -43,15 +51,17 @@ trait Call: Send {
 }
 
 impl App {
-    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`.
-    pub fn new<S, B>(mount: &str, service: S) -> App
+    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`; `site`: the site's
+    /// name.
+    pub fn new<S, B>(site: &str, mount: &str, service: S) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Error: Into<BoxError>,
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        App { mount: mount.into(), service: Box::new(Mounted(service)) }
+        let service = Box::new(Mounted(service));
+        App { mount: mount.into(), site: site.into(), opener: None, service }
     }
 
     /// Where it is mounted.
@@ -59,15 +69,29 @@ impl App {
         &self.mount
     }
 
+    /// What site it is mounted in.
+    pub fn site(&self) -> &Arc<str> {
+        &self.site
+    }
+
     /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
     /// before the answer is awaited.
-    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+    pub fn call(&self, mut request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+        if let Some(opener) = &self.opener {
+            request.extensions_mut().insert(opener.clone());
+        }
         self.service.call(request, rules)
     }
 
-    /// A clone for another worker, with which it shares nothing that either counts.
-    pub fn another(&self) -> App {
-        App { mount: Arc::from(&*self.mount), service: self.service.another() }
+    /// A clone for another worker, with which it shares nothing that either counts; its files are
+    /// opened on `disk`.
+    pub fn another(&self, disk: &Disk) -> App {
+        App {
+            mount: Arc::from(&*self.mount),
+            site: Arc::from(&*self.site),
+            opener: Some(Opener::new(disk)),
+            service: self.service.another(),
+        }
     }
 }
 
@@ -134,10 +158,18 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (parts, body) = response.into_parts();
-    let body = match body.is_end_stream() {
-        true => Body::Empty,
-        false => Body::Stream(Stream::new(body)),
+    let (mut parts, body) = response.into_parts();
+    let slice = parts.extensions.remove::<FileSlice>();
+    let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
+        _ if body.is_end_stream() => Body::Empty,
+        Some(slice) => Body::File(slice),
+        None => Body::Stream(Stream::new(body)),
     };
     Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
+}
+
+/// Whether what came back is still the file that was answered with: nobody has encoded it or made
+/// another length of it.
+fn is_still(slice: &FileSlice, fields: &HeaderMap, body: &impl http_body::Body) -> bool {
+    body.size_hint().exact() == Some(slice.len) && !fields.contains_key(header::CONTENT_ENCODING)
 }

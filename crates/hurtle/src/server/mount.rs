@@ -8,6 +8,7 @@ use tower_service::Service;
 
 use super::Server;
 use crate::body::{BoxError, RequestBody};
+use crate::disk::Disk;
 use crate::handler::app::App;
 
 /// An application and its site's number.
@@ -19,8 +20,8 @@ pub(super) struct Mounted {
 
 impl Mounted {
     /// The same, for another worker.
-    pub(super) fn another(&self) -> Mounted {
-        Mounted { site: self.site, app: self.app.another() }
+    pub(super) fn another(&self, disk: &Disk) -> Mounted {
+        Mounted { site: self.site, app: self.app.another(disk) }
     }
 }
 
@@ -52,7 +53,8 @@ impl Server {
         if self.apps.iter().any(|other| (other.site, &**other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));
         }
-        self.apps.push(Mounted { site, app: App::new(&path, service) });
+        let name = config.sites[site].hosts.first().map_or("*".to_owned(), ToString::to_string);
+        self.apps.push(Mounted { site, app: App::new(&name, &path, service) });
         Ok(self)
     }
 }

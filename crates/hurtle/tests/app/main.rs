@@ -9,6 +9,7 @@ mod client;
 #[allow(dead_code)]
 #[path = "../../examples/axum.rs"]
 mod example;
+mod files;
 mod mounts;
 mod requests;
 mod router;

@@ -86,8 +86,9 @@ impl<T: Transport> Connection<T> {
         };
         let answering = match handler {
             Handler::App(app) => {
-                let mount = Arc::clone(app.mount());
-                let arrival = Arrival { client: self.client, secure: T::SECURE, original, mount };
+                let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
+                let (client, secure) = (self.client, T::SECURE);
+                let arrival = Arrival { client, secure, original, mount, site };
                 made.extensions_mut().insert(arrival);
                 if let Some(certificate) = self.io.client() {
                     made.extensions_mut().insert(certificate);
@@ -133,6 +134,9 @@ impl<T: Transport> Connection<T> {
         if let Some(Some(Err(error))) = &first {
             tracing::error!("an answer's body failed before its first byte: {error}");
             answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+        }
+        if !silent {
+            self.warm(request, &mut answer, clock::now_ms()).await;
         }
         let delimiter = match &answer.body {
             Body::Stream(_) if !is_bodiless(answer.status) => match len {
