@@ -15,7 +15,7 @@ use crate::disk::Lane;
 
 pub use file::FileBody;
 pub use request::{Feeder, Interim, RequestBody, feed};
-pub use stream::{BoxError, Next, Stream};
+pub use stream::{BoxError, Next, Stream, Watch};
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
 #[derive(Debug, Default)]

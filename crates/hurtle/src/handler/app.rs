@@ -1,5 +1,9 @@
 //! Applications: any `tower` service, called on the worker. What may go wrong in one becomes an
-//! answer; its body is polled by whoever sends it.
+//! answer; its body is polled by whoever sends it. `isolated` are those on threads of their own,
+//! `watchdog` tells of those that should be.
+
+mod isolated;
+mod watchdog;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -9,14 +13,16 @@ use std::sync::Arc;
 use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
 use tower_service::Service;
 
+use self::isolated::Isolated;
+use self::watchdog::Watchdog;
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
+use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream, Watch};
 use crate::config::HeaderRule;
 use crate::disk::Disk;
 use crate::files::Opener;
 use crate::h1::response::Fields;
-use crate::rt;
+use crate::rt::{self, Threads};
 
 /// How a request came to an application: in the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +53,7 @@ pub struct App {
 /// What `App` needs of a service whose types are forgotten.
 trait Call: Send {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering;
-    fn another(&self) -> Box<dyn Call>;
+    fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call>;
 }
 
 impl App {
@@ -60,7 +66,21 @@ impl App {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let service = Box::new(Mounted(service));
+        let (site, mount) = (site.into(), mount.into());
+        let watchdog = Watchdog::new(&site, &mount);
+        App { mount, site, opener: None, service: Box::new(Mounted { service, watchdog }) }
+    }
+
+    /// The same on threads of its own.
+    pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Threads) -> App
+    where
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = Box::new(Isolated { service, threads: Arc::new(threads) });
         App { mount: mount.into(), site: site.into(), opener: None, service }
     }
 
@@ -86,12 +106,9 @@ impl App {
     /// A clone for another worker, with which it shares nothing that either counts; its files are
     /// opened on `disk`.
     pub fn another(&self, disk: &Disk) -> App {
-        App {
-            mount: Arc::from(&*self.mount),
-            site: Arc::from(&*self.site),
-            opener: Some(Opener::new(disk)),
-            service: self.service.another(),
-        }
+        let (site, mount) = (Arc::from(&*self.site), Arc::from(&*self.mount));
+        let service = self.service.another(&site, &mount);
+        App { mount, site, opener: Some(Opener::new(disk)), service }
     }
 }
 
@@ -101,7 +118,11 @@ impl fmt::Debug for App {
     }
 }
 
-struct Mounted<S>(S);
+/// One that runs on the worker.
+struct Mounted<S> {
+    service: S,
+    watchdog: Arc<Watchdog>,
+}
 
 impl<S, B> Call for Mounted<S>
 where
@@ -111,25 +132,37 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        let service = self.0.clone();
+        let service = self.service.clone();
+        let watch = self.watchdog.watch(request.method(), request.uri());
         Box::pin(async move {
-            let mut answer = answered(service, request).await;
-            if let Fields::Map(map) = &mut answer.fields
-                && answer.status.as_u16() < 400
-            {
-                dress(map, rules.iter());
-            }
-            answer
+            let took = |took| watch(took);
+            let answering = answered(service, request, Some(Arc::clone(&watch)));
+            dress_answer(rt::timed(answering, took).await, &rules)
         })
     }
 
-    fn another(&self) -> Box<dyn Call> {
-        Box::new(Mounted(self.0.clone()))
+    fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call> {
+        let (service, watchdog) = (self.service.clone(), Watchdog::new(site, mount));
+        Box::new(Mounted { service, watchdog })
     }
 }
 
-/// The service's answer, or what stands for it if it fails or panics.
-async fn answered<S, B>(mut service: S, request: Request<RequestBody>) -> Answer
+/// As the site's header rules say.
+fn dress_answer(mut answer: Answer, rules: &[HeaderRule]) -> Answer {
+    if let Fields::Map(map) = &mut answer.fields
+        && answer.status.as_u16() < 400
+    {
+        dress(map, rules.iter());
+    }
+    answer
+}
+
+/// The service's answer, or what stands for it if it fails or panics; `watch` watches its body.
+async fn answered<S, B>(
+    mut service: S,
+    request: Request<RequestBody>,
+    watch: Option<Watch>,
+) -> Answer
 where
     S: Service<Request<RequestBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
@@ -142,7 +175,9 @@ where
         service.call(request).await
     };
     let what = match rt::caught(answering).await {
-        Ok(Ok(response)) if !response.status().is_informational() => return answer_of(response),
+        Ok(Ok(response)) if !response.status().is_informational() => {
+            return answer_of(response, watch);
+        }
         // RFC 9110 15.2: none of these is an answer.
         Ok(Ok(response)) => format!("answered with {}", response.status()),
         Ok(Err(error)) => format!("failed: {}", error.into()),
@@ -153,7 +188,7 @@ where
     Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
 }
 
-fn answer_of<B>(response: Response<B>) -> Answer
+fn answer_of<B>(response: Response<B>, watch: Option<Watch>) -> Answer
 where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
@@ -163,7 +198,13 @@ where
     let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
         _ if body.is_end_stream() => Body::Empty,
         Some(slice) => Body::File(slice),
-        None => Body::Stream(Stream::new(body)),
+        None => {
+            let stream = Stream::new(body);
+            Body::Stream(match watch {
+                Some(watch) => stream.watched(watch),
+                None => stream,
+            })
+        }
     };
     Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
 }

@@ -154,10 +154,14 @@ impl Client {
 
     /// The connection must end before `len` more bytes have come.
     #[track_caller]
-    pub(crate) fn expect_early_end(&mut self, len: usize) {
+    pub(crate) fn expect_early_end(&mut self, len: usize, what: &str) {
         let end = self.stream.read_to_end(&mut self.unread);
         let waits = end.is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
-        assert!(!waits && self.unread.len() < len, "{} of {len} bytes came", self.unread.len());
+        assert!(
+            !waits && self.unread.len() < len,
+            "{what}: {} of {len} bytes came",
+            self.unread.len()
+        );
     }
 
     #[track_caller]

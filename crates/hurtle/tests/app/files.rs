@@ -2,13 +2,12 @@
 //! streamed where somebody does.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
@@ -26,7 +25,7 @@ use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 
 use crate::client::PATIENCE;
-use crate::support::App;
+use crate::support::{App, Folder};
 
 /// More than one turn of a connection.
 const LARGE_BYTES: usize = 3_000_000;
@@ -34,40 +33,14 @@ const LARGE_BYTES: usize = 3_000_000;
 /// Too large to be kept in memory, and sent in one turn.
 const MEDIUM_BYTES: usize = 100_000;
 
-/// A directory with files, gone when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("hurtle-app-{}-{}", std::process::id(), NUMBER.fetch_add(1, SeqCst));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(path.join("in")).unwrap();
-        fs::write(path.join("secret.txt"), "secret").unwrap();
-        let folder = Folder(path);
-        folder.put("large.txt", LARGE_BYTES);
-        folder.put("medium.bin", MEDIUM_BYTES);
-        folder.put("small.html", 100);
-        folder
-    }
-
-    /// Where the application looks.
-    fn root(&self) -> PathBuf {
-        self.0.join("in")
-    }
-
-    /// Last modified so long ago that its tag is strong.
-    fn put(&self, name: &str, len: usize) {
-        let mut file = File::create(self.root().join(name)).unwrap();
-        file.write_all(&text(len)).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// With files of each size.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    fs::write(folder.root().join("../secret.txt"), "secret").unwrap();
+    folder.put("large.txt", &text(LARGE_BYTES));
+    folder.put("medium.bin", &text(MEDIUM_BYTES));
+    folder.put("small.html", &text(100));
+    folder
 }
 
 fn text(len: usize) -> Vec<u8> {
@@ -143,7 +116,7 @@ fn get(name: &str, more: &str) -> String {
 
 #[test]
 fn the_kernel_sends_files_that_nobody_has_to_see() {
-    let (folder, polls) = (Folder::new(), Polls::default());
+    let (folder, polls) = (folder(), Polls::default());
     let router = || files(&folder.root(), &polls);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, PATIENCE);
     let rows = [
@@ -182,7 +155,7 @@ fn the_kernel_sends_files_that_nobody_has_to_see() {
 
 #[test]
 fn a_service_needs_no_router() {
-    let folder = Folder::new();
+    let folder = folder();
     let root = folder.root();
     let app = App::of(move |request: http::Request<RequestBody>| {
         let name = request.uri().path().trim_start_matches('/').to_owned();
@@ -195,7 +168,7 @@ fn a_service_needs_no_router() {
 
 #[test]
 fn compression_streams_the_same_bytes() {
-    let (folder, polls) = (Folder::new(), Polls::default());
+    let (folder, polls) = (folder(), Polls::default());
     let app = serving(files(&folder.root(), &polls).layer(CompressionLayer::new()));
     let mut client = app.connect();
     client.send(get("large.txt", "Accept-Encoding: gzip\r\n"));
@@ -213,7 +186,7 @@ fn compression_streams_the_same_bytes() {
 
 #[test]
 fn conditions_and_ranges_are_the_servers_own() {
-    let (folder, polls) = (Folder::new(), Polls::default());
+    let (folder, polls) = (folder(), Polls::default());
     let app = serving(files(&folder.root(), &polls));
     let mut client = app.connect();
     client.send(get("large.txt", ""));
@@ -269,12 +242,12 @@ fn conditions_and_ranges_are_the_servers_own() {
 
 #[test]
 fn names_lead_nowhere_else() {
-    let (folder, polls) = (Folder::new(), Polls::default());
+    let (folder, polls) = (folder(), Polls::default());
     std::os::unix::fs::symlink("../secret.txt", folder.root().join("link.txt")).unwrap();
     fs::create_dir(folder.root().join("sub")).unwrap();
     let app = serving(files(&folder.root(), &polls));
     let mut client = app.connect();
-    let secret = folder.0.join("secret.txt");
+    let secret = folder.root().parent().unwrap().join("secret.txt");
     let absolute = secret.to_str().unwrap().replace('/', "%2F");
     for (what, name) in [
         ("nothing", "none.txt"),
@@ -293,7 +266,7 @@ fn names_lead_nowhere_else() {
 
 #[test]
 fn a_file_that_changes_meanwhile_never_looks_whole() {
-    let folder = Folder::new();
+    let folder = folder();
     let root = folder.root();
     // It changes between the answer's making and its sending.
     let app = serving(
@@ -310,7 +283,7 @@ fn a_file_that_changes_meanwhile_never_looks_whole() {
             .layer(CompressionLayer::new()),
     );
     let whole = |name, len| {
-        folder.put(name, len);
+        folder.put(name, &text(len));
         len
     };
     let mut client = app.connect();
@@ -328,7 +301,7 @@ fn a_file_that_changes_meanwhile_never_looks_whole() {
         let mut client = app.connect();
         client.send(get(&format!("50000/{name}"), ""));
         client.head();
-        client.expect_early_end(len);
+        client.expect_early_end(len, what);
     }
     whole("large.txt", LARGE_BYTES);
     let (head, _) = app.ask(&get("50000/large.txt", "Accept-Encoding: gzip\r\n"));
