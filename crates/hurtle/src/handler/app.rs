@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use hyper::upgrade::OnUpgrade;
 use tower_service::Service;
 
 use self::isolated::Isolated;
@@ -170,12 +171,13 @@ where
     B::Error: Into<BoxError>,
 {
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    let may_switch = request.extensions().get::<OnUpgrade>().is_some();
     let answering = async {
         poll_fn(|cx| service.poll_ready(cx)).await?;
         service.call(request).await
     };
     let what = match rt::caught(answering).await {
-        Ok(Ok(response)) if !response.status().is_informational() => {
+        Ok(Ok(response)) if is_final(response.status(), may_switch) => {
             return answer_of(response, watch);
         }
         // RFC 9110 15.2: none of these is an answer.
@@ -186,6 +188,11 @@ where
     // The query may hold what is nobody's business.
     tracing::error!("the application {what} ({method} {})", uri.path());
     Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
+/// Whether an answer's status may be one; `may_switch`: another protocol may follow.
+fn is_final(status: StatusCode, may_switch: bool) -> bool {
+    !status.is_informational() || (may_switch && status == StatusCode::SWITCHING_PROTOCOLS)
 }
 
 fn answer_of<B>(response: Response<B>, watch: Option<Watch>) -> Answer

@@ -192,7 +192,7 @@ impl<T: Transport> Connection<T> {
         if let Err(answer) = self.authorise(request).await {
             return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
         }
-        match self.call_reader(request) {
+        match self.call_reader(request).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {

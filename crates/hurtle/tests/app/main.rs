@@ -19,3 +19,4 @@ mod router;
 #[path = "../../examples/service.rs"]
 mod service_example;
 mod support;
+mod websocket;
