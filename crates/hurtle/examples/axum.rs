@@ -1,36 +1,41 @@
-//! A site and an axum application in one server: files are served from a directory, and what is
-//! beneath `/api` by the `Router`.
+//! A site and axum applications in one server: files are served from a directory, a JSON API answers
+//! beneath `/api`, and `/store` takes files and gives them back.
 //!
 //! ```text
-//! cargo run --release --example axum -- examples/site
+//! cargo run --release --example axum -- examples/site /tmp
 //! curl http://127.0.0.1:8080/api/hello/world
 //! curl http://127.0.0.1:8080/api/sum --json '[1, 2, 3]'
-//! curl http://127.0.0.1:8080/api/upload --upload-file Cargo.lock
+//! curl http://127.0.0.1:8080/store/ --upload-file Cargo.lock
+//! curl http://127.0.0.1:8080/store/Cargo.lock --range 0-99
 //! ```
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use axum::body::{Body, Bytes};
-use axum::extract::Path;
-use axum::routing::{get, post, put};
+use axum::extract::{Path, Request, State};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
 use axum::{Json, Router};
+use http::StatusCode;
 use http_body_util::BodyExt;
 use hurtle::{Config, Server};
 use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {
-    let site = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let mut arguments = std::env::args().skip(1);
+    let site = arguments.next().unwrap_or_else(|| ".".to_owned());
+    let kept = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let server = Server::bind(Config::for_directory(site.into()))?;
     eprintln!("http://{}/", server.addresses()[0]);
-    server.mount("*", "/api", api())?.start()?.join()
+    // Writing files blocks, so the store has threads of its own.
+    server.mount("*", "/api", api())?.mount_isolated("*", "/store", store(kept))?.start()?.join()
 }
 
 /// Paths begin beneath the mount: this is `/api/hello/...` to the client.
 pub(crate) fn api() -> Router {
-    Router::new()
-        .route("/hello/{name}", get(hello))
-        .route("/sum", post(sum))
-        .route("/upload", put(upload))
+    Router::new().route("/hello/{name}", get(hello)).route("/sum", post(sum))
 }
 
 async fn hello(Path(name): Path<String>) -> String {
@@ -41,13 +46,40 @@ async fn sum(Json(numbers): Json<Vec<u64>>) -> Json<Value> {
     Json(json!({ "sum": numbers.iter().sum::<u64>() }))
 }
 
+/// Keeps files in this directory.
+pub(crate) fn store(kept: PathBuf) -> Router {
+    Router::new().route("/{name}", get(download).put(upload)).with_state(kept)
+}
+
+/// The kernel sends the file, whatever the router and its layers do with the answer; conditions and
+/// ranges are the server's.
+async fn download(
+    State(kept): State<PathBuf>,
+    Path(name): Path<String>,
+    request: Request,
+) -> impl IntoResponse {
+    hurtle::file(kept, name, &request).await
+}
+
 /// The body comes as it is read, and the client is held back where it is read slowly: an upload of
 /// any size needs no more memory than one piece of it.
-async fn upload(mut body: Body) -> Result<String, String> {
+async fn upload(
+    State(kept): State<PathBuf>,
+    Path(name): Path<String>,
+    mut body: Body,
+) -> Result<String, StatusCode> {
+    // One name, and none that means another directory.
+    if name.starts_with('.') || name.contains(['/', '\0']) {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
+    let mut file = File::create(kept.join(name)).map_err(failed)?;
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| e.to_string())?;
-        bytes += frame.into_data().map_or(0, |piece: Bytes| piece.len());
+        let piece: Bytes =
+            frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data().unwrap_or_default();
+        bytes += piece.len();
+        file.write_all(&piece).map_err(failed)?;
     }
     Ok(format!("{bytes} bytes\n"))
 }

@@ -1,6 +1,7 @@
 //! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
-//! frame by frame, `request` those that an application reads.
+//! frame by frame, `request` those that an application reads, `file` those it reads from a file.
 
+mod file;
 mod request;
 mod stream;
 
@@ -12,8 +13,9 @@ use bytes::Bytes;
 
 use crate::disk::Lane;
 
+pub use file::FileBody;
 pub use request::{Feeder, Interim, RequestBody, feed};
-pub use stream::{BoxError, Next, Stream};
+pub use stream::{BoxError, Next, Stream, Watch};
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
 #[derive(Debug, Default)]

@@ -19,8 +19,9 @@
 //! # }
 //! ```
 
-pub use body::{BoxError, RequestBody};
+pub use body::{BoxError, FileBody, RequestBody};
 pub use config::Config;
+pub use files::response::file;
 pub use handler::app::Arrival;
 pub use server::{Running, Server, Stop};
 pub use tls::ClientCertificate;

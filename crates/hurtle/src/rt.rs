@@ -1,11 +1,13 @@
 //! The few things of the runtime that code outside transport and server needs.
 
 use std::any::Any;
+use std::fmt;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs `task` beside the others on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
@@ -43,6 +45,88 @@ impl Bell {
             None => self.0.notified().await,
             Some(time) => drop(timeout(time, self.0.notified()).await),
         }
+    }
+}
+
+/// Threads for tasks that may hold the one they run on: as many as there are processors, and more
+/// for what asks for them (`spawn_blocking`).
+pub struct Threads(Option<tokio::runtime::Runtime>);
+
+impl Threads {
+    /// Starts them, called `name`.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(name: &str) -> io::Result<Threads> {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        Ok(Threads(Some(threads.thread_name(name).enable_all().build()?)))
+    }
+
+    /// Runs a task there.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(self.0.as_ref().map(|threads| threads.spawn(task).abort_handle()))
+    }
+}
+
+impl Drop for Threads {
+    /// Waits for none of them: the last handle may go on any thread, and a task never end.
+    fn drop(&mut self) {
+        if let Some(threads) = self.0.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Threads")
+    }
+}
+
+/// A task on other threads. Dropped, it ends the task, at its next wait.
+#[derive(Debug)]
+pub struct Task(Option<tokio::task::AbortHandle>);
+
+impl Task {
+    /// Lets the task run to its own end.
+    pub fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// A value on its way from one task to another, maybe on another thread.
+pub fn once<T>() -> (Teller<T>, Told<T>) {
+    let (teller, told) = tokio::sync::oneshot::channel();
+    (Teller(teller), Told(told))
+}
+
+/// Who gives the value.
+#[derive(Debug)]
+pub struct Teller<T>(tokio::sync::oneshot::Sender<T>);
+
+/// Who waits for it.
+#[derive(Debug)]
+pub struct Told<T>(tokio::sync::oneshot::Receiver<T>);
+
+impl<T> Teller<T> {
+    /// Gives it; if nobody waits any more it is dropped.
+    pub fn tell(self, value: T) {
+        drop(self.0.send(value));
+    }
+}
+
+impl<T> Told<T> {
+    /// The value; `None`: its giver is gone.
+    pub async fn wait(self) -> Option<T> {
+        self.0.await.ok()
     }
 }
 
@@ -90,6 +174,18 @@ pub async fn try_both<E>(
             b_done = true;
         }
         if a_done && b_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}
+
+/// Runs a task; `took` is told how long each turn of it was.
+pub async fn timed<T>(task: impl Future<Output = T>, took: impl Fn(Duration)) -> T {
+    let mut task = pin!(task);
+    poll_fn(|cx| {
+        let begun = Instant::now();
+        let polled = task.as_mut().poll(cx);
+        took(begun.elapsed());
+        polled
     })
     .await
 }

@@ -83,6 +83,19 @@ impl Feeder {
         .await
     }
 
+    /// Waits until the reader is gone.
+    pub async fn abandoned(&self) {
+        poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.abandoned {
+                return Poll::Ready(());
+            }
+            state.feeder = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Whether the reader waits at this moment.
     pub fn is_wanted(&self) -> bool {
         let state = self.0.state();
@@ -102,6 +115,11 @@ impl Feeder {
     /// Gives a frame to the reader, who wanted one; `last`: the body ends with it.
     pub fn put(&self, frame: Frame<Bytes>, last: bool) {
         self.give(Some(Ok(frame)), last);
+    }
+
+    /// Tells the reader that it will never be whole, and why.
+    pub fn fail(&self, error: BoxError) {
+        self.give(Some(Err(error)), true);
     }
 
     /// Tells the reader that the body is whole.

@@ -6,7 +6,9 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
@@ -17,8 +19,14 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// What a body has next; `None` is its end.
 pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
+/// Is told how long each poll of a body took.
+pub type Watch = Arc<dyn Fn(Duration) + Send + Sync>;
+
 /// Frames of data, and perhaps trailers behind them.
-pub struct Stream(Pin<Box<dyn Frames + Send>>);
+pub struct Stream {
+    frames: Pin<Box<dyn Frames + Send>>,
+    watch: Option<Watch>,
+}
 
 /// A body whose types are forgotten.
 trait Frames {
@@ -55,17 +63,23 @@ impl Stream {
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Stream(Box::pin(body))
+        Stream { frames: Box::pin(body), watch: None }
+    }
+
+    /// The same, watched.
+    #[must_use]
+    pub fn watched(self, watch: Watch) -> Stream {
+        Stream { watch: Some(watch), ..self }
     }
 
     /// Bytes of data it will give, if it knows.
     pub fn exact_len(&self) -> Option<u64> {
-        self.0.exact_len()
+        self.frames.exact_len()
     }
 
     /// Whether it knows that nothing more will come.
     pub fn is_end(&self) -> bool {
-        self.0.is_end()
+        self.frames.is_end()
     }
 
     /// Waits for the next frame. A panic of its maker is an error like others; after any, the
@@ -84,9 +98,14 @@ impl Stream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        let body = self.0.as_mut();
-        catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))))
+        let begun = self.watch.as_ref().map(|_| Instant::now());
+        let body = self.frames.as_mut();
+        let polled = catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
+            .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))));
+        if let Some((watch, begun)) = self.watch.as_ref().zip(begun) {
+            watch(begun.elapsed());
+        }
+        polled
     }
 }
 

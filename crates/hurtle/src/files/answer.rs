@@ -28,7 +28,11 @@ pub struct FileQuery<'a> {
 
 /// Answers a GET or HEAD. `status`: 200, or an error's for which the file is the page.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
-    let representation = select(entry, query.accept_encoding);
+    of(select(entry, query.accept_encoding), status, query)
+}
+
+/// The same for a file without variants.
+pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery<'_>) -> Answer {
     // An error page is no target of conditions (RFC 9110 13.2.1).
     if status != StatusCode::OK {
         return whole(representation, status);

@@ -10,6 +10,7 @@ pub mod entry;
 pub mod listing;
 pub mod listings;
 pub mod lookup;
+pub mod response;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
@@ -18,4 +19,5 @@ pub use changed::{Changed, UNFINISHED, is_unfinished};
 pub use entry::Entry;
 pub use listings::{Listings, Wanted};
 pub use lookup::{Lookup, Outcome, Target, Try};
+pub use response::Opener;
 pub use store::Store;

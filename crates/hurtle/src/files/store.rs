@@ -6,7 +6,10 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::StatusCode;
+
 use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
+use crate::answer::Answer;
 use crate::disk::{Disk, Failure};
 use crate::{clock, rt};
 
@@ -28,6 +31,30 @@ pub enum Trouble {
     Pool(Failure),
     /// The disk did not.
     Disk(io::Error),
+}
+
+impl Trouble {
+    /// The answer in the place of the file at `path`; what the client cannot know is logged.
+    pub fn answer(&self, path: &[u8]) -> Answer {
+        let path = String::from_utf8_lossy(path);
+        match self {
+            Trouble::Pool(Failure::Busy) => {
+                tracing::warn!("{path}: the disk is too slow; answered 503");
+                Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
+            }
+            Trouble::Pool(Failure::Panicked) => {
+                Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+            }
+            Trouble::Disk(e) if is_out_of_descriptors(e) => {
+                tracing::warn!("{path}: out of file descriptors; answered 503");
+                Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
+            }
+            Trouble::Disk(e) => {
+                tracing::error!("{path}: {e}");
+                Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+            }
+        }
+    }
 }
 
 impl Store {

@@ -34,6 +34,12 @@ pub fn pairs(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
+/// The lines of a field as one value, as conditions are read; `None`: there is none.
+pub fn joined(fields: &HeaderMap, name: HeaderName) -> Option<Vec<u8>> {
+    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    (!lines.is_empty()).then(|| lines.join(&b", "[..]))
+}
+
 /// Whether two names are one to a CGI-like reader, to whom `_` and `-` are the same: a field that is
 /// not let through must not come under such another name. `known` is in lower case, with `-`.
 pub fn is_same(name: &[u8], known: &[u8]) -> bool {

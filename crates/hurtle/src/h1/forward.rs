@@ -275,6 +275,7 @@ pub fn reply(
         Persistence::Implied => b"\r\n".as_slice(),
         Persistence::KeepAlive => b"Connection: keep-alive\r\n\r\n",
         Persistence::Close => b"Connection: close\r\n\r\n",
+        Persistence::Upgrade => b"Connection: upgrade\r\n\r\n",
     });
 }
 
@@ -382,6 +383,12 @@ fn is_usual(option: &[u8]) -> bool {
 
 /// The protocol a client asks to change to, if it is one of those it may (all in lower case).
 pub fn upgrade<'a>(request: &Request<'_>, allowed: &'a [String]) -> Option<&'a str> {
+    let asked = upgrades(request)?;
+    allowed.iter().find(|token| has_token(asked, token.as_bytes())).map(String::as_str)
+}
+
+/// The protocols a client asks to change to, as sent.
+pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
     let asked: &Value<'_> = &request.upgrade;
     let connection = request.connection.as_ref()?;
     // RFC 9110 7.8: without the option it is ignored; HTTP/1.0 does not know it; and behind a body
@@ -389,8 +396,7 @@ pub fn upgrade<'a>(request: &Request<'_>, allowed: &'a [String]) -> Option<&'a s
     if !has_token(connection, b"upgrade") || request.http10 || request.body != BodyLength::None {
         return None;
     }
-    let asked = asked.as_ref()?;
-    allowed.iter().find(|token| has_token(asked, token.as_bytes())).map(String::as_str)
+    asked.as_deref()
 }
 
 /// Writes a field line from the parts it was parsed into.

@@ -39,6 +39,8 @@ pub enum Persistence {
     KeepAlive,
     /// This is the last answer.
     Close,
+    /// Another protocol follows (RFC 9110 7.8).
+    Upgrade,
 }
 
 /// The `Server` field's value.
@@ -73,6 +75,7 @@ pub fn encode(
         Persistence::Implied => {}
         Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         Persistence::Close => out.extend_from_slice(b"Connection: close\r\n"),
+        Persistence::Upgrade => out.extend_from_slice(b"Connection: upgrade\r\n"),
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -1,20 +1,29 @@
 //! Applications: any `tower` service, called on the worker. What may go wrong in one becomes an
-//! answer; its body is polled by whoever sends it.
+//! answer; its body is polled by whoever sends it. `isolated` are those on threads of their own,
+//! `watchdog` tells of those that should be.
+
+mod isolated;
+mod watchdog;
 
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use hyper::upgrade::OnUpgrade;
 use tower_service::Service;
 
+use self::isolated::Isolated;
+use self::watchdog::Watchdog;
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::{Body, BoxError, RequestBody, Stream};
+use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream, Watch};
 use crate::config::HeaderRule;
+use crate::disk::Disk;
+use crate::files::Opener;
 use crate::h1::response::Fields;
-use crate::rt;
+use crate::rt::{self, Threads};
 
 /// How a request came to an application: in the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,30 +37,52 @@ pub struct Arrival {
     pub original: Uri,
     /// Where the application is mounted: `/`, or a path that does not end in `/`.
     pub mount: Arc<str>,
+    /// The site it is mounted in: the first of its names as configured (`example.org`,
+    /// `*.example.org`), or `*` if it has none.
+    pub site: Arc<str>,
 }
 
 /// A mounted application; each worker has its own clone.
 pub struct App {
     mount: Arc<str>,
+    site: Arc<str>,
+    /// `None`: the server has not started.
+    opener: Option<Opener>,
     service: Box<dyn Call>,
 }
 
 /// What `App` needs of a service whose types are forgotten.
 trait Call: Send {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering;
-    fn another(&self) -> Box<dyn Call>;
+    fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call>;
 }
 
 impl App {
-    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`.
-    pub fn new<S, B>(mount: &str, service: S) -> App
+    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`; `site`: the site's
+    /// name.
+    pub fn new<S, B>(site: &str, mount: &str, service: S) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Error: Into<BoxError>,
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        App { mount: mount.into(), service: Box::new(Mounted(service)) }
+        let (site, mount) = (site.into(), mount.into());
+        let watchdog = Watchdog::new(&site, &mount);
+        App { mount, site, opener: None, service: Box::new(Mounted { service, watchdog }) }
+    }
+
+    /// The same on threads of its own.
+    pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Threads) -> App
+    where
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = Box::new(Isolated { service, threads: Arc::new(threads) });
+        App { mount: mount.into(), site: site.into(), opener: None, service }
     }
 
     /// Where it is mounted.
@@ -59,15 +90,26 @@ impl App {
         &self.mount
     }
 
+    /// What site it is mounted in.
+    pub fn site(&self) -> &Arc<str> {
+        &self.site
+    }
+
     /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
     /// before the answer is awaited.
-    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+    pub fn call(&self, mut request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+        if let Some(opener) = &self.opener {
+            request.extensions_mut().insert(opener.clone());
+        }
         self.service.call(request, rules)
     }
 
-    /// A clone for another worker, with which it shares nothing that either counts.
-    pub fn another(&self) -> App {
-        App { mount: Arc::from(&*self.mount), service: self.service.another() }
+    /// A clone for another worker, with which it shares nothing that either counts; its files are
+    /// opened on `disk`.
+    pub fn another(&self, disk: &Disk) -> App {
+        let (site, mount) = (Arc::from(&*self.site), Arc::from(&*self.mount));
+        let service = self.service.another(&site, &mount);
+        App { mount, site, opener: Some(Opener::new(disk)), service }
     }
 }
 
@@ -77,7 +119,11 @@ impl fmt::Debug for App {
     }
 }
 
-struct Mounted<S>(S);
+/// One that runs on the worker.
+struct Mounted<S> {
+    service: S,
+    watchdog: Arc<Watchdog>,
+}
 
 impl<S, B> Call for Mounted<S>
 where
@@ -87,25 +133,37 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        let service = self.0.clone();
+        let service = self.service.clone();
+        let watch = self.watchdog.watch(request.method(), request.uri());
         Box::pin(async move {
-            let mut answer = answered(service, request).await;
-            if let Fields::Map(map) = &mut answer.fields
-                && answer.status.as_u16() < 400
-            {
-                dress(map, rules.iter());
-            }
-            answer
+            let took = |took| watch(took);
+            let answering = answered(service, request, Some(Arc::clone(&watch)));
+            dress_answer(rt::timed(answering, took).await, &rules)
         })
     }
 
-    fn another(&self) -> Box<dyn Call> {
-        Box::new(Mounted(self.0.clone()))
+    fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call> {
+        let (service, watchdog) = (self.service.clone(), Watchdog::new(site, mount));
+        Box::new(Mounted { service, watchdog })
     }
 }
 
-/// The service's answer, or what stands for it if it fails or panics.
-async fn answered<S, B>(mut service: S, request: Request<RequestBody>) -> Answer
+/// As the site's header rules say.
+fn dress_answer(mut answer: Answer, rules: &[HeaderRule]) -> Answer {
+    if let Fields::Map(map) = &mut answer.fields
+        && answer.status.as_u16() < 400
+    {
+        dress(map, rules.iter());
+    }
+    answer
+}
+
+/// The service's answer, or what stands for it if it fails or panics; `watch` watches its body.
+async fn answered<S, B>(
+    mut service: S,
+    request: Request<RequestBody>,
+    watch: Option<Watch>,
+) -> Answer
 where
     S: Service<Request<RequestBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
@@ -113,12 +171,15 @@ where
     B::Error: Into<BoxError>,
 {
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    let may_switch = request.extensions().get::<OnUpgrade>().is_some();
     let answering = async {
         poll_fn(|cx| service.poll_ready(cx)).await?;
         service.call(request).await
     };
     let what = match rt::caught(answering).await {
-        Ok(Ok(response)) if !response.status().is_informational() => return answer_of(response),
+        Ok(Ok(response)) if is_final(response.status(), may_switch) => {
+            return answer_of(response, watch);
+        }
         // RFC 9110 15.2: none of these is an answer.
         Ok(Ok(response)) => format!("answered with {}", response.status()),
         Ok(Err(error)) => format!("failed: {}", error.into()),
@@ -129,15 +190,34 @@ where
     Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
 }
 
-fn answer_of<B>(response: Response<B>) -> Answer
+/// Whether an answer's status may be one; `may_switch`: another protocol may follow.
+fn is_final(status: StatusCode, may_switch: bool) -> bool {
+    !status.is_informational() || (may_switch && status == StatusCode::SWITCHING_PROTOCOLS)
+}
+
+fn answer_of<B>(response: Response<B>, watch: Option<Watch>) -> Answer
 where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (parts, body) = response.into_parts();
-    let body = match body.is_end_stream() {
-        true => Body::Empty,
-        false => Body::Stream(Stream::new(body)),
+    let (mut parts, body) = response.into_parts();
+    let slice = parts.extensions.remove::<FileSlice>();
+    let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
+        _ if body.is_end_stream() => Body::Empty,
+        Some(slice) => Body::File(slice),
+        None => {
+            let stream = Stream::new(body);
+            Body::Stream(match watch {
+                Some(watch) => stream.watched(watch),
+                None => stream,
+            })
+        }
     };
     Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
+}
+
+/// Whether what came back is still the file that was answered with: nobody has encoded it or made
+/// another length of it.
+fn is_still(slice: &FileSlice, fields: &HeaderMap, body: &impl http_body::Body) -> bool {
+    body.size_hint().exact() == Some(slice.len) && !fields.contains_key(header::CONTENT_ENCODING)
 }

@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
-use crate::disk::{Disk, Failure, Lane};
+use crate::disk::{Disk, Lane};
 use crate::files::entry::{Dress, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
@@ -85,7 +85,7 @@ impl Directory {
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
         match store.find(&lookup).await {
-            Err(trouble) => of_trouble(&trouble, place),
+            Err(trouble) => trouble.answer(place.path),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
                 let answer = files::answer(&entry, StatusCode::OK, &ask.file);
@@ -201,7 +201,7 @@ impl Directory {
             Err(Trouble::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
                 Answer::error(StatusCode::FORBIDDEN, None)
             }
-            Err(trouble) => of_trouble(&trouble, place),
+            Err(trouble) => trouble.answer(place.path),
             Ok(page) => {
                 let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
                 let no_sniff = HeaderValue::from_static("nosniff");
@@ -288,10 +288,7 @@ impl Directory {
     }
 
     fn media_type(&self, path: &[u8]) -> HeaderValue {
-        let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-        let extension = name.iter().rposition(|&b| b == b'.').map(|dot| &name[dot + 1..]);
-        let extension = extension.and_then(|e| std::str::from_utf8(e).ok()).unwrap_or("");
-        let extension = extension.to_ascii_lowercase();
+        let extension = media::extension(path);
         match self.config.media_types.get(&extension) {
             Some(own) => own.clone(),
             None => {
@@ -336,23 +333,4 @@ fn to_directory(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
 
 fn not_found() -> Answer {
     Answer::error(StatusCode::NOT_FOUND, None)
-}
-
-fn of_trouble(trouble: &Trouble, place: &Place<'_>) -> Answer {
-    let path = String::from_utf8_lossy(place.path);
-    match trouble {
-        Trouble::Pool(Failure::Busy) => {
-            tracing::warn!("{path}: the disk is too slow; answered 503");
-            Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
-        }
-        Trouble::Pool(Failure::Panicked) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None),
-        Trouble::Disk(e) if files::store::is_out_of_descriptors(e) => {
-            tracing::warn!("{path}: out of file descriptors; answered 503");
-            Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
-        }
-        Trouble::Disk(e) => {
-            tracing::error!("{path}: {e}");
-            Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
-        }
-    }
 }

@@ -47,6 +47,14 @@ pub fn of_extension(ext: &str) -> Option<&'static str> {
     Some(TEXT.get(guessed).map_or(guessed, String::as_str))
 }
 
+/// The extension of a path's last name, in lower case; empty: it has none.
+pub fn extension(path: &[u8]) -> String {
+    let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    let extension = name.iter().rposition(|&b| b == b'.').map(|dot| &name[dot + 1..]);
+    let extension = extension.and_then(|e| std::str::from_utf8(e).ok()).unwrap_or("");
+    extension.to_ascii_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

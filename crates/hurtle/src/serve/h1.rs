@@ -198,7 +198,7 @@ impl<T: Transport> Connection<T> {
         if let Err(answer) = self.authorise(request).await {
             return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
         }
-        match self.call_reader(request) {
+        match self.call_reader(request).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
@@ -301,12 +301,8 @@ impl<T: Transport> Connection<T> {
             return Box::pin(self.answer(request, answer, Upload::none())).await;
         }
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
-        // Asked before a byte is promised: a disk that does not answer can still be told of.
-        if sends_body
-            && !self.worker.sender.is_warm(&answer.body, now_ms)
-            && let Err(e) = Box::pin(self.worker.sender.warm(&answer.body)).await
-        {
-            answer = unreadable(request, &e);
+        if sends_body {
+            self.warm(request, &mut answer, now_ms).await;
         }
         let goes_on = self.goes_on(request) && !unread;
         let mut head = Output::new();
@@ -321,6 +317,16 @@ impl<T: Transport> Connection<T> {
             // Who did not ask for the end may have sent the next request already.
             Ok(()) => self.after(goes_on, unread || request.keep_alive),
             Err(next) => next,
+        }
+    }
+
+    /// Asked before a byte is promised: a disk that does not answer can still be told of.
+    async fn warm(&self, request: &Request<'_>, answer: &mut Answer, now_ms: u64) {
+        let sender = &self.worker.sender;
+        if !sender.is_warm(&answer.body, now_ms)
+            && let Err(e) = Box::pin(sender.warm(&answer.body)).await
+        {
+            *answer = unreadable(request, &e);
         }
     }
 

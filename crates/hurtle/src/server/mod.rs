@@ -236,7 +236,7 @@ impl Server {
                 guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
-                apps: self.apps.iter().map(mount::Mounted::another).collect(),
+                apps: self.apps.iter().map(|app| app.another(&disk)).collect(),
             };
             let orders = orders.subscribe();
             let life = move || worker::run(shared, listeners, orders);

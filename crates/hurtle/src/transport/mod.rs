@@ -10,6 +10,7 @@ pub mod meter;
 pub mod outgoing;
 pub mod plain;
 pub mod tls;
+pub mod upgrade;
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -22,6 +23,7 @@ pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
 pub use tls::Tls;
+pub use upgrade::{Offer, Pipe};
 
 /// A connected channel. What was offered to a write that had to wait is offered again, perhaps with
 /// more behind it: a channel may have made a message of it already.

@@ -3,9 +3,9 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use super::joined;
 use super::refusal::Refusal;
 use crate::answer::Answer;
+use crate::h1::fields::joined;
 use crate::semantics::structured::{self, INTEGER_MAX};
 
 pub(super) const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");

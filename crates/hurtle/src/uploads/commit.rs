@@ -10,13 +10,14 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OM
 use rustix::io::Errno;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Place;
 use super::name::Target;
 use super::refusal::Refusal;
 use super::unfinished::{Hidden, Unfinished, hidden_name, open_directory};
-use super::{Place, joined};
 use crate::body::{OpenFile, Stamp};
 use crate::config::EtagSource;
 use crate::files::{self, Changed};
+use crate::h1::fields::joined;
 use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
 use crate::semantics::etag::EntityTag;
 use crate::sys;

@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body::Body as _;
 use rustix::process::{Resource, getrlimit};
 
@@ -351,10 +351,4 @@ impl Pace {
             rt::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
-}
-
-/// The lines of a field as one value, as conditions are read; `None`: there is none.
-fn joined(fields: &HeaderMap, name: HeaderName) -> Option<Vec<u8>> {
-    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-    (!lines.is_empty()).then(|| lines.join(&b", "[..]))
 }

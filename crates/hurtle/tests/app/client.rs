@@ -82,13 +82,32 @@ impl Client {
     /// The next chunk's data; empty: it was the last one.
     #[track_caller]
     pub(crate) fn chunk(&mut self) -> String {
+        String::from_utf8(self.chunk_bytes()).unwrap()
+    }
+
+    /// A whole body of chunks, without trailers.
+    #[track_caller]
+    pub(crate) fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let data = self.chunk_bytes();
+            if data.is_empty() {
+                assert_eq!(self.line(), "", "no trailers");
+                return body;
+            }
+            body.extend(data);
+        }
+    }
+
+    #[track_caller]
+    fn chunk_bytes(&mut self) -> Vec<u8> {
         let len = usize::from_str_radix(&self.line(), 16).unwrap();
         if len == 0 {
-            return String::new();
+            return Vec::new();
         }
         let data = self.take(len);
         assert_eq!(self.line(), "", "a chunk ends where its size says");
-        String::from_utf8(data).unwrap()
+        data
     }
 
     /// A whole answer: its head, and its body as its framing says. Trailers stand behind the body,
@@ -131,6 +150,18 @@ impl Client {
     pub(crate) fn expect_reset(&mut self) {
         let end = self.stream.read_to_end(&mut self.unread);
         assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
+    }
+
+    /// The connection must end before `len` more bytes have come.
+    #[track_caller]
+    pub(crate) fn expect_early_end(&mut self, len: usize, what: &str) {
+        let end = self.stream.read_to_end(&mut self.unread);
+        let waits = end.is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
+        assert!(
+            !waits && self.unread.len() < len,
+            "{what}: {} of {len} bytes came",
+            self.unread.len()
+        );
     }
 
     #[track_caller]

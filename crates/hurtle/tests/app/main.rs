@@ -9,7 +9,14 @@ mod client;
 #[allow(dead_code)]
 #[path = "../../examples/axum.rs"]
 mod example;
+mod files;
+mod isolated;
+mod log;
 mod mounts;
 mod requests;
 mod router;
+#[allow(dead_code)]
+#[path = "../../examples/service.rs"]
+mod service_example;
 mod support;
+mod websocket;

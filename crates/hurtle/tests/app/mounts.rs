@@ -14,7 +14,8 @@ use crate::support::App;
 async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();
-    let text = format!("{} {} {} {client}", arrival.mount, request.uri(), arrival.original);
+    let Arrival { site, mount, original, .. } = arrival;
+    let text = format!("{site} {mount} {} {original} {client}", request.uri());
     Ok(Response::new(text.into()))
 }
 
@@ -29,13 +30,13 @@ fn paths_begin_at_the_mount() {
         },
     );
     let rows = [
-        ("beneath it", "/api/a/b?q=1", "/api /a/b?q=1 /api/a/b?q=1 127.0.0.1"),
-        ("the mount itself", "/api", "/api / /api 127.0.0.1"),
-        ("the longest", "/api/v2/x", "/api/v2 /x /api/v2/x 127.0.0.1"),
-        ("escapes stay", "/api/a%20b?%41", "/api /a%20b?%41 /api/a%20b?%41 127.0.0.1"),
-        ("an escaped mount is the mount", "/%61pi/x", "/api /x /%61pi/x 127.0.0.1"),
-        ("dots lead where they lead", "/x/../api/./y", "/api /y /x/../api/./y 127.0.0.1"),
-        ("another site", "http://b.example.org/z?", "/ /z? /z? 127.0.0.1"),
+        ("beneath it", "/api/a/b?q=1", "* /api /a/b?q=1 /api/a/b?q=1 127.0.0.1"),
+        ("the mount itself", "/api", "* /api / /api 127.0.0.1"),
+        ("the longest", "/api/v2/x", "* /api/v2 /x /api/v2/x 127.0.0.1"),
+        ("escapes stay", "/api/a%20b?%41", "* /api /a%20b?%41 /api/a%20b?%41 127.0.0.1"),
+        ("an escaped mount is the mount", "/%61pi/x", "* /api /x /%61pi/x 127.0.0.1"),
+        ("dots lead where they lead", "/x/../api/./y", "* /api /y /x/../api/./y 127.0.0.1"),
+        ("another site", "http://b.example.org/z?", "*.example.org / /z? /z? 127.0.0.1"),
     ];
     for (what, target, want) in rows {
         let (_, body) = app.ask(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));

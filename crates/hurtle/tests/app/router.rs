@@ -1,7 +1,7 @@
-//! An axum `Router`, mounted as it is.
+//! The examples, mounted as they are: an axum `Router`, and a plain service.
 
-use crate::example;
-use crate::support::App;
+use crate::support::{App, Folder};
+use crate::{example, service_example};
 
 #[test]
 fn an_axum_router_answers() {
@@ -20,8 +20,6 @@ fn an_axum_router_answers() {
     let chunked = format!("POST /api/sum HTTP/1.1\n{json}Transfer-Encoding: chunked\n\n");
     let (_, body) = ask(&format!("{chunked}4\n[1,2\n3\n,4]\n0\n\n"));
     assert_eq!(body, r#"{"sum":7}"#);
-    let (_, body) = ask("PUT /api/upload HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello");
-    assert_eq!(body, "5 bytes\n");
     let (head, _) = ask("DELETE /api/sum HTTP/1.1\nHost: a\n\n");
     assert!(head.starts_with("HTTP/1.1 405") && head.contains("Allow: POST\n"), "{head}");
     let (head, _) = ask("GET /api/none HTTP/1.1\nHost: a\n\n");
@@ -30,4 +28,41 @@ fn an_axum_router_answers() {
     client.send("HEAD /api/hello/world HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = client.head();
     assert!(head.contains("Content-Length: 13\n"), "as its GET would have it: {head}");
+}
+
+#[test]
+fn a_store_takes_files_and_gives_them_back() {
+    let folder = Folder::new();
+    let app = App::mounted(
+        |_| (),
+        |server| server.mount_isolated("*", "/store", example::store(folder.root())).unwrap(),
+    );
+    let mut client = app.connect();
+    let text = "0123456789".repeat(50_000);
+    client.send("PUT /store/a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n");
+    client.send(&text);
+    assert_eq!(client.answer().1, "500000 bytes\n");
+    client.send("GET /store/a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (head, body) = client.answer();
+    assert!(head.contains("Content-Type: text/plain; charset=utf-8\n"), "{head}");
+    assert!(body == text, "{} bytes", body.len());
+    client.send("GET /store/a.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=499995-\r\n\r\n");
+    let (head, body) = client.answer();
+    assert!(head.contains("Content-Range: bytes 499995-499999/500000\n"), "{head}");
+    assert_eq!(body, "56789");
+    client.send("HEAD /store/a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.head().contains("Content-Length: 500000\n"));
+    client.send("PUT /store/..%2Fb.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
+    let (head, _) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 4"), "{head}");
+}
+
+#[test]
+fn a_plain_service_answers() {
+    let app = App::mounted(
+        |_| (),
+        |server| server.mount("*", "/who", tower::service_fn(service_example::who)).unwrap(),
+    );
+    let (_, body) = app.ask("GET /who/am?i HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(body, "/who/am?i from 127.0.0.1, for the application at */who\n");
 }

@@ -1,12 +1,18 @@
 //! A server with one application, and bodies whose frames a test hands out one by one.
 
 use std::convert::Infallible;
+use std::env;
+use std::fs::{self, File};
 use std::future::Future;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -160,5 +166,35 @@ pub(crate) struct Guard(pub(crate) mpsc::Sender<&'static str>);
 impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.0.send("dropped");
+    }
+}
+
+/// A directory in an empty one, gone when dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let path = env::temp_dir().join(format!("hurtle-app-{}-{number}", std::process::id()));
+        fs::create_dir_all(path.join("in")).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.0.join("in")
+    }
+
+    /// A file, last modified so long ago that its tag is strong.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let mut file = File::create(self.root().join(name)).unwrap();
+        file.write_all(bytes).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -19,15 +19,16 @@ use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::clock;
 use crate::h1::fields;
+use crate::h1::forward::upgrades;
 use crate::h1::request::{Method, Request};
-use crate::h1::response::{Delimiter, Fields};
+use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::app::Arrival;
 use crate::handler::proxy::Waits;
 use crate::handler::{Answering, Handler};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
-use crate::transport::{Output, Transport};
+use crate::transport::{Input, Offer, Output, Transport};
 use crate::uploads;
 
 /// Who answers a request in the handlers' place.
@@ -42,12 +43,17 @@ pub(super) enum Called {
 pub(super) struct AtWork {
     answering: Answering,
     upload: Upload,
+    /// The client asks for another protocol, and the application may agree.
+    offer: Option<Offer>,
 }
 
 impl<T: Transport> Connection<T> {
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
     /// in his place.
-    pub(super) fn call_reader(&self, request: &Request<'_>) -> Option<Result<Called, Answer>> {
+    pub(super) async fn call_reader(
+        &self,
+        request: &Request<'_>,
+    ) -> Option<Result<Called, Answer>> {
         let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_readers() {
             return None;
@@ -84,10 +90,18 @@ impl<T: Transport> Connection<T> {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
+        let mut offer = None;
         let answering = match handler {
             Handler::App(app) => {
-                let mount = Arc::clone(app.mount());
-                let arrival = Arrival { client: self.client, secure: T::SECURE, original, mount };
+                if upgrades(request).is_some()
+                    && let Some((made_offer, taking)) = Box::pin(Offer::make()).await
+                {
+                    made.extensions_mut().insert(taking);
+                    offer = Some(made_offer);
+                }
+                let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
+                let (client, secure) = (self.client, T::SECURE);
+                let arrival = Arrival { client, secure, original, mount, site };
                 made.extensions_mut().insert(arrival);
                 if let Some(certificate) = self.io.client() {
                     made.extensions_mut().insert(certificate);
@@ -101,18 +115,33 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         };
-        Some(Ok(Called::App(AtWork { answering, upload })))
+        Some(Ok(Called::App(AtWork { answering, upload, offer })))
     }
 
     /// Waits for the application's answer and sends it.
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
-        let AtWork { answering, mut upload } = called;
+        let AtWork { answering, mut upload, offer } = called;
         match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
-            Ok(answer) => self.answer(request, answer, upload).await,
+            Ok(answer) => {
+                match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
+                    Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,
+                    None => self.answer(request, answer, upload).await,
+                }
+            }
             Err(Broken::Sin(sin)) => self.refuse(sin).await,
             Err(Broken::Stalled) => Next::Abort,
             Err(Broken::Gone | Broken::Answer | Broken::Late) => Next::Drop,
         }
+    }
+
+    /// Changes to the protocol that the application has agreed to.
+    async fn switch(&mut self, request: &Request<'_>, answer: &Answer, offer: Offer) -> Next {
+        let Ok(pipe) = offer.take().await else { return Next::Drop };
+        let mut out = Output::new();
+        let date = clock::date(clock::now_ms());
+        let (given, upgrade) = (Delimiter::Given, Persistence::Upgrade);
+        response::encode(out.vec(), answer.status, &date, &answer.fields, given, upgrade);
+        self.tunnel_to(request, &pipe, Input::default(), out).await
     }
 
     /// Sends an answer whose request may still be coming.
@@ -133,6 +162,9 @@ impl<T: Transport> Connection<T> {
         if let Some(Some(Err(error))) = &first {
             tracing::error!("an answer's body failed before its first byte: {error}");
             answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+        }
+        if !silent {
+            self.warm(request, &mut answer, clock::now_ms()).await;
         }
         let delimiter = match &answer.body {
             Body::Stream(_) if !is_bodiless(answer.status) => match len {

@@ -1,4 +1,4 @@
-//! Another protocol's bytes, between a client and an upstream that agreed on it.
+//! Another protocol's bytes, between a client and an upstream or an application that agreed on it.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -28,10 +28,21 @@ impl<T: Transport> Connection<T> {
         &mut self,
         request: &Request<'_>,
         mut errand: Errand,
-        mut out: Output,
+        out: Output,
     ) -> Next {
         let Some(link) = errand.take_link() else { return Next::Drop };
-        let Link { io: far, input: mut from_far, .. } = link;
+        let Link { io: far, input, .. } = link;
+        self.tunnel_to(request, &far, input, out).await
+    }
+
+    /// The same to whoever is there at the other end of `far`.
+    pub(super) async fn tunnel_to(
+        &mut self,
+        request: &Request<'_>,
+        far: &impl Transport,
+        mut from_far: Input,
+        mut out: Output,
+    ) -> Next {
         let head_bytes = out.len() as u64;
         // It may have spoken right behind its head.
         out.vec().extend_from_slice(from_far.bytes());
@@ -42,8 +53,7 @@ impl<T: Transport> Connection<T> {
         }
         let Connection { io, input, watch, sent, .. } = self;
         let (there, back) = (Cell::new(0), &sent.moved);
-        let both =
-            rt::try_both(carry(io, input, &far, &there), carry(&far, &mut from_far, io, back));
+        let both = rt::try_both(carry(io, input, far, &there), carry(far, &mut from_far, io, back));
         let (mut seen, mut by_ms) = (None, 0);
         let due = || {
             let moved = Some((there.get(), back.get()));

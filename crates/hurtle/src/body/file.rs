@@ -1,0 +1,155 @@
+//! A file's bytes frame by frame, for whoever stands between an application and the engine and
+//! looks at them (compression). Where nobody does, the engine sends the `FileSlice` beside it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::{BoxError, OpenFile, Part};
+use crate::disk::Disk;
+use crate::sys;
+
+/// A frame's size: large enough for compressors, small enough for many at once.
+const FRAME_BYTES: u64 = 64 << 10;
+
+/// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
+/// knows its length. Bytes that are not in memory are read on the disk threads.
+///
+/// It ends with an error if the file becomes shorter, or is edited, while it is read.
+#[derive(Default)]
+pub struct FileBody {
+    parts: VecDeque<Part>,
+    /// Bytes still to come.
+    left: u64,
+    /// `None`: no part is a file.
+    disk: Option<Disk>,
+    reading: Option<Reading>,
+    /// Bytes of a file have been given, which others could contradict.
+    begun: bool,
+}
+
+/// A frame on its way from the file.
+type Reading = Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>;
+
+impl FileBody {
+    /// These parts, read on `disk`, whose lanes the files know.
+    pub fn new(parts: Vec<Part>, disk: Disk) -> FileBody {
+        let left = parts.iter().map(Part::len).sum();
+        FileBody { parts: parts.into(), left, disk: Some(disk), ..FileBody::default() }
+    }
+
+    /// Begins to read the next frame of the file at the front; `None`: all is said.
+    fn begin(&mut self) -> Option<Reading> {
+        let Some(Part::File(slice)) = self.parts.front_mut() else { return None };
+        let (file, offset) = (Arc::clone(&slice.file), slice.offset);
+        let len = slice.len.min(FRAME_BYTES) as usize;
+        let checked = self.begun;
+        self.begun = true;
+        Some(Box::pin(read(self.disk.clone()?, file, offset, len, checked)))
+    }
+
+    /// Counts what was read.
+    fn took(&mut self, len: u64) {
+        self.left = self.left.saturating_sub(len);
+        if let Some(Part::File(slice)) = self.parts.front_mut() {
+            slice.offset += len;
+            slice.len -= len;
+        }
+    }
+}
+
+/// Reads some of it; `checked`: it must be what it was when it was opened.
+async fn read(
+    disk: Disk,
+    file: Arc<OpenFile>,
+    offset: u64,
+    len: usize,
+    checked: bool,
+) -> io::Result<Bytes> {
+    let mut piece = vec![0; len];
+    let read = match sys::read_resident(file.as_fd(), &mut piece, offset) {
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            let reader = Arc::clone(&file);
+            let job = move || {
+                let read = rustix::io::retry_on_intr(|| {
+                    rustix::io::pread(&reader, &mut piece[..], offset)
+                });
+                (read, piece)
+            };
+            let done = disk.run(file.lane, job).await;
+            let (read, filled) = done.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+            piece = filled;
+            read?
+        }
+        read => read?,
+    };
+    if read == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
+    }
+    if checked && !file.is_unchanged() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file was edited"));
+    }
+    piece.truncate(read);
+    Ok(piece.into())
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            if let Some(reading) = &mut self.reading {
+                let read = ready!(reading.as_mut().poll(cx));
+                self.reading = None;
+                return Poll::Ready(Some(match read {
+                    Ok(bytes) => {
+                        self.took(bytes.len() as u64);
+                        Ok(Frame::data(bytes))
+                    }
+                    Err(e) => {
+                        self.parts.clear();
+                        Err(e.into())
+                    }
+                }));
+            }
+            match self.parts.front_mut() {
+                None => return Poll::Ready(None),
+                Some(part) if part.len() == 0 => drop(self.parts.pop_front()),
+                Some(Part::Bytes(bytes)) => {
+                    let bytes = std::mem::take(bytes);
+                    self.left = self.left.saturating_sub(bytes.len() as u64);
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Some(Part::File(_)) => match self.begin() {
+                    Some(reading) => self.reading = Some(reading),
+                    None => return Poll::Ready(None),
+                },
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+impl fmt::Debug for FileBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileBody").field("left", &self.left).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! An application on threads of its own: its answer is made there, and so is the answer's body, of
+//! which one frame at a time comes to the worker.
+
+use std::sync::Arc;
+
+use http::{Request, Response, StatusCode};
+use tower_service::Service;
+
+use super::{Answering, Call, answered, dress_answer};
+use crate::answer::Answer;
+use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
+use crate::config::HeaderRule;
+use crate::rt::{self, First, Threads};
+
+/// A service and its threads, which all workers' clones share.
+pub(super) struct Isolated<S> {
+    pub(super) service: S,
+    pub(super) threads: Arc<Threads>,
+}
+
+impl<S, B> Call for Isolated<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+        let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
+        Box::pin(async move {
+            let (tell, told) = rt::once();
+            // If nobody waits for the answer any more, this ends it.
+            let task = threads.spawn(async move {
+                let mut answer = answered(service, request, None).await;
+                let making = hand_over(&mut answer);
+                tell.tell(answer);
+                if let Some((stream, feeder)) = making {
+                    feed_body(stream, feeder).await;
+                }
+            });
+            let Some(answer) = told.wait().await else {
+                tracing::error!("an isolated application is gone");
+                return Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+            };
+            // The rest of it ends with the answer's body.
+            task.let_go();
+            dress_answer(answer, &rules)
+        })
+    }
+
+    fn another(&self, _site: &Arc<str>, _mount: &Arc<str>) -> Box<dyn Call> {
+        let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
+        Box::new(Isolated { service, threads })
+    }
+}
+
+/// Puts what reads from another thread in a body's place.
+fn hand_over(answer: &mut Answer) -> Option<(Stream, Feeder)> {
+    match std::mem::take(&mut answer.body) {
+        Body::Stream(stream) => {
+            let (feeder, body) = feed(stream.exact_len());
+            answer.body = Body::Stream(Stream::new(body));
+            Some((stream, feeder))
+        }
+        // Whatever else there is, nobody has to make.
+        body => {
+            answer.body = body;
+            None
+        }
+    }
+}
+
+/// Makes the body, a frame when one is asked for, until nobody wants it.
+async fn feed_body(mut stream: Stream, feeder: Feeder) {
+    while feeder.wanted().await {
+        match rt::race(stream.frame(), feeder.abandoned()).await {
+            First::A(Some(Ok(frame))) => feeder.put(frame, stream.is_end()),
+            First::A(Some(Err(error))) => return feeder.fail(error),
+            First::A(None) => return feeder.end(),
+            First::B(()) => return,
+        }
+    }
+}

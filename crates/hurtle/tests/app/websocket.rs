@@ -1,0 +1,105 @@
+//! Another protocol on a mounted application's connection.
+
+use axum::Router;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use axum::routing::any;
+
+use crate::client::Client;
+use crate::support::App;
+
+// As axum's documentation of `extract::ws` has it.
+
+async fn handler(ws: WebSocketUpgrade) -> Response {
+    ws.on_upgrade(handle_socket)
+}
+
+async fn handle_socket(mut socket: WebSocket) {
+    while let Some(msg) = socket.recv().await {
+        let msg = if let Ok(msg) = msg {
+            msg
+        } else {
+            // client disconnected
+            return;
+        };
+
+        if socket.send(msg).await.is_err() {
+            // client disconnected
+            return;
+        }
+    }
+}
+
+fn router() -> Router {
+    Router::new().route("/ws", any(handler)).route("/plain", any(async || "plain"))
+}
+
+/// RFC 6455 1.2's own.
+const HANDSHAKE: &str = "GET /a/ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
+                         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+fn apps() -> [(&'static str, App); 2] {
+    let mounted = |server: hurtle::Server| server.mount("*", "/a", router()).unwrap();
+    let isolated = |server: hurtle::Server| server.mount_isolated("*", "/a", router()).unwrap();
+    [("mounted", App::mounted(|_| (), mounted)), ("isolated", App::mounted(|_| (), isolated))]
+}
+
+/// A client's frame of data (RFC 6455 5.2), masked with zeros, in the longest form.
+fn frame(first: u8, data: &[u8]) -> Vec<u8> {
+    let mut frame = vec![first, 0x80 | 127];
+    frame.extend((data.len() as u64).to_be_bytes());
+    frame.extend([0; 4]);
+    frame.extend(data);
+    frame
+}
+
+#[track_caller]
+fn agreed(client: &mut Client, what: &str) {
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\n"), "{what}: {head}");
+    for field in ["Connection: upgrade\n", "Upgrade: websocket\n", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\n"]
+    {
+        assert_eq!(head.matches(field).count(), 1, "{what}: {field} in {head}");
+    }
+}
+
+#[test]
+fn axums_websocket_echoes() {
+    for (what, app) in apps() {
+        let mut client = app.connect();
+        client.send([HANDSHAKE.as_bytes(), &frame(0x81, b"early")].concat());
+        agreed(&mut client, what);
+        assert_eq!(client.take(7), b"\x81\x05early", "{what}: what came with the request");
+        client.send([0x81, 0x82, 0, 0, 0, 0, b'h', b'i']);
+        assert_eq!(client.take(4), b"\x81\x02hi", "{what}");
+        let large = vec![b'x'; 1_000_000];
+        client.send(frame(0x82, &large));
+        assert_eq!(client.take(10), [&[0x82, 127][..], &1_000_000u64.to_be_bytes()].concat());
+        assert!(client.take(1_000_000) == large, "{what}: a large message");
+        client.send([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]);
+        assert_eq!(client.rest(), "", "{what}: the application is gone, and so is the connection");
+    }
+}
+
+#[test]
+fn what_is_refused_stays_http() {
+    let plain = "GET /a/plain HTTP/1.1\r\nHost: a\r\n";
+    let asking = format!("{plain}Connection: upgrade\r\nUpgrade: h2c\r\n\r\n");
+    let without = HANDSHAKE.replace("Sec-WebSocket-Key", "X-Key");
+    let alone = "GET /a/ws HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (what, app) in apps() {
+        let mut client = app.connect();
+        client.send(&asking);
+        let (head, body) = client.answer();
+        assert!(head.starts_with("HTTP/1.1 200"), "{what}: nobody has to agree: {head}");
+        assert_eq!(body, "plain", "{what}");
+        for (why, request) in [("a handshake without its key", &*without), ("none", alone)] {
+            client.send(request);
+            let (head, _) = client.answer();
+            assert!(head.starts_with("HTTP/1.1 4"), "{what}, {why}: {head}");
+        }
+        client.send(format!("{plain}\r\n"));
+        assert_eq!(client.answer().1, "plain", "{what}: the connection goes on");
+    }
+}
