@@ -16,13 +16,14 @@ const SEED: u64 = 0x2009;
 pub(super) fn lay_out(docroot: &Path, plan: &Plan) -> io::Result<()> {
     fs::create_dir_all(docroot)?;
     for file in &plan.files {
-        for (seed, name) in (SEED..).zip(file.names()) {
+        for (number, name) in (0..).zip(file.names()) {
+            let (seed, bytes) = (SEED + u64::from(number), file.size(number));
             let path = docroot.join(&name);
             if let Some(folder) = path.parent().filter(|_| name.contains('/')) {
                 fs::create_dir_all(folder)?;
             }
-            if !fs::metadata(&path).is_ok_and(|m| m.len() == file.bytes) {
-                fs::write(path, noise(seed, file.bytes))?;
+            if !fs::metadata(&path).is_ok_and(|m| m.len() == bytes) {
+                fs::write(path, noise(seed, bytes))?;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The texts under arena/contenders, as part of this program.
 
-/// The contenders: the deck's in its order, those the other seeds name, today's, and the two that
+/// The contenders: the deck's in its order, those the other seeds name, today's, and those that
 /// are ours.
 pub(super) const CONTENDERS: &[&str] = &[
     "apache-prefork",
@@ -10,6 +10,7 @@ pub(super) const CONTENDERS: &[&str] = &[
     "lighttpd",
     "mochiweb",
     "nginx",
+    "nginx-aio",
     "nginx-copy",
     "yaws",
     "yaws-log",
@@ -20,7 +21,11 @@ pub(super) const CONTENDERS: &[&str] = &[
     "caddy",
     "go",
     "hurtle",
+    "hurtle-disk-1",
+    "hurtle-disk-8",
+    "hurtle-disk-32",
     "floor",
+    "reader",
 ];
 
 /// The text of a file under arena/contenders.
@@ -47,6 +52,9 @@ const TEXTS: &[(&str, &str)] = texts![
     "go/fileserver.go",
     "h2o/contender.toml",
     "h2o/h2o.conf",
+    "hurtle-disk-1/contender.toml",
+    "hurtle-disk-32/contender.toml",
+    "hurtle-disk-8/contender.toml",
     "hurtle/contender.toml",
     "hurtle/hurtle.toml",
     "inets-300/contender.toml",
@@ -56,9 +64,11 @@ const TEXTS: &[(&str, &str)] = texts![
     "lighttpd/lighttpd.conf",
     "mochiweb/contender.toml",
     "mochiweb/mochi_files.erl",
+    "nginx-aio/contender.toml",
     "nginx-copy/contender.toml",
     "nginx/contender.toml",
     "nginx/nginx.conf",
+    "reader/contender.toml",
     "swazoo/contender.toml",
     "swazoo/serve.st",
     "warp/contender.toml",
