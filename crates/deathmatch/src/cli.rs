@@ -26,7 +26,7 @@ pub enum Command {
     },
     /// Say what a plan would do and how long it takes; runs nothing.
     Plan {
-        /// A built-in plan (deck, experiments, sizes, mixed, quick) or a TOML file.
+        /// A built-in plan (deck, experiments, sizes, mixed, cold, quick) or a TOML file.
         #[arg(default_value = "deck")]
         plan: String,
     },
@@ -79,7 +79,7 @@ pub struct CompareArgs {
 /// What `run` takes.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, experiments, sizes, mixed, quick) or a TOML file.
+    /// A built-in plan (deck, experiments, sizes, mixed, cold, quick) or a TOML file.
     #[arg(default_value = "deck")]
     pub plan: String,
     /// A smoke of every contender: the plan `quick`.

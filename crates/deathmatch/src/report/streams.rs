@@ -43,7 +43,9 @@ const HEAD: [&str; 10] = [
 const COLD_NOTE: &str = "Medians over rounds. Only the disk has the files that are downloaded, each at \
                          most once. Alone: the same requests without them; times: the one p99 over the \
                          other. Waited: the share of all processors' time, the generator's too, spent \
-                         waiting for a disk.";
+                         waiting for a disk. Where reads/s are limited the kernel holds a read back \
+                         before the disk has it: neither its time nor the disk's busy time holds that \
+                         wait.";
 
 const COLD_HEAD: [&str; 12] = [
     "",
