@@ -26,7 +26,8 @@ pub enum Command {
     },
     /// Say what a plan would do and how long it takes; runs nothing.
     Plan {
-        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, yield, quick) or a TOML file.
+        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, quick) or a TOML
+        /// file.
         #[arg(default_value = "deck")]
         plan: String,
     },
@@ -79,7 +80,8 @@ pub struct CompareArgs {
 /// What `run` takes.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, yield, quick) or a TOML file.
+    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, quick) or a TOML
+    /// file.
     #[arg(default_value = "deck")]
     pub plan: String,
     /// A smoke of every contender: the plan `quick`.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::random::SplitMix;
-use crate::sample::{Beside, Offered};
+use crate::sample::{Beside, Cold, Offered};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 7] = [
+pub const BUILT_IN: [(&str, &str); 8] = [
+    ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
@@ -46,7 +47,7 @@ pub struct Plan {
     pub works: Vec<Work>,
 }
 
-/// A file every contender serves, or many of one size.
+/// A file every contender serves, or many.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -54,6 +55,9 @@ pub struct File {
     pub name: String,
     /// The size of each.
     pub bytes: u64,
+    /// Of many that differ the largest size, `bytes` being the smallest.
+    #[serde(default)]
+    pub bytes_max: Option<u64>,
     /// How many.
     #[serde(default = "one")]
     pub count: u32,
@@ -142,6 +146,9 @@ struct WrittenBeside {
     #[serde(default)]
     uploads: u32,
     mb_per_s: Option<f64>,
+    #[serde(default)]
+    cold: bool,
+    reads_per_s: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -181,6 +188,9 @@ const FILES_MAX: u32 = 1_000_000;
 
 /// The steepest popularity: beyond it nearly all would ask for one file.
 const ZIPF_MAX: f64 = 10.0;
+
+/// Where files differ in size, what their sizes are drawn from.
+const SIZES_SEED: u64 = 0x7369_7a65;
 
 /// Streams beside the requests: one thread serves them all, a piece at a time.
 const STREAMS_MAX: u32 = 1000;
@@ -228,8 +238,11 @@ impl Plan {
         }
         let mut works: Vec<Work> = Vec::new();
         for work in &written.work {
-            if !written.file.iter().any(|file| file.name == work.file) {
+            let Some(file) = written.file.iter().find(|file| file.name == work.file) else {
                 return bad(format!("work: there is no file {:?}", work.file));
+            };
+            if file.bytes_max.is_some() {
+                return bad(format!("work on {:?}: files of one size are asked for", work.file));
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
@@ -283,10 +296,7 @@ impl Plan {
     pub fn order(&self, names: &[String], round: u32, seed: u64) -> Vec<String> {
         let mut order = names.to_vec();
         let mut random = SplitMix(seed.wrapping_add(u64::from(round / 2)));
-        // Fisher and Yates, in Durstenfeld's form (CACM 1964, algorithm 235).
-        for last in (1..order.len()).rev() {
-            order.swap(last, random.below(last + 1));
-        }
+        random.shuffle(&mut order);
         if round % 2 == 1 {
             order.reverse();
         }
@@ -297,7 +307,19 @@ impl Plan {
 impl File {
     /// Every file's name.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        (0..self.count).map(|number| self.name.replace("{}", &number.to_string()))
+        (0..self.count).map(|number| self.nth(number))
+    }
+
+    /// The name of the file of this number.
+    pub fn nth(&self, number: u32) -> String {
+        self.name.replace("{}", &number.to_string())
+    }
+
+    /// The size of the file of this number, in bytes: the same in every run.
+    pub fn size(&self, number: u32) -> u64 {
+        let span = self.bytes_max.unwrap_or(self.bytes).saturating_sub(self.bytes);
+        let sizes = usize::try_from(span).unwrap_or(usize::MAX).saturating_add(1);
+        self.bytes + SplitMix(SIZES_SEED ^ u64::from(number)).below(sizes) as u64
     }
 
     fn check(&self) -> Result<(), BadPlan> {
@@ -311,6 +333,10 @@ impl File {
         }
         if (self.count > 1) != name.contains("{}") {
             let why = "`{}` in its name stands for the number of one of many (count)";
+            return Err(BadPlan(format!("file {name:?}: {why}")));
+        }
+        if self.bytes_max.is_some_and(|most| self.count == 1 || most < self.bytes) {
+            let why = "bytes_max: write the largest size of many, not below bytes";
             return Err(BadPlan(format!("file {name:?}: {why}")));
         }
         Ok(())
@@ -330,6 +356,16 @@ impl Work {
     pub fn without_uploads(&self) -> Work {
         let beside = self.beside.as_ref().map(Beside::downloads_only);
         Work { beside, ..self.clone() }
+    }
+
+    /// What is left of it where nobody can be kept from reading faster: another work, with another
+    /// name.
+    pub fn without_reads_per_s(&self) -> Work {
+        let mut work = self.clone();
+        if let Some(cold) = work.beside.as_mut().and_then(|beside| beside.cold.as_mut()) {
+            cold.reads_per_s = None;
+        }
+        work
     }
 
     fn uploads(&self) -> bool {
@@ -354,9 +390,15 @@ impl Shape {
 impl WrittenBeside {
     fn check(&self, files: &[File]) -> Result<Beside, BadPlan> {
         let bad = |why: &str| Err(BadPlan(format!("beside {:?}: {why}", self.file)));
+        if self.cold {
+            return self.check_cold(files);
+        }
         let Some(file) = files.iter().find(|file| file.name == self.file && file.count == 1) else {
             return bad("there is no such single file");
         };
+        if self.reads_per_s.is_some() {
+            return bad("reads_per_s: only cold files are read");
+        }
         let streams = self.downloads.saturating_add(self.uploads);
         if self.downloads == 0 || streams > STREAMS_MAX {
             return bad(&format!("write at least one download, and {STREAMS_MAX} streams in all"));
@@ -370,6 +412,32 @@ impl WrittenBeside {
             downloads: self.downloads,
             uploads: self.uploads,
             bytes_per_s: self.mb_per_s.map(|rate| rate * 1e6),
+            cold: None,
+        })
+    }
+
+    fn check_cold(&self, files: &[File]) -> Result<Beside, BadPlan> {
+        let bad = |why: &str| Err(BadPlan(format!("cold files {:?}: {why}", self.file)));
+        let Some(file) = files.iter().find(|file| file.name == self.file && file.count > 1) else {
+            return bad("there are no such files, many of a kind");
+        };
+        if self.downloads == 0 || self.downloads > STREAMS_MAX {
+            return bad(&format!("write 1 to {STREAMS_MAX} downloads"));
+        }
+        if self.uploads > 0 || self.mb_per_s.is_some() || self.reads_per_s == Some(0) {
+            return bad("they are downloaded as fast as the disk, or reads_per_s above 0, allows");
+        }
+        Ok(Beside {
+            file: file.name.clone(),
+            file_bytes: file.bytes,
+            downloads: self.downloads,
+            uploads: 0,
+            bytes_per_s: None,
+            cold: Some(Cold {
+                files: file.count,
+                bytes_max: file.bytes_max.unwrap_or(file.bytes),
+                reads_per_s: self.reads_per_s,
+            }),
         })
     }
 }
@@ -513,6 +581,40 @@ mod tests {
         let names: Vec<String> = plan.works.iter().map(Work::name).collect();
         let halves: Vec<String> = plan.works.iter().map(|w| w.without_uploads().name()).collect();
         assert_eq!(names[1], halves[2], "who takes no uploads has one row with those who do");
+    }
+
+    #[test]
+    fn cold_files_that_make_no_sense_are_refused() {
+        let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "cold").unwrap();
+        for (from, to, message, why) in [
+            ("bytes_max = 100000", "bytes_max = 9999", "not below bytes", "the largest is small"),
+            ("count = 22000", "count = 22000\nbytes_max = 1", "duplicate key", "two largest"),
+            ("cold = true", "cold = false", "no such single file", "warm ones are one"),
+            (
+                "file = \"cold/{}.bin\", ",
+                "file = \"hot.html\", ",
+                "many of a kind",
+                "one cold file",
+            ),
+            ("downloads = 64", "downloads = 0", "1 to 1000 downloads", "nobody downloads"),
+            ("cold = true", "cold = true, mb_per_s = 1", "as fast as the disk", "paced"),
+            ("cold = true", "cold = true, uploads = 1", "as fast as the disk", "uploads"),
+            ("reads_per_s = 2000", "reads_per_s = 0", "above 0", "no read"),
+            ("file = \"hot.html\"", "file = \"cold/{}.bin\"", "of one size", "they are measured"),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good, "{why}: nothing was replaced");
+            let error = Plan::read(&text).expect_err(why);
+            assert!(error.0.contains(message), "{why}: {error}");
+        }
+        let plan = Plan::built_in("cold").unwrap();
+        let cold = plan.files.iter().find(|file| file.count > 1).unwrap();
+        let all: u64 = (0..cold.count).map(|number| cold.size(number)).sum();
+        assert!((1_100_000_000..1_300_000_000).contains(&all), "half way on average: {all}");
+        assert!((0..cold.count).all(|number| (10_000..=100_000).contains(&cold.size(number))));
+        let names: Vec<String> = plan.works.iter().map(Work::name).collect();
+        assert!(names[1].ends_with("10 KB to 100 KB at 2000 reads/s"), "{names:?}");
+        assert_eq!(names[2], plan.works[1].without_reads_per_s().name(), "one row where it must");
     }
 
     #[test]

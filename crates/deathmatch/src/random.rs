@@ -22,6 +22,13 @@ impl SplitMix {
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
+
+    /// Puts them in a random order (Fisher and Yates, in Durstenfeld's form, CACM 1964, algorithm 235).
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last + 1));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,9 @@ pub struct Sample {
     /// What ran beside it, if anything did.
     #[serde(default)]
     pub beside: Option<Beside>,
+    /// How the files beside it were made cold, if they were.
+    #[serde(default)]
+    pub cooling: Option<Cooling>,
     /// When it began, in seconds since 1970.
     pub began_unix_s: f64,
     /// What the generator saw.
@@ -82,9 +85,9 @@ pub enum Offered {
 /// Streams beside the requests: downloads and uploads, one after the other without end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The file that is downloaded.
+    /// The file that is downloaded; of many, with `{}` for their number.
     pub file: String,
-    /// Its length, and an upload's.
+    /// Its length, and an upload's; of cold files that of the smallest.
     pub file_bytes: u64,
     /// Downloads at once.
     pub downloads: u32,
@@ -92,6 +95,30 @@ pub struct Beside {
     pub uploads: u32,
     /// Bytes a second in all, shared as the numbers are; `None`: as fast as they go.
     pub bytes_per_s: Option<f64>,
+    /// Where the downloads are of many files that are in nobody's memory.
+    #[serde(default)]
+    pub cold: Option<Cold>,
+}
+
+/// Many files, each downloaded once at most, which a server must have from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cold {
+    /// How many there are.
+    pub files: u32,
+    /// The length of the largest, in bytes.
+    pub bytes_max: u64,
+    /// Reads a second the server may ask of the disk; `None`: as many as it likes.
+    pub reads_per_s: Option<u32>,
+}
+
+/// How files were made cold before a sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cooling {
+    /// The disk they are on, as /proc/diskstats calls it.
+    pub disk: String,
+    /// Whether their names and inodes were forgotten too, for which one must be root; else only
+    /// what is in them.
+    pub inodes: bool,
 }
 
 impl Beside {
@@ -103,7 +130,8 @@ impl Beside {
     }
 }
 
-/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`.
+/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 22000 cold files of 10 KB
+/// to 100 KB at 2000 reads/s`.
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let some = |count: u32, what: &str| match count {
@@ -113,6 +141,14 @@ impl fmt::Display for Beside {
         };
         let streams = [some(self.downloads, "download"), some(self.uploads, "upload")];
         let streams: Vec<String> = streams.into_iter().flatten().collect();
+        if let Some(Cold { files, bytes_max, reads_per_s }) = &self.cold {
+            let (least, most) = (size(self.file_bytes), size(*bytes_max));
+            write!(f, "{} of {files} cold files of {least} to {most}", streams.join(" and "))?;
+            return match reads_per_s {
+                Some(reads) => write!(f, " at {reads} reads/s"),
+                None => write!(f, " at full speed"),
+            };
+        }
         write!(f, "{} of {}", streams.join(" and "), size(self.file_bytes))?;
         match self.bytes_per_s {
             Some(rate) => write!(f, " at {} MB/s", rate / 1e6),
@@ -146,6 +182,10 @@ pub enum Mark {
     /// The streams beside the requests were not served at their rate: that made it easier for the
     /// requests.
     StreamsSlow,
+    /// The cold files had all been sent before the sample was over: the rest of it was quiet.
+    ColdOver,
+    /// Less was read from the disk than was sent of cold files: they were not cold.
+    NotCold,
     /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
     FloorMoved,
 }
@@ -191,6 +231,9 @@ pub struct BulkLoad {
     pub downloads: u64,
     /// Uploads that were completed and taken.
     pub uploads: u64,
+    /// Where each file is downloaded once: nanoseconds after which none was left, if that came.
+    #[serde(default)]
+    pub over_ns: Option<u64>,
     /// Streams that failed; each was begun again.
     pub failures: u64,
 }

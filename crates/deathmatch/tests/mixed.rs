@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deathmatch::load::{Bulk, Expected, Job, marks, run};
+use deathmatch::load::{Bulk, Expected, Job, Once, marks, run};
 use deathmatch::sample::{BulkLoad, Errors, Load, Mark, Offered};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -43,6 +43,41 @@ fn every_byte_is_counted_once() {
         assert_eq!(moved.failures, 0, "{sentence}: silence is no failure before the timeout");
         let right = load.replies == load.intended && load.errors == Errors::default();
         assert!(right && load.intended == 100, "{sentence}: {load:?}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_once_is_not_asked_for_again() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    type Row = (&'static str, u32, fn(&Request) -> Then, u64, bool);
+    // Of ten; a stream that failed pauses for 100 ms, and the run takes 1,000.
+    let rows: [Row; 4] = [
+        ("one after the other", 1, |_| Then::Answer, 10, true),
+        ("by whoever is free, more than there are", 16, |_| Then::Answer, 10, true),
+        ("every second fails and is lost", 1, |r| refuse_if(r.times == 1), 5, true),
+        ("the second is never answered", 1, |r| silent_if(r.times == 1), 1, false),
+    ];
+    for (sentence, downloads, then, right, over) in rows {
+        let server = Server::start(then);
+        let sizes = || (1..=10).map(|at| at * 1000);
+        let once = |bytes| Once { request: download(bytes), body_bytes: bytes };
+        let beside = Bulk { once: sizes().map(once).collect(), ..bulk(downloads, 0, None) };
+        let job = Job { duration: Duration::from_secs(1), ..job(server.address, beside) };
+        let load = run(&job).unwrap();
+        let moved = load.bulk.unwrap();
+        assert_eq!(moved.downloads, right, "{sentence}: {moved:?}");
+        assert_eq!(moved.downloads + moved.failures == 10, over, "{sentence}: {moved:?}");
+        assert_eq!(moved.over_ns.is_some(), over, "{sentence}: {moved:?}");
+        if right == 10 {
+            let bytes: u64 = sizes().map(|bytes| large(bytes).len() as u64).sum();
+            assert_eq!(moved.down_bytes, bytes, "{sentence}: each of its own length");
+        }
+        let full = load.replies == load.intended && load.errors == Errors::default();
+        assert!(full, "{sentence}: and the requests: {load:?}");
+        let endless = Job { beside: Some(bulk(1, 0, None)), ..job.clone() };
+        let idle = Load { busy_s: 0.0, ..load };
+        assert!(!marks(&job, &idle).contains(&Mark::GeneratorBusy), "{sentence}: it has an end");
+        assert!(marks(&endless, &idle).contains(&Mark::GeneratorBusy), "{sentence}: this has none");
     }
 }
 
@@ -167,6 +202,7 @@ fn bulk(downloads: u32, uploads: u32, rate: Option<f64>) -> Bulk {
     Bulk {
         downloads,
         download: download(BODY_BYTES),
+        once: Vec::new(),
         uploads: (0..uploads).map(|at| put(at).into_bytes()).collect(),
         body_bytes: BODY_BYTES,
         rate,

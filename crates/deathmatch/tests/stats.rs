@@ -129,6 +129,7 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
         plan: "p".into(),
         round,
         beside: None,
+        cooling: None,
         attempt: 0,
         trial: 0,
         probe: false,

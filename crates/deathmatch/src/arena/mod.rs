@@ -2,6 +2,7 @@
 //! every sample written down the moment it is over. What is there already is not measured again, so
 //! a run that was cut goes on where it stood.
 
+mod cold;
 mod docroot;
 mod entrant;
 mod order;

@@ -32,13 +32,20 @@ pub(super) fn order(file: &File, zipf: f64) -> Vec<u32> {
     (0..DRAWN).map(|_| draw()).collect()
 }
 
+/// Every one of so many files once, in a random order that is the same for everybody.
+pub(super) fn each_once(count: u32) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count).collect();
+    SplitMix(SEED).shuffle(&mut order);
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn files_are_asked_for_as_often_as_they_are_popular() {
-        let file = |count| File { name: "{}".to_owned(), bytes: 1, count };
+        let file = |count| File { name: "{}".to_owned(), bytes: 1, bytes_max: None, count };
         assert!(order(&file(1), 1.0).is_empty(), "one file needs no order");
         // (files, exponent, share of the first by definition)
         let harmonic: f64 = (1..=100).map(|k| 1.0 / f64::from(k)).sum();

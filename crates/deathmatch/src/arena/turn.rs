@@ -8,15 +8,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::cold::{Disk, Slowed, cool};
 use super::entrant::Server;
-use super::order::order;
+use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
-use crate::load::{self, Bulk, Expected, Job};
+use crate::load::{self, Bulk, Expected, Job, Once};
 use crate::machine::Look;
-use crate::plan::{Plan, Shape, Work};
-use crate::sample::{Beside, Mark, Offered, Sample};
+use crate::plan::{File, Plan, Shape, Work};
+use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
 use crate::verify::{upload, verify};
 
@@ -25,6 +26,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Others may use this share of the machine before a sample is marked.
 const FOREIGN_MAX: f64 = 0.01;
+
+/// Of what was sent of cold files, the share that must have been read from the disk.
+const COLD_SHARE_MIN: f64 = 0.9;
 
 /// The overload beyond what a contender carries.
 const OVERLOAD: f64 = 1.5;
@@ -72,10 +76,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     pub(super) fn run(mut self) -> Result<(), Ended> {
         self.first = self.record.samples.len();
         for work in &self.plan.works {
-            let work = match self.entrant.takes_uploads() {
-                true => work.clone(),
-                false => work.without_uploads(),
-            };
+            let work = self.possible(work);
             let name = work.name();
             (self.tell)(Event::Work { work: &name });
             match work.shape {
@@ -87,6 +88,19 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             (self.tell)(Event::Done);
         }
         self.finish()
+    }
+
+    /// What of a piece of work can be done with this contender on this machine.
+    fn possible(&self, work: &Work) -> Work {
+        let mut work = work.clone();
+        if !self.entrant.takes_uploads() {
+            work = work.without_uploads();
+        }
+        let disk = || Disk::of(&self.arena.docroot());
+        if reads_per_s(&work).is_some() && !disk().is_ok_and(|disk| disk.can_be_slowed()) {
+            work = work.without_reads_per_s();
+        }
+        work
     }
 
     /// Takes one short sample of the floor.
@@ -167,11 +181,18 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(Ended::Run(io::ErrorKind::Interrupted.into()));
         }
+        if is_cold(work) {
+            // What it remembers of the files is not cold.
+            self.close()?;
+        }
         let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };
         let mut server = match self.server.take() {
             Some(server) => server,
             None => self.start()?,
         };
+        if is_cold(work) && server.pids().is_none() {
+            return Err(Ended::Contender("files elsewhere cannot be made cold".to_owned()));
+        }
         let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
         server.check_alive().map_err(Ended::Contender)?;
         self.server = Some(server);
@@ -185,8 +206,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(server)
     }
 
-    /// Checks the bytes again and stops it.
     fn finish(mut self) -> Result<(), Ended> {
+        self.close()
+    }
+
+    /// Checks the bytes again and stops it, where it runs.
+    fn close(&mut self) -> Result<(), Ended> {
         let Some(server) = self.server.take() else { return Ok(()) };
         let checked = self.check(&server);
         if let Err(Ended::Contender(_)) = checked {
@@ -236,10 +261,15 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         warm_up: Duration,
     ) -> io::Result<Sample> {
         let mut job = self.job(server, work, offered)?;
+        let cooling = self.cool(work)?;
+        // Cold files are for what is counted; the file that is not among them is in memory again.
+        let cold = job.beside.take_if(|_| cooling.is_some());
         job.duration = warm_up;
         if !job.duration.is_zero() {
             load::run(&job)?;
         }
+        job.beside = cold.or(job.beside);
+        let slowed = self.slow(work, server)?;
         let is_probe = name.starts_with(super::PROBE);
         job.duration = if is_probe { super::PROBE_FOR } else { self.plan.sample };
         let began_unix_s =
@@ -247,6 +277,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let before = server.pids().map(|pids| Look::afresh(&pids));
         let begun = Instant::now();
         let load = load::run(&job)?;
+        drop(slowed);
         // The generator spins: its processor is its own for all of that time.
         let generator_cpu_s = begun.elapsed().as_secs_f64();
         let after = server.pids().map(|pids| Look::take(&pids));
@@ -256,6 +287,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if machine.as_ref().is_some_and(|m| m.foreign > FOREIGN_MAX) {
             marks.push(Mark::ForeignCpu);
         }
+        marks.extend(cooling.as_ref().zip(machine.as_ref()).and_then(|(c, m)| warmth(c, m, &load)));
         Ok(Sample {
             plan: self.plan.name.clone(),
             round: self.round,
@@ -267,6 +299,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             file: work.file.clone(),
             offered,
             beside: work.beside.clone(),
+            cooling,
             began_unix_s,
             load,
             server,
@@ -287,30 +320,82 @@ impl<T> Turn<'_, T> {
             order: order(file, work.zipf),
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },
             offered,
-            beside: work.beside.as_ref().map(|beside| bulk(server, beside)),
+            beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
             timeout: ANSWER_WITHIN,
             stop: self.arena.stop.clone(),
         })
     }
+
+    fn bulk(&self, server: &Server, beside: &Beside) -> Bulk {
+        let target = server.addr();
+        let length = beside.file_bytes;
+        let put = |path: String| {
+            let head = format!("PUT {path} HTTP/1.1\r\nHost: {target}\r\nContent-Length: {length}");
+            format!("{head}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
+        };
+        let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
+        Bulk {
+            downloads: beside.downloads,
+            download: request(target, &server.url_path(&beside.file)),
+            uploads: paths.map(put).collect(),
+            once: self.once(server, beside),
+            body_bytes: length,
+            rate: beside.bytes_per_s,
+        }
+    }
+
+    /// Every cold file, in the order in which they are asked for.
+    fn once(&self, server: &Server, beside: &Beside) -> Vec<Once> {
+        let files = self.plan.files.iter();
+        let Some(file) = files.filter(|_| beside.cold.is_some()).find(|f| f.name == beside.file)
+        else {
+            return Vec::new();
+        };
+        let ask = |number| Once {
+            request: request(server.addr(), &server.url_path(&file.nth(number))),
+            body_bytes: file.size(number),
+        };
+        each_once(file.count).into_iter().map(ask).collect()
+    }
+
+    /// Makes cold what has to be.
+    fn cool(&self, work: &Work) -> io::Result<Option<Cooling>> {
+        if !is_cold(work) {
+            return Ok(None);
+        }
+        let docroot = self.arena.docroot();
+        let disk = Disk::of(&docroot)?;
+        let names = self.plan.files.iter().flat_map(File::names);
+        let inodes = cool(names.map(|name| docroot.join(name)))?;
+        Ok(Some(Cooling { disk: disk.name, inodes }))
+    }
+
+    /// Keeps the server from reading faster than the work allows.
+    fn slow(&self, work: &Work, server: &Server) -> io::Result<Option<Slowed>> {
+        let Some(reads) = reads_per_s(work) else { return Ok(None) };
+        let disk = Disk::of(&self.arena.docroot())?;
+        Slowed::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
+    }
 }
 
-fn bulk(server: &Server, beside: &Beside) -> Bulk {
-    let target = server.addr();
-    let length = beside.file_bytes;
-    let put = |path: String| {
-        let head = format!("PUT {path} HTTP/1.1\r\nHost: {target}\r\nContent-Length: {length}");
-        format!("{head}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
-    };
-    let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
-    Bulk {
-        downloads: beside.downloads,
-        download: request(target, &server.url_path(&beside.file)),
-        uploads: paths.map(put).collect(),
-        body_bytes: length,
-        rate: beside.bytes_per_s,
+fn is_cold(work: &Work) -> bool {
+    work.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
+}
+
+fn reads_per_s(work: &Work) -> Option<u32> {
+    work.beside.as_ref()?.cold.as_ref()?.reads_per_s
+}
+
+/// Why files that were made cold are no measure of the disk, if they are not.
+fn warmth(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> {
+    let bulk = load.bulk.as_ref()?;
+    let read = machine.disks.get(&cooling.disk).map_or(0, |disk| disk.read_bytes);
+    if (read as f64) < COLD_SHARE_MIN * bulk.down_bytes as f64 {
+        return Some(Mark::NotCold);
     }
+    bulk.over_ns.map(|_| Mark::ColdOver)
 }
 
 fn request(target: SocketAddr, path: &str) -> Vec<u8> {

@@ -1,16 +1,18 @@
 //! The floor: what the kernel alone asks for receiving a request and sending a file. No server: it
 //! looks for the end of a head, finds the path as it is written among the files it opened when it
-//! started, and sends; what is put to it, it drops. Everything a server must do besides is left out on purpose.
+//! started (of a very large folder: opens it), and sends; what is put to it, it drops. Everything a server must do besides is left out on purpose.
 //!
 //! `deathmatch-floor PORT DIRECTORY WORKERS`, on 127.0.0.1.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use rustix::buffer::spare_capacity;
@@ -25,6 +27,8 @@ use socket2::{Domain, Socket, Type};
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
 /// Still larger ones leave in turns, between which everybody else is answered.
 const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
+/// Of a folder that holds more, each file is opened when it is asked for, by the worker itself.
+const KEPT_MAX: usize = 4096;
 /// Of a file or of an upload, in one turn.
 const TURN_BYTES: usize = 64 * 1024;
 /// A longer head ends its connection.
@@ -87,10 +91,17 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// What is sent for a path.
+enum Answer {
+    Kept(Kept),
+    /// To be made from this file.
+    Found(PathBuf),
+}
+
 /// A whole answer, or a head and the file behind it.
-struct Answer {
+struct Kept {
     bytes: Vec<u8>,
-    file: Option<(File, u64)>,
+    file: Option<(Arc<File>, u64)>,
 }
 
 fn read_folder(
@@ -99,13 +110,16 @@ fn read_folder(
     depth: u32,
     answers: &mut HashMap<Vec<u8>, Answer>,
 ) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
+    let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    for entry in &entries {
         let Ok(name) = entry.file_name().into_string() else { continue };
         let meta = fs::metadata(entry.path())?;
         if meta.is_file() {
-            answers
-                .insert(format!("{path}{name}").into_bytes(), answer(&entry.path(), meta.len())?);
+            let answer = match entries.len() {
+                ..=KEPT_MAX => Answer::Kept(answer(&entry.path(), meta.len())?),
+                _ => Answer::Found(entry.path()),
+            };
+            answers.insert(format!("{path}{name}").into_bytes(), answer);
         } else if meta.is_dir() && depth > 0 {
             read_folder(&entry.path(), &format!("{path}{name}/"), depth - 1, answers)?;
         }
@@ -113,7 +127,7 @@ fn read_folder(
     Ok(())
 }
 
-fn answer(path: &Path, length: u64) -> io::Result<Answer> {
+fn answer(path: &Path, length: u64) -> io::Result<Kept> {
     let kind = match path.extension().and_then(|end| end.to_str()) {
         Some("html") => "text/html",
         Some("txt") => "text/plain",
@@ -125,12 +139,12 @@ fn answer(path: &Path, length: u64) -> io::Result<Answer> {
         format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")
             .into_bytes();
     let file = if length > MEMORY_BYTES_MAX {
-        Some((File::open(path)?, length))
+        Some((Arc::new(File::open(path)?), length))
     } else {
         bytes.extend(fs::read(path)?);
         None
     };
-    Ok(Answer { bytes, file })
+    Ok(Kept { bytes, file })
 }
 
 struct Worker<'a> {
@@ -151,8 +165,10 @@ struct Connection<'a> {
 
 /// An answer under way.
 struct Sending<'a> {
-    bytes: &'a [u8],
-    file: Option<(&'a File, u64, u64)>, // the file, where in it, its end
+    bytes: Cow<'a, [u8]>,
+    /// How many of them are sent.
+    sent: usize,
+    file: Option<(Arc<File>, u64, u64)>, // the file, where in it, its end
 }
 
 impl<'a> Worker<'a> {
@@ -278,7 +294,7 @@ impl<'a> Connection<'a> {
     fn drop_upload(&mut self, bytes: u64) -> io::Result<bool> {
         self.dropping -= bytes;
         if self.dropping == 0 {
-            self.sending = Some(Sending { bytes: DROPPED, file: None });
+            self.sending = Some(Sending { bytes: DROPPED.into(), sent: 0, file: None });
             return Ok(!self.send()?);
         }
         Ok(false)
@@ -301,9 +317,8 @@ impl Sending<'_> {
     fn send(&mut self, stream: impl AsFd) -> rustix::io::Result<()> {
         // The head waits in the kernel for the file, so that both leave in one segment.
         let more = if self.file.is_some() { SendFlags::MORE } else { SendFlags::empty() };
-        while !self.bytes.is_empty() {
-            let sent = send(&stream, self.bytes, SendFlags::NOSIGNAL | more)?;
-            self.bytes = &self.bytes[sent..];
+        while self.sent < self.bytes.len() {
+            self.sent += send(&stream, &self.bytes[self.sent..], SendFlags::NOSIGNAL | more)?;
         }
         let Some((file, at, end)) = &mut self.file else { return Ok(()) };
         let in_turns = *end > AT_ONCE_BYTES_MAX;
@@ -311,7 +326,7 @@ impl Sending<'_> {
             let rest = usize::try_from(*end - *at).unwrap_or(usize::MAX);
             let most = if in_turns { rest.min(TURN_BYTES) } else { rest };
             // It has become shorter since it was opened.
-            if sendfile(&stream, *file, Some(at), most)? == 0 {
+            if sendfile(&stream, &*file, Some(at), most)? == 0 {
                 return Err(Errno::IO);
             }
             if in_turns && *at < *end {
@@ -325,11 +340,18 @@ impl Sending<'_> {
 /// The answer to `GET PATH HTTP/1.1`, the path taken as it is written.
 fn find<'a>(answers: &'a HashMap<Vec<u8>, Answer>, head: &[u8]) -> Sending<'a> {
     let path = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
+    let file = |file: &Option<(Arc<File>, u64)>| file.clone().map(|(file, end)| (file, 0, end));
     match answers.get(path) {
-        Some(Answer { bytes, file }) => {
-            Sending { bytes, file: file.as_ref().map(|(file, end)| (file, 0, *end)) }
+        Some(Answer::Kept(kept)) => {
+            Sending { bytes: (&kept.bytes).into(), sent: 0, file: file(&kept.file) }
         }
-        None => Sending { bytes: NOT_FOUND, file: None },
+        Some(Answer::Found(path)) => {
+            match fs::metadata(path).and_then(|meta| answer(path, meta.len())) {
+                Ok(made) => Sending { bytes: made.bytes.into(), sent: 0, file: file(&made.file) },
+                Err(_) => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
+            }
+        }
+        None => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
     }
 }
 

@@ -24,6 +24,9 @@ use signal_hook::flag;
 
 use super::{RUN, chosen_plan, draw, minutes, read_run, usage};
 
+/// Of files to be served, so many bytes take a while to be written.
+const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
+
 /// The contender that is only a yardstick.
 const FLOOR: &str = "floor";
 
@@ -47,6 +50,9 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     };
     fs::create_dir_all(&out)?;
     let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
+    if !args.json {
+        announce_files(&plan)?;
+    }
     arena.lay_out(&plan)?;
     let field = match Field::gather(&arena, &plan, args) {
         Ok(field) => field,
@@ -238,6 +244,16 @@ fn target(words: &str) -> Result<(String, SocketAddr), String> {
     let bad = |why: String| format!("--target {words}: {why}");
     let mut found = at.to_socket_addrs().map_err(|e| bad(format!("write HOST:PORT ({e})")))?;
     found.next().map(|at| (name.to_owned(), at)).ok_or_else(|| bad("no such host".to_owned()))
+}
+
+/// Says that files are written, where that takes time.
+fn announce_files(plan: &Plan) -> io::Result<()> {
+    let sizes = plan.files.iter().flat_map(|file| (0..file.count).map(|number| file.size(number)));
+    let bytes: u64 = sizes.sum();
+    if bytes < BYTES_ANNOUNCED_MIN {
+        return Ok(());
+    }
+    writeln!(io::stdout(), "{} MB to be served, written where they are not yet", bytes / 1_000_000)
 }
 
 fn announce(plan: &Plan, arena: &Arena, field: &Field) -> io::Result<()> {

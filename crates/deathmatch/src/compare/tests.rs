@@ -11,6 +11,7 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
         plan: "deck".into(),
         round: round as u32,
         beside: None,
+        cooling: None,
         attempt: 0,
         trial: 0,
         probe: false,

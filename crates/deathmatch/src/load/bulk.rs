@@ -9,23 +9,20 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use super::Expected;
+use super::bucket::Bucket;
 use super::reader::{Memo, Reader, Step};
 use super::wire::{self, HEAD_RECEIVE_BYTES, Moved, Opened};
 use crate::sample::BulkLoad;
 
 /// The most an upload sends at once, and the least for which the rate must allow before a stream is
 /// tried: smaller pieces would cost more calls than they carry.
-const PIECE_BYTES: usize = 64 * 1024;
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
 /// What uploads consist of.
 static PIECE: [u8; PIECE_BYTES] = [b'u'; PIECE_BYTES];
 
 /// Streams tried in a turn until one moves something: one that is not ready costs a system call.
 const ATTEMPTS_MAX: usize = 4;
-
-/// What a rate may make up for after a pause, of the server's or of the generator's, in seconds:
-/// the machines this runs on pause for some milliseconds.
-const MADE_UP_S: f64 = 0.02;
 
 /// A stream that failed is begun again after this.
 const PAUSE_NS: u64 = 100_000_000;
@@ -37,6 +34,9 @@ pub struct Bulk {
     pub downloads: u32,
     /// What each asks for, over and over: a whole request.
     pub download: Vec<u8>,
+    /// What is asked for instead: each once, in this order, by whichever download is free, until
+    /// none is left.
+    pub once: Vec<Once>,
     /// The head of each upload at once, sent over and over, each with its own path; it announces
     /// `body_bytes`.
     pub uploads: Vec<Vec<u8>>,
@@ -47,15 +47,25 @@ pub struct Bulk {
     pub rate: Option<f64>,
 }
 
+/// A download that is asked for once.
+#[derive(Clone, Debug)]
+pub struct Once {
+    /// A whole request.
+    pub request: Vec<u8>,
+    /// The length of its answer's body, in bytes.
+    pub body_bytes: u64,
+}
+
 /// The streams of one run. Times are nanoseconds since its start.
 pub(super) struct Streams<'a> {
     bulk: &'a Bulk,
     target: SocketAddr,
-    expected: Expected,
     timeout: u64,
     measured: Range<u64>,
-    all: Vec<Stream>,
+    all: Vec<Stream<'a>>,
     next: usize,
+    /// How many of those asked for once have been.
+    begun: usize,
     down: Bucket,
     up: Bucket,
     memo: Memo,
@@ -70,8 +80,11 @@ enum Way {
     Up(usize),
 }
 
-struct Stream {
+struct Stream<'a> {
     way: Way,
+    /// What it asks for, where that is asked for once.
+    once: Option<&'a Once>,
+    expected: Expected,
     socket: Option<OwnedFd>,
     state: State,
     reader: Reader,
@@ -121,19 +134,21 @@ impl<'a> Streams<'a> {
         ways.extend((0..ups).map(|at| (2 * at + 1, Way::Up(at))));
         ways.sort_by_key(|(place, _)| *place);
         let share = |count: usize| bulk.rate.map(|rate| rate * count as f64 / (downs + ups) as f64);
-        Ok(Streams {
+        let mut streams = Streams {
             bulk,
             target,
-            expected: Expected { status: 200, body_bytes: bulk.body_bytes, body: None },
             timeout,
             measured,
-            all: ways.into_iter().map(|(_, way)| Stream::new(way)).collect(),
+            all: ways.into_iter().map(|(_, way)| Stream::new(way, bulk.body_bytes)).collect(),
             next: 0,
+            begun: 0,
             down: Bucket::new(share(downs)),
             up: Bucket::new(share(ups)),
             memo: Memo::default(),
             counts: BulkLoad::default(),
-        })
+        };
+        (0..downs + ups).for_each(|at| streams.choose(at, 0));
+        Ok(streams)
     }
 
     /// Tries the next few; true once one moved something. An error is the generator's own.
@@ -175,7 +190,7 @@ impl<'a> Streams<'a> {
             State::Asking { sent } => stream.ask(sent, self.bulk),
             _ => {
                 let most = allowed.min(buffer.len());
-                stream.take(&mut buffer[..most], &self.expected, &mut self.memo)
+                stream.take(&mut buffer[..most], &mut self.memo)
             }
         };
         let (bytes, over) = match tried {
@@ -206,8 +221,25 @@ impl<'a> Streams<'a> {
                 Way::Up(_) => &mut self.counts.uploads,
             };
             *count += u64::from(is_measured);
+            self.choose(at, now);
         }
         Ok(true)
+    }
+
+    /// Gives a stream what it asks for next, or ends it where nothing is left.
+    fn choose(&mut self, at: usize, now: u64) {
+        let stream = &mut self.all[at];
+        stream.once = self.bulk.once.get(self.begun);
+        self.begun += 1;
+        if let Some(once) = stream.once {
+            stream.expected.body_bytes = once.body_bytes;
+        } else if !self.bulk.once.is_empty() {
+            stream.socket = None;
+            stream.state = State::Shut { until: u64::MAX };
+            if self.measured.contains(&now) {
+                self.counts.over_ns.get_or_insert(now - self.measured.start);
+            }
+        }
     }
 
     fn open(&mut self, at: usize, now: u64) -> io::Result<bool> {
@@ -229,19 +261,27 @@ impl<'a> Streams<'a> {
         stream.blocked = None;
         stream.state = State::Shut { until: now + PAUSE_NS };
         self.counts.failures += u64::from(self.measured.contains(&now));
+        self.choose(at, now);
     }
 }
 
-impl Stream {
-    fn new(way: Way) -> Stream {
-        let state = State::Shut { until: 0 };
-        Stream { way, socket: None, state, reader: Reader::default(), blocked: None }
+impl Stream<'_> {
+    fn new<'a>(way: Way, body_bytes: u64) -> Stream<'a> {
+        Stream {
+            way,
+            once: None,
+            expected: Expected { status: 200, body_bytes, body: None },
+            socket: None,
+            state: State::Shut { until: 0 },
+            reader: Reader::default(),
+            blocked: None,
+        }
     }
 
     /// Sends a piece of the request.
     fn ask(&mut self, sent: u64, bulk: &Bulk) -> Tried {
         let (head, body_bytes) = match self.way {
-            Way::Down => (&bulk.download, 0),
+            Way::Down => (self.once.map_or(&bulk.download, |once| &once.request), 0),
             Way::Up(which) => (&bulk.uploads[which], bulk.body_bytes),
         };
         let whole = head.len() as u64 + body_bytes;
@@ -268,7 +308,8 @@ impl Stream {
     }
 
     /// Receives a piece of the answer, at most as much as the buffer holds.
-    fn take(&mut self, buffer: &mut [u8], expected: &Expected, memo: &mut Memo) -> Tried {
+    fn take(&mut self, buffer: &mut [u8], memo: &mut Memo) -> Tried {
+        let expected = &self.expected;
         let Some(socket) = &self.socket else { return Tried::Failed };
         let discard = self.reader.may_discard(expected);
         let most = if self.reader.in_head() { HEAD_RECEIVE_BYTES } else { buffer.len() };
@@ -310,75 +351,5 @@ impl Stream {
             self.socket = None;
             self.state = State::Shut { until: now };
         }
-    }
-}
-
-/// What a rate allows.
-struct Bucket {
-    /// Bytes a nanosecond; `None`: any.
-    rate: Option<f64>,
-    most: f64,
-    held: f64,
-    filled: u64,
-}
-
-impl Bucket {
-    /// `rate`: in bytes a second.
-    fn new(rate: Option<f64>) -> Bucket {
-        let most = rate.map_or(0.0, |rate| (rate * MADE_UP_S).max(PIECE_BYTES as f64));
-        Bucket { rate: rate.map(|rate| rate / 1e9), most, held: 0.0, filled: 0 }
-    }
-
-    /// Bytes that may be moved now.
-    fn allowed(&mut self, now: u64) -> usize {
-        let Some(rate) = self.rate else { return usize::MAX };
-        self.held = self.most.min(self.held + rate * now.saturating_sub(self.filled) as f64);
-        self.filled = now;
-        self.held as usize
-    }
-
-    /// More than what was allowed has to be made up for.
-    fn spend(&mut self, bytes: usize) {
-        self.held -= bytes as f64;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    /// Moves whole pieces from time to time until the end; how many bytes that were.
-    fn moved(bucket: &mut Bucket, mut now: u64, end: u64, step: u64) -> usize {
-        let mut all = 0;
-        while now < end {
-            if bucket.allowed(now) >= PIECE_BYTES {
-                bucket.spend(PIECE_BYTES);
-                all += PIECE_BYTES;
-            }
-            now += step;
-        }
-        all
-    }
-
-    #[test]
-    fn a_rate_is_kept_to_a_piece() {
-        for (sentence, rate, step) in [
-            ("a slow one, looked at often", 1e6, 1_000),
-            ("a fast one, looked at seldom", 1e9, 60_000),
-        ] {
-            let all = moved(&mut Bucket::new(Some(rate)), 0, 2_000 * MS, step) as f64;
-            assert!((all - 2.0 * rate).abs() <= PIECE_BYTES as f64 * 2.0, "{sentence}: {all}");
-        }
-        assert_eq!(Bucket::new(None).allowed(0), usize::MAX, "without a rate all is allowed");
-    }
-
-    #[test]
-    fn a_pause_is_made_up_for_only_so_far() {
-        let mut bucket = Bucket::new(Some(1e9));
-        moved(&mut bucket, 0, 100 * MS, 1_000);
-        let after = bucket.allowed(10_000 * MS);
-        assert_eq!(after, (1e9 * MADE_UP_S) as usize, "ten seconds were lost, not saved");
     }
 }

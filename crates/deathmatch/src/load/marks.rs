@@ -32,9 +32,10 @@ fn is_late(load: &Load) -> bool {
     load.lateness.count() > 0 && late as f64 > LATENESS_SHARE_MAX * response as f64
 }
 
-/// Streams without a rate take all the time there is, from the requests too.
+/// Streams without a rate or an end take all the time there is, from the requests too.
 fn is_busy(job: &Job, load: &Load) -> bool {
-    let endless = job.beside.as_ref().is_some_and(|bulk| bulk.rate.is_none());
+    let endless =
+        job.beside.as_ref().is_some_and(|bulk| bulk.rate.is_none() && bulk.once.is_empty());
     endless || load.busy_s > BUSY_SHARE_MAX * load.seconds
 }
 

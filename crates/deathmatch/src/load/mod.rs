@@ -33,6 +33,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::sample::{Load, Offered};
 
+mod bucket;
 mod bulk;
 mod engine;
 mod head;
@@ -44,7 +45,7 @@ pub mod saturation;
 mod tally;
 mod wire;
 
-pub use bulk::Bulk;
+pub use bulk::{Bulk, Once};
 pub use marks::marks;
 
 /// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of

@@ -6,13 +6,15 @@ use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
 /// Marks and what the table calls them.
-const MARKS: [(Mark, &str); 7] = [
+const MARKS: [(Mark, &str); 9] = [
     (Mark::GeneratorLate, "generator late"),
     (Mark::GeneratorBusy, "generator busy"),
     (Mark::LittlesLaw, "Little's law"),
     (Mark::ForeignCpu, "foreign CPU"),
     (Mark::WrongBytes, "wrong bytes"),
     (Mark::StreamsSlow, "streams slow"),
+    (Mark::ColdOver, "no cold file left"),
+    (Mark::NotCold, "not cold"),
     (Mark::FloorMoved, "floor moved"),
 ];
 

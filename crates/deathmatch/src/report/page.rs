@@ -128,7 +128,7 @@ fn summary(out: &mut String, data: Data<'_>) {
         let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
         out.push_str(&tables::overview(data, ladder));
         if let Some(cells) = streams::table(data, ladder) {
-            let (note, table) = (streams::NOTE, tables::plain(&cells));
+            let (note, table) = (streams::note(ladder), tables::plain(&cells));
             let _ =
                 write!(out, "<h4>The streams beside it</h4><p class=\"note\">{note}</p>{table}");
         }

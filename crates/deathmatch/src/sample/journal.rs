@@ -132,6 +132,7 @@ mod tests {
             plan: "deck".into(),
             round,
             beside: None,
+            cooling: None,
             attempt: 0,
             trial: 0,
             probe: false,

@@ -56,6 +56,7 @@ mod tests {
             file: "10k".into(),
             offered: Offered::Open { rate: 1_000.0, poisson: false, connections: 50 },
             beside: None,
+            cooling: None,
             began_unix_s: 0.0,
             load,
             server: None,

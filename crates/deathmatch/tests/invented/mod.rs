@@ -145,6 +145,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
         plan: "deck".into(),
         round,
         beside: None,
+        cooling: None,
         attempt: 0,
         trial: 0,
         probe: false,

@@ -1,0 +1,117 @@
+//! The reader: what a disk gives to who just asks it for files and sends them. No server: a thread for
+//! each connection finds the path as it is written, opens the file, reads it and sends it, so that
+//! nobody ever waits for another's disk.
+//!
+//! `deathmatch-reader PORT DIRECTORY`, on 127.0.0.1.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+/// Read and sent at once.
+const PIECE_BYTES: usize = 128 * 1024;
+/// A longer head ends its connection.
+const HEAD_BYTES_MAX: u64 = 8 * 1024;
+const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let served = match words[..] {
+        ["--version"] => writeln!(io::stdout(), "deathmatch-reader {}", env!("CARGO_PKG_VERSION")),
+        [port, root] => match port.parse() {
+            Ok(port) => serve(port, Path::new(root)),
+            Err(_) => Err(io::Error::other("PORT is a number")),
+        },
+        _ => Err(io::Error::other("say PORT DIRECTORY")),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "deathmatch-reader: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(port: u16, root: &Path) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let root: Arc<Path> = root.into();
+    for stream in listener.incoming() {
+        let (stream, root) = (stream?, root.clone());
+        // A client that has gone ends its thread.
+        thread::spawn(move || converse(&stream, &root));
+    }
+    Ok(())
+}
+
+fn converse(stream: &TcpStream, root: &Path) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut requests = BufReader::new(stream);
+    let mut piece = vec![0; PIECE_BYTES];
+    while let Some(path) = asked(&mut requests)? {
+        match path.and_then(|path| Some((File::open(root.join(&path)).ok()?, kind(&path)))) {
+            Some((file, kind)) => send(stream, file, kind, &mut piece)?,
+            None => (&*stream).write_all(NOT_FOUND)?,
+        }
+    }
+    Ok(())
+}
+
+/// The path of the next request, as it is written; `Some(None)` of one that leads elsewhere, `None`
+/// at the connection's end.
+fn asked(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
+    let mut head = requests.take(HEAD_BYTES_MAX);
+    let mut first = String::new();
+    head.read_line(&mut first)?;
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        if head.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+    }
+    let path = first.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+    let is_beneath = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
+    Ok(Some(is_beneath.then(|| path.into())))
+}
+
+fn kind(path: &Path) -> &'static str {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("html") => "text/html",
+        Some("txt") => "text/plain",
+        Some("css") => "text/css",
+        Some("png") => "image/png",
+        _ => "application/octet-stream",
+    }
+}
+
+/// The head leaves with the first piece.
+fn send(mut stream: &TcpStream, file: File, kind: &str, piece: &mut [u8]) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+    piece[..head.len()].copy_from_slice(head.as_bytes());
+    let (mut held, mut left) = (head.len(), length);
+    let mut file = file.take(length);
+    loop {
+        let count = file.read(&mut piece[held..])?;
+        left -= count as u64;
+        held += count;
+        // It has become shorter since it was opened.
+        if count == 0 && left > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if left == 0 || held == piece.len() {
+            stream.write_all(&piece[..held])?;
+            held = 0;
+        }
+        if left == 0 {
+            return Ok(());
+        }
+    }
+}
