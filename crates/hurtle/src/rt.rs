@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,14 +10,27 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Runs `task` beside the others on this worker.
-pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    drop(tokio::task::spawn_local(task));
+thread_local! {
+    /// How often tasks of this worker had a turn.
+    static TURNS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Lets every other connection that is ready have its turn first.
-pub async fn give_way() {
+/// Runs `task` beside the others on this worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    // In its box: a task within another future would be twice as large.
+    let mut task = Box::pin(task);
+    drop(tokio::task::spawn_local(poll_fn(move |cx| {
+        TURNS.set(TURNS.get().wrapping_add(1));
+        task.as_mut().poll(cx)
+    })));
+}
+
+/// Lets every other connection that is ready have its turn first. Whether nobody wanted one.
+pub async fn give_way() -> bool {
+    let before = TURNS.get();
     tokio::task::yield_now().await;
+    // The last turn is the asker's own.
+    TURNS.get().wrapping_sub(before) <= 1
 }
 
 /// Waits at least this long.
@@ -206,4 +220,26 @@ pub async fn caught<T>(task: impl Future<Output = T>) -> Result<T, String> {
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gives_way_learns_whether_anybody_else_had_a_turn() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let told = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            spawn(async move {
+                // Another was there before; then it is gone; then there is another.
+                let (beside, alone) = (give_way().await, give_way().await);
+                spawn(async {});
+                tell.send([beside, alone, give_way().await]).unwrap();
+            });
+            spawn(async {});
+            told.await.unwrap()
+        });
+        assert_eq!(told, [false, true, false]);
+    }
 }

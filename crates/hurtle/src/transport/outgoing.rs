@@ -24,8 +24,9 @@ const COPY_BYTES_MAX: usize = 4 << 10;
 const COPY_PIECE_BYTES: usize = 64 << 10;
 
 /// A body's first turn is longer than the others: most files leave in one, which costs a quarter
-/// less than four (1 MiB over loopback), and still holds the loop for less than 0.1 ms.
-const FIRST_TURN_BYTES: u64 = 1 << 20;
+/// less than four (1 MiB over loopback), and still holds the loop for less than 0.1 ms. So is
+/// each turn before which nobody else wanted one.
+const LONG_TURN_BYTES: u64 = 1 << 20;
 
 /// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
 const SAMPLE_BYTES: u64 = 32 << 10;
@@ -120,7 +121,7 @@ impl Sender {
     /// The disk's; `TimedOut` if it gave no answer.
     pub async fn warm(&self, body: &Body) -> io::Result<()> {
         let Body::File(slice) = body else { return Ok(()) };
-        let len = slice.len.min(FIRST_TURN_BYTES);
+        let len = slice.len.min(LONG_TURN_BYTES);
         self.ensure_resident(&slice.file, slice.offset, slice.offset + len).await
     }
 
@@ -182,11 +183,11 @@ impl Sender {
         sent: &Progress,
         hold: Option<&Hold<'_>>,
     ) -> io::Result<()> {
-        let (mut head, mut offset) = (head, slice.offset);
+        let (mut head, mut offset, mut alone) = (head, slice.offset, false);
         let end = slice.offset + slice.len;
         while offset < end {
             let first = offset == slice.offset;
-            let turn_bytes = if first { FIRST_TURN_BYTES } else { WINDOW_BYTES };
+            let turn_bytes = if first || alone { LONG_TURN_BYTES } else { WINDOW_BYTES };
             let mut turn_end = end.min(offset + turn_bytes);
             if let Some(hold) = hold {
                 // A head is small: the first piece pays for it.
@@ -205,7 +206,7 @@ impl Sender {
             head = &[];
             offset = turn_end;
             if offset < end {
-                rt::give_way().await;
+                alone = rt::give_way().await;
             }
         }
         if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
