@@ -130,7 +130,7 @@ impl Beside {
     }
 }
 
-/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 22000 cold files of 10 KB
+/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 27000 cold files of 10 KB
 /// to 100 KB at 2000 reads/s`.
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

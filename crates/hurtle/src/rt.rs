@@ -1,8 +1,8 @@
 //! The few things of the runtime that code outside transport and server needs.
 
 use std::any::Any;
-use std::fmt;
 use std::cell::Cell;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
