@@ -54,9 +54,38 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Count the system calls of contenders for a request, by name, and show those of one busy
+    /// moment; takes perf (apt-get install linux-perf) and root.
+    Calls(CallsArgs),
     /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if nothing can be
     /// said.
     Compare(CompareArgs),
+}
+
+/// What `calls` takes.
+#[derive(Debug, Args)]
+pub struct CallsArgs {
+    /// Whose.
+    #[arg(required = true)]
+    pub names: Vec<String>,
+    /// Connections, each asking for 1 KB again when it is answered.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub connections: u32,
+    /// Seconds to count for.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub seconds: u64,
+    /// Where contenders are set up.
+    #[arg(long, value_name = "DIR", default_value = "deathmatch-calls")]
+    pub out: PathBuf,
+    /// Where contenders listen, one at a time.
+    #[arg(long, default_value_t = 8930)]
+    pub port: u16,
+    /// The processors of the server and of the generator.
+    #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
+    pub cores: Vec<usize>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `compare` takes.

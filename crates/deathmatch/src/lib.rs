@@ -22,6 +22,9 @@ pub mod machine;
 pub mod process;
 
 #[doc(hidden)]
+pub mod calls;
+
+#[doc(hidden)]
 pub mod contender;
 
 #[doc(hidden)]

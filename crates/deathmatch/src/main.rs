@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Install { names, all } => commands::install(&names, all),
         Command::Doctor { json } => commands::examine(json),
         Command::Report { dir, json } => commands::report(&dir, json),
+        Command::Calls(args) => commands::calls(&args),
         Command::Compare(args) => commands::compare(&args),
     };
     match outcome {

@@ -241,3 +241,38 @@ fn said(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
+
+#[test]
+fn system_calls_are_counted_or_what_is_missing_is_said() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("calls");
+    let calls = |path: &str| {
+        let mut command = Command::new(DEATHMATCH);
+        command.args(["calls", "floor", "--connections", "2", "--seconds", "1", "--json"]);
+        command.args(["--port", &stage.port.to_string()]).env("PATH", path);
+        command.arg("--out").arg(&stage.out).output().unwrap()
+    };
+    let without = stage.out.join("without");
+    fs::create_dir_all(&without).unwrap();
+    let output = calls(without.to_str().unwrap());
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("apt-get install linux-perf"), "{}", said(&output));
+
+    let output = calls(&std::env::var("PATH").unwrap());
+    if !output.status.success() {
+        let said = said(&output);
+        assert!(said.contains("linux-perf") || said.contains("as root"), "{said}");
+        return;
+    }
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let requests = all[0]["requests"].as_f64().unwrap();
+    // The floor receives once and sends once, beside what making two connections takes.
+    for name in ["recvfrom", "sendto"] {
+        let counts = all[0]["counts"].as_array().unwrap();
+        let count = counts.iter().find(|count| count["name"] == name).unwrap();
+        let each = count["calls"].as_f64().unwrap() / requests;
+        assert!((0.99..1.05).contains(&each), "{name}: {each} of {requests}");
+    }
+    let moment = all[0]["moment"].as_array().unwrap();
+    assert!(moment.iter().any(|call| call.as_str().unwrap().starts_with("sendto(")), "{moment:?}");
+}

@@ -40,7 +40,7 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
     &["random", "histogram"],
     &["sample"],
     &["load", "machine", "process"],
-    &["contender", "verify"],
+    &["calls", "contender", "verify"],
     &["stats", "plan"],
     &["arena"],
     &["report"],

@@ -16,8 +16,10 @@ use deathmatch::sample::Sample;
 use deathmatch::{compare as comparing, summary};
 use serde_json::json;
 
+mod calls;
 mod run;
 
+pub(crate) use calls::calls;
 pub(crate) use run::run;
 
 /// What a report needs beside the samples.

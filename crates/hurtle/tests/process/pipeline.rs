@@ -39,7 +39,6 @@ fn pipelined(options: &[&str], requests: usize) {
     let writer = thread::spawn(move || {
         let all: String = (0..requests).map(request).collect();
         writing.write_all(all.as_bytes()).unwrap();
-        all.len()
     });
     let mut slowest = Duration::ZERO;
     for number in 0..requests {

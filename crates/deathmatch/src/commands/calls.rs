@@ -1,0 +1,125 @@
+//! `deathmatch calls`: starts each contender, has it answered as fast as it goes, and says which
+//! system calls that took.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use deathmatch::arena::Arena;
+use deathmatch::calls::{Calls, check, count, moment};
+use deathmatch::cli::CallsArgs;
+use deathmatch::contender::{Contender, Site};
+use deathmatch::load::{self, Expected, Job};
+use deathmatch::plan::Plan;
+use deathmatch::process::Running;
+use deathmatch::sample::{Load, Offered};
+
+use super::usage;
+
+/// Whose file is asked for.
+const PLAN: &str = "yield";
+
+/// How long every call is listed: some of it is shown.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// An answer that takes longer is an error.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Counts the calls of each contender.
+pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
+    let [server_core, load_core] = args.cores[..] else {
+        return usage("--cores: write two processors, such as 0,1");
+    };
+    check()?;
+    let Some(plan) = Plan::built_in(PLAN) else {
+        return Err(io::Error::other("the plan is gone"));
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let arena =
+        Arena { out: args.out.clone(), seed: 0, port: args.port, server_core, load_core, stop };
+    arena.lay_out(&plan)?;
+    let mut all = Vec::new();
+    for name in &args.names {
+        let Some(contender) = Contender::named(name) else {
+            return usage(&format!("there is no contender {name:?}; see `deathmatch list`"));
+        };
+        let calls = calls_of(&contender, &plan, &arena, args)?;
+        if !args.json {
+            writeln!(io::stdout(), "{calls}")?;
+        }
+        all.push(calls);
+    }
+    if args.json {
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn calls_of(
+    contender: &Contender,
+    plan: &Plan,
+    arena: &Arena,
+    args: &CallsArgs,
+) -> io::Result<Calls> {
+    contender.probe().map_err(|missing| io::Error::other(missing.to_string()))?;
+    let site = Site {
+        work: arena.out.join("work"),
+        docroot: arena.docroot(),
+        port: arena.port,
+        cores: vec![arena.server_core],
+        workers: 1,
+        uploads: false,
+    };
+    let running = contender.prepare(&site)?.start().map_err(|e| io::Error::other(e.to_string()))?;
+    let pids = running.pids();
+    let job = job(&running, plan, arena, args);
+    let short = Job { duration: MOMENT, ..job.clone() };
+    let (names, moment) = moment(&pids, &arena.out, || drive(&short, arena.load_core))?;
+    let (counted, load) = count(&pids, &names, &arena.out, || drive(&job, arena.load_core))?;
+    running.stop()?;
+    let errors = load.errors.total();
+    if errors > 0 {
+        return Err(io::Error::other(format!("{}: {errors} answers were wrong", contender.name)));
+    }
+    Ok(Calls {
+        contender: contender.name.clone(),
+        connections: args.connections,
+        requests: load.replies,
+        total: counted.total,
+        counts: counted.counts,
+        in_vain: counted.in_vain,
+        moment,
+    })
+}
+
+fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> Job {
+    let target = running.addr();
+    let requests = plan.files.iter().map(|file| {
+        let path = running.url_path(&file.name);
+        format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n\r\n")
+            .into_bytes()
+    });
+    let body_bytes = plan.files.first().map_or(0, |file| file.bytes);
+    Job {
+        target,
+        requests: requests.take(1).collect(),
+        order: Vec::new(),
+        expected: Expected { status: 200, body_bytes, body: None },
+        offered: Offered::Closed { connections: args.connections },
+        beside: None,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(args.seconds),
+        timeout: ANSWER_WITHIN,
+        stop: Arc::clone(&arena.stop),
+    }
+}
+
+/// On a thread of its own, so that nothing else is kept on its core.
+fn drive(job: &Job, core: usize) -> io::Result<Load> {
+    let driving = || load::pin(core).and_then(|()| load::run(job));
+    thread::scope(|scope| scope.spawn(driving).join())
+        .map_err(|_| io::Error::other("the generator panicked"))?
+}
