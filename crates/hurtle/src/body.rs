@@ -135,6 +135,11 @@ impl OpenFile {
         seen != 0 && now_ms.saturating_sub(seen) <= WARM_MS
     }
 
+    /// Whether the window that holds `offset` was never seen in memory.
+    pub fn is_unseen(&self, offset: u64) -> bool {
+        self.window(offset).is_some_and(|w| w.load(Relaxed) == 0)
+    }
+
     /// Remembers that the window that holds `offset` is in memory.
     pub fn set_warm(&self, offset: u64, now_ms: u64) {
         if let Some(window) = self.window(offset) {

@@ -346,18 +346,23 @@ fn check_unchanged(file: &OpenFile) -> io::Result<()> {
 }
 
 fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
-    let mut byte = [0];
+    // What a probe misses the kernel begins to read: a byte would have a cold file read in bits.
+    let first =
+        if file.is_unseen(offset) { COPY_PIECE_BYTES.min((end - offset) as usize) } else { 1 };
+    let mut probe = vec![0; first];
     let mut at = offset;
     loop {
-        match sys::read_resident(file.as_fd(), &mut byte, at) {
+        match sys::read_resident(file.as_fd(), &mut probe, at) {
+            Ok(read) if read < probe.len() => return Ok(false),
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(e) => return Err(e),
         }
-        if at == end - 1 {
+        if at + probe.len() as u64 >= end {
             return Ok(true);
         }
-        at = (at + SAMPLE_BYTES).min(end - 1);
+        at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
+        probe.truncate(1);
     }
 }
 
