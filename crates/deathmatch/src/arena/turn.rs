@@ -1,6 +1,6 @@
-//! One contender's turn in one round: started, its bytes checked, its work sampled, its bytes checked
-//! again, stopped. What the journal holds already is not measured again; if that is everything, it
-//! is not even started.
+//! One contender's turn at one piece of work in one round: started, its bytes checked, its work sampled,
+//! its bytes checked again, stopped. What the journal holds already is not measured again; if that is
+//! everything, it is not even started.
 
 use std::fs;
 use std::io;
@@ -72,22 +72,21 @@ pub(super) struct Turn<'a, T> {
 }
 
 impl<T: FnMut(Event<'_>)> Turn<'_, T> {
-    /// Does all the work of the plan.
-    pub(super) fn run(mut self) -> Result<(), Ended> {
+    /// Does this work.
+    pub(super) fn run(mut self, work: &Work) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        for work in &self.plan.works {
-            let work = self.possible(work);
-            let name = work.name();
-            (self.tell)(Event::Work { work: &name });
-            match work.shape {
-                Shape::Steady(offered) => {
-                    self.sampled(&name, &work, offered, 0)?;
-                }
-                Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
+        let work = self.possible(work);
+        let name = work.name();
+        let (round, contender) = (self.round, &self.entrant.name);
+        (self.tell)(Event::Turn { round, contender, work: &name });
+        match work.shape {
+            Shape::Steady(offered) => {
+                self.sampled(&name, &work, offered, 0)?;
             }
-            (self.tell)(Event::Done);
+            Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
         }
-        self.finish()
+        (self.tell)(Event::Done);
+        self.close()
     }
 
     /// What of a piece of work can be done with this contender on this machine.
@@ -108,7 +107,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         self.first = self.record.samples.len();
         let alone = Work { beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
-        self.finish()
+        self.close()
     }
 
     /// Finds what the contender carries, and looks at it beyond that.
@@ -144,11 +143,11 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(judged)
     }
 
-    /// The plan's first rate, or half of it as often as this turn has seen it needed: a server far
+    /// The plan's first rate, or half of it as often as this round has seen it needed: a server far
     /// slower would only be shown drowning.
     fn start_rate(&self, file: &str, from: f64) -> f64 {
-        let of_turn = |s: &&Sample| self.is_of_turn(s) && s.file == file;
-        let drowned = self.record.samples.iter().filter(of_turn).filter_map(|s| match s.offered {
+        let of_round = |s: &&Sample| self.is_of_round(s) && s.file == file;
+        let drowned = self.record.samples.iter().filter(of_round).filter_map(|s| match s.offered {
             Offered::Sessions { rate, calls } if saturation::drowned(&s.load) => {
                 Some(rate * f64::from(calls))
             }
@@ -162,7 +161,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         start
     }
 
-    fn is_of_turn(&self, s: &Sample) -> bool {
+    fn is_of_round(&self, s: &Sample) -> bool {
         s.round == self.round && s.attempt == self.attempt && s.contender == self.entrant.name
     }
 
@@ -174,7 +173,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         offered: Offered,
         trial: u32,
     ) -> Result<usize, Ended> {
-        let known = |s: &Sample| self.is_of_turn(s) && s.work == name && s.trial == trial;
+        let known = |s: &Sample| self.is_of_round(s) && s.work == name && s.trial == trial;
         if let Some(at) = self.record.samples.iter().position(known) {
             return Ok(at);
         }
@@ -204,10 +203,6 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let server = self.entrant.start().map_err(Ended::Contender)?;
         self.check(&server)?;
         Ok(server)
-    }
-
-    fn finish(mut self) -> Result<(), Ended> {
-        self.close()
     }
 
     /// Checks the bytes again and stops it, where it runs.
