@@ -78,6 +78,25 @@ fn half_a_line_is_measured_again() {
 }
 
 #[test]
+fn a_sample_that_others_disturbed_is_taken_again() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("disturbed", &["one"]);
+    stage.run(|_| ()).unwrap();
+    let path = stage.arena.out.join(SAMPLES);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (first, others) = text.split_once('\n').unwrap();
+    let mut disturbed: Sample = serde_json::from_str(first).unwrap();
+    disturbed.marks.push(Mark::ForeignCpu);
+    let disturbed = serde_json::to_string(&disturbed).unwrap();
+    std::fs::write(&path, format!("{disturbed}\n{others}")).unwrap();
+    let outcome = stage.run(|_| ()).unwrap();
+    assert_eq!(outcome.samples.len(), 5, "that one, and no other");
+    let again = outcome.samples.last().unwrap();
+    assert_eq!((again.round, again.trial, &again.work), (0, 1, &outcome.samples[0].work));
+    assert!(outcome.samples[0].marks.contains(&Mark::ForeignCpu), "both are kept");
+}
+
+#[test]
 fn wrong_bytes_disqualify_before_and_after() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("wrong", &["one", "two"]);

@@ -33,7 +33,7 @@ const COLD_SHARE_MIN: f64 = 0.9;
 /// The overload beyond what a contender carries.
 const OVERLOAD: f64 = 1.5;
 
-/// Samples of a rate in a search, at most.
+/// Samples of one rate in a search, or of one work where others use the machine, at most.
 const TRIALS: u32 = 3;
 
 /// Files of one kind whose bytes are checked.
@@ -80,13 +80,23 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let (round, contender) = (self.round, &self.entrant.name);
         (self.tell)(Event::Turn { round, contender, work: &name });
         match work.shape {
-            Shape::Steady(offered) => {
-                self.sampled(&name, &work, offered, 0)?;
-            }
+            Shape::Steady(offered) => self.undisturbed(&name, &work, offered)?,
             Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
         }
         (self.tell)(Event::Done);
         self.close()
+    }
+
+    /// A sample, and another where other programs used the machine meanwhile: whether they did is known
+    /// without a look at the figures.
+    fn undisturbed(&mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
+        for trial in 0..TRIALS {
+            let at = self.sampled(name, work, offered, trial)?;
+            if !self.record.samples[at].marks.contains(&Mark::ForeignCpu) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What of a piece of work can be done with this contender on this machine.
