@@ -20,7 +20,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use self::app::Called;
 use self::asked::{ask, client, file_query, path_of, value};
@@ -36,10 +36,11 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
+use crate::semantics::host;
 use crate::semantics::target::Target;
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
-use crate::{clock, rt};
+use crate::{clock, rt, tls};
 
 /// A connection.
 pub struct Connection<T> {
@@ -191,7 +192,7 @@ impl<T: Transport> Connection<T> {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        if let Some(answer) = self.elsewhere(request) {
+        if let Some(answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
             let unread = request.body != BodyLength::None;
             return self.respond(request, answer, now_ms, unread).await;
         }
@@ -243,6 +244,23 @@ impl<T: Transport> Connection<T> {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
+    }
+
+    /// The answer to an authority that was told to ask (RFC 8555 8.3); before all that a site may
+    /// say of its requests, since it comes in clear and is nobody's client.
+    fn challenge(&self, request: &Request<'_>) -> Option<Answer> {
+        let keyring = self.worker.keyring.as_ref()?;
+        let (path, _) = path_of(&request.target)?;
+        if !path.starts_with(tls::HTTP_PREFIX)
+            || !matches!(request.method, Method::Get | Method::Head)
+        {
+            return None;
+        }
+        let mut name = Vec::new();
+        host::normalize(request.host.as_ref()?.name, &mut name);
+        let answer = keyring.challenge_answer(&name, path)?;
+        let opaque = HeaderValue::from_static("application/octet-stream");
+        Some(Answer::bytes(StatusCode::OK, opaque, answer))
     }
 
     /// The answer to a request that came by the wrong channel for its site.
