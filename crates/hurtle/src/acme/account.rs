@@ -119,8 +119,7 @@ impl Authority {
         storage: &Storage,
     ) -> Result<((u64, u64), u64), String> {
         let account = self.kept(storage).await?.ok_or("there is no account with it")?;
-        let (info, in_time) =
-            account.renewal_info(&identifier(id)).await.map_err(|e| why(&e))?;
+        let (info, in_time) = account.renewal_info(&identifier(id)).await.map_err(|e| why(&e))?;
         let window = info.suggested_window;
         let secs = |at: i64| u64::try_from(at).unwrap_or_default();
         let window = (secs(window.start.unix_timestamp()), secs(window.end.unix_timestamp()));

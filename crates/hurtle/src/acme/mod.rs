@@ -59,6 +59,8 @@ struct Job {
     hosts: Vec<HostName>,
     names: Vec<String>,
     file: PathBuf,
+    /// The log knows when its first certificate is asked for again.
+    told: bool,
     /// When its authority would have it renewed, and when to ask again.
     advised: Option<(u64, u64)>,
     ask_again: u64,
@@ -118,7 +120,9 @@ impl Acme {
         }
         let due = self.due(job, facts.as_ref(), &record);
         if due > now() {
-            return Ok(due.min(job.ask_again.max(now() + 1)));
+            job.tell_of_waiting(facts.as_ref(), due);
+            let ask = if facts.is_some() { job.ask_again } else { u64::MAX };
+            return Ok(due.min(ask));
         }
         let Some(_lock) = self.storage.lock()? else { return Ok(now() + LOCKED_SECS) };
         // Another server may have been faster.
@@ -243,8 +247,7 @@ impl Acme {
         match rt::timeout(ATTEMPT_MAX, authority.renewal(id, &self.storage)).await {
             Some(Ok((window, in_secs))) => {
                 let (least, most) = ADVICE_EVERY_SECS;
-                (job.advised, job.ask_again) =
-                    (Some(window), now() + in_secs.clamp(least, most));
+                (job.advised, job.ask_again) = (Some(window), now() + in_secs.clamp(least, most));
                 tracing::debug!("{}: to be renewed from {}", job.name, when(window.0));
             }
             // RFC 9773 4.3: as if it gave none.
@@ -262,7 +265,23 @@ impl Job {
         let names: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
         let name = names.first().cloned().unwrap_or_default();
         let file = acme.file(&name);
-        Job { name, hosts: site.hosts.clone(), names, file, advised: None, ask_again: 0 }
+        Job {
+            name,
+            hosts: site.hosts.clone(),
+            names,
+            file,
+            told: false,
+            advised: None,
+            ask_again: 0,
+        }
+    }
+
+    /// After a restart, say, that came soon after an attempt in vain.
+    fn tell_of_waiting(&mut self, facts: Option<&Facts>, due: u64) {
+        if facts.is_none() && !std::mem::replace(&mut self.told, true) {
+            let (name, due) = (&self.name, when(due));
+            tracing::warn!("{name}: no certificate yet; the next attempt is at {due}");
+        }
     }
 
     /// What is known of the certificate there is; `None`: there is none that can be used.

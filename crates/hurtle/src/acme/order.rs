@@ -31,6 +31,10 @@ const CHALLENGE_SECS: u64 = 10 * 60;
 /// Tries of an order: with what it replaces, without, and with a new account.
 const TRIES: usize = 3;
 
+/// How often an authority may refuse one request's nonce again, beside the client's own tries.
+const NONCE_TRIES: usize = 5;
+const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
+
 /// What is wanted.
 pub(super) struct Wish<'a> {
     pub(super) name: &'a str,
@@ -47,6 +51,23 @@ pub(super) struct Wish<'a> {
 /// # Errors
 /// What went wrong, for people.
 pub(super) async fn obtain(
+    authority: &mut Authority,
+    wish: &Wish<'_>,
+    record: &mut Record,
+    storage: &Storage,
+) -> Result<String, String> {
+    let mut got = obtain_once(authority, wish, record, storage).await;
+    for _ in 1..NONCE_TRIES {
+        // Nothing was done: the same is gone on with (RFC 8555 6.5).
+        if !got.as_ref().is_err_and(|why| why.contains(BAD_NONCE)) {
+            break;
+        }
+        got = obtain_once(authority, wish, record, storage).await;
+    }
+    got
+}
+
+async fn obtain_once(
     authority: &mut Authority,
     wish: &Wish<'_>,
     record: &mut Record,
@@ -93,12 +114,13 @@ async fn resumed(
     let Ok(key) = KeyPair::from_pem(&left.key) else { return Ok(None) };
     let account = authority.account(storage).await?;
     match account.order(left.url.clone()).await {
-        Ok(mut order) if order.state().status != OrderStatus::Invalid => {
-            record.order = Some(left);
-            Ok(Some((order, key)))
+        Ok(mut order) => {
+            let is_alive = order.state().status != OrderStatus::Invalid;
+            record.order = is_alive.then_some(left);
+            Ok(is_alive.then_some((order, key)))
         }
-        // It has expired, or failed.
-        Ok(_) | Err(Error::Api(_)) => Ok(None),
+        // It has expired.
+        Err(Error::Api(problem)) if problem.r#type.as_deref() != Some(BAD_NONCE) => Ok(None),
         Err(e) => {
             record.order = Some(left);
             Err(why(&e))
@@ -207,7 +229,8 @@ fn chosen(
     authorization: &AuthorizationHandle<'_>,
     kinds: &[ChallengeKind],
 ) -> Result<ChallengeType, String> {
-    let is_offered = |kind: &ChallengeType| authorization.challenges.iter().any(|c| c.r#type == *kind);
+    let is_offered =
+        |kind: &ChallengeType| authorization.challenges.iter().any(|c| c.r#type == *kind);
     let found = kinds.iter().map(|kind| offered(*kind)).find(is_offered);
     found.ok_or_else(|| {
         let name = authorization.identifier();

@@ -148,11 +148,7 @@ fn read(
     Some(Acme { email, storage: storage?, challenges, authorities })
 }
 
-fn challenges(
-    table: &Table<'_>,
-    has_clear: bool,
-    reader: &mut Reader<'_>,
-) -> Vec<ChallengeKind> {
+fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Vec<ChallengeKind> {
     let Some(written) = table.get("challenge") else {
         let possible = |kind: &ChallengeKind| *kind != ChallengeKind::Http01 || has_clear;
         return {

@@ -6,12 +6,12 @@ use std::path::Path;
 use http::HeaderValue;
 use ipnet::IpNet;
 
+use super::acme::Acme;
 use super::auth::Auth;
+use super::check_tls::AUTOMATIC;
 use super::listen::UNIX;
 use super::names::Named;
 use super::proxied::ProxyProtocol;
-use super::acme::Acme;
-use super::check_tls::AUTOMATIC;
 use super::tls::Tls;
 use super::types::{
     Access, Config, Files, HeaderRule, HostName, Limits, Listen, LogFormat, LogTarget, Mount,

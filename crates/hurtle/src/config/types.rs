@@ -11,9 +11,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
+use super::acme::Acme;
 use super::auth::Auth;
 use super::proxied::ProxyProtocol;
-use super::acme::Acme;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::Proxy;

@@ -57,9 +57,9 @@ fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choi
     let Some(keyring) = &worker.keyring else { return Choice::Unknown };
     // RFC 8737 3: it offers this and nothing else. Whom nobody told to come is refused as any
     // client that offers nothing spoken here.
-    let is_challenge = hello.alpn().is_some_and(|mut offered| {
-        offered.next() == Some(tls::ALPN) && offered.next().is_none()
-    });
+    let is_challenge = hello
+        .alpn()
+        .is_some_and(|mut offered| offered.next() == Some(tls::ALPN) && offered.next().is_none());
     let challenged = hello.server_name().filter(|_| is_challenge);
     if let Some(terms) = challenged.and_then(|name| keyring.challenge_terms(name)) {
         return Choice::Show(terms);

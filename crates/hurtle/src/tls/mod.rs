@@ -20,9 +20,9 @@ use crate::config::{self, Config};
 pub use client::ClientCertificate;
 pub use facts::Facts;
 pub use keep::replace;
-pub use pending::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 use pem::Stamp;
 use pending::Pending;
+pub use pending::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 use terms::Made;
 
 /// Every site's terms, by the site's number.
@@ -176,7 +176,8 @@ impl Entry {
                 *terms = Some(Arc::clone(&made.config));
                 tracing::info!("{}: new certificate, {}", self.name, made.describe().join("; "));
                 made.unsent().iter().for_each(|why| tracing::warn!("{}: {why}", self.name));
-                *files = Files { made: Some(made), seen: stamps, suspect: None, told_of_lapsed: false };
+                *files =
+                    Files { made: Some(made), seen: stamps, suspect: None, told_of_lapsed: false };
             }
             // Certificate and key are two files, and one is always the first to change.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 
 use super::pem::Stamp;
