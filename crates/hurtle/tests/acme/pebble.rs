@@ -154,7 +154,7 @@ impl Pebble {
         let mut peer = Peer::connect(to, &self.address.to_string(), &options).unwrap();
         let length = body.len();
         peer.send(format!(
-            "{request} HTTP/1.1\r\nHost: {to}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{request} HTTP/1.1\r\nHost: {to}\r\nUser-Agent: test\r\nContent-Length: {length}\r\n\r\n{body}"
         ));
         let answer = peer.answer();
         assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
