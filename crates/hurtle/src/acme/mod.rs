@@ -11,7 +11,7 @@ mod storage;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::{self, ChallengeKind, Config, HostName};
@@ -61,6 +61,8 @@ struct Job {
     file: PathBuf,
     /// The log knows when its first certificate is asked for again.
     told: bool,
+    /// The certificate that was there last, in DER.
+    seen: Vec<u8>,
     /// When its authority would have it renewed, and when to ask again.
     advised: Option<(u64, u64)>,
     ask_again: u64,
@@ -87,9 +89,9 @@ impl Acme {
         }))
     }
 
-    /// The directories of the storage, which must be the server's user's.
-    pub fn dirs(&self) -> [PathBuf; 2] {
-        self.storage.dirs()
+    /// The storage, which must be the server's user's.
+    pub fn storage(&self) -> &Path {
+        self.storage.dir()
     }
 
     /// Looks after the certificates, for ever.
@@ -114,7 +116,7 @@ impl Acme {
 
     async fn tended(&mut self, job: &mut Job) -> io::Result<u64> {
         let record = self.storage.record(&job.name, &job.names)?;
-        let facts = job.facts();
+        let facts = job.look();
         if facts.is_some() && job.ask_again <= now() {
             self.ask_advice(job, facts.as_ref(), &record).await;
         }
@@ -127,10 +129,9 @@ impl Acme {
         let Some(_lock) = self.storage.lock()? else { return Ok(now() + LOCKED_SECS) };
         // Another server may have been faster.
         let record = self.storage.record(&job.name, &job.names)?;
-        let facts = job.facts();
-        let due = self.due(job, facts.as_ref(), &record);
-        if due > now() {
-            return Ok(due.min(now() + LOOK_SECS));
+        let facts = job.look();
+        if self.due(job, facts.as_ref(), &record) > now() {
+            return Ok(now() + 1);
         }
         self.attempt(job, facts.as_ref(), record).await
     }
@@ -198,7 +199,6 @@ impl Acme {
                         record.trials.remove(&authority.directory);
                     }
                     self.storage.keep_record(&job.name, &record)?;
-                    (job.advised, job.ask_again) = (None, 0);
                     tracing::info!("{}: got a certificate from {}", job.name, authority.directory);
                     return Ok(now() + 1);
                 }
@@ -271,6 +271,7 @@ impl Job {
             names,
             file,
             told: false,
+            seen: Vec::new(),
             advised: None,
             ask_again: 0,
         }
@@ -284,11 +285,17 @@ impl Job {
         }
     }
 
-    /// What is known of the certificate there is; `None`: there is none that can be used.
-    fn facts(&self) -> Option<Facts> {
+    /// What is known of the certificate there is; `None`: there is none that can be used. What was
+    /// advised of another, which this server or one beside it has replaced, is forgotten.
+    fn look(&mut self) -> Option<Facts> {
         let bytes = fs::read(&self.file).ok()?;
         let facts = Facts::read(&bytes, &self.hosts);
-        facts.inspect_err(|e| tracing::warn!("{}: {e}", self.file.display())).ok()
+        let facts = facts.inspect_err(|e| tracing::warn!("{}: {e}", self.file.display())).ok()?;
+        if self.seen != facts.der {
+            self.seen.clone_from(&facts.der);
+            (self.advised, self.ask_again) = (None, 0);
+        }
+        Some(facts)
     }
 }
 

@@ -61,13 +61,17 @@ impl Storage {
     /// Makes the directory, if there is none.
     pub(super) fn open(dir: &Path) -> io::Result<Storage> {
         let storage = Storage(dir.to_owned());
-        DirBuilder::new().recursive(true).mode(0o700).create(storage.accounts())?;
-        Ok(storage)
+        // Those above it are anybody's to pass: the server's user, too.
+        dir.parent().map_or(Ok(()), fs::create_dir_all)?;
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
+            _ => Ok(storage),
+        }
     }
 
-    /// The directories, for their owner to be set.
-    pub(super) fn dirs(&self) -> [PathBuf; 2] {
-        [self.0.clone(), self.accounts()]
+    /// The directory, for its owner to be set.
+    pub(super) fn dir(&self) -> &Path {
+        &self.0
     }
 
     /// The right to write here; `None`: another server has it.
@@ -117,15 +121,11 @@ impl Storage {
         write(&tls::challenges_path(&self.0), &challenges)
     }
 
-    fn accounts(&self) -> PathBuf {
-        self.0.join("accounts")
-    }
-
     /// An authority's name is its directory's URL, which may be longer than a file's.
     fn account_path(&self, directory: &str) -> PathBuf {
         let host = directory.split('/').nth(2).unwrap_or_default().replace(':', "_");
         let number = xxhash_rust::xxh3::xxh3_64(directory.as_bytes());
-        self.accounts().join(format!("{host}-{number:016x}.json"))
+        self.0.join(format!("{host}-{number:016x}.account"))
     }
 }
 

@@ -24,9 +24,7 @@ pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
     // There being none is told where it is to be become.
     let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
     if let (Some(acme), Some(user)) = (&acme, user) {
-        for dir in acme.dirs() {
-            chown(&dir, Some(user.uid), None)?;
-        }
+        chown(acme.storage(), Some(user.uid), None)?;
     }
     Ok(acme)
 }

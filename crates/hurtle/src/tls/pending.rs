@@ -51,7 +51,8 @@ pub(super) struct Pending {
 
 /// Where the challenges of all servers are that share this storage.
 pub fn path(storage: &Path) -> PathBuf {
-    storage.join("challenges.json")
+    // No site's record, whatever its name, is called that.
+    storage.join("challenges.list")
 }
 
 impl Pending {

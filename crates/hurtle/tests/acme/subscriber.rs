@@ -45,7 +45,7 @@ impl<'a> Terms<'a> {
             .collect();
         let text = format!(
             "listen = \"{clear}\"\nlisten_tls = \"{tls}\"\nworkers = 1\n{user}[acme]\n\
-             accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"acme\"\n\
+             accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"state/acme\"\n\
              challenge = [{:?}]\n{authorities}[[site]]\nhosts = {:?}\n[site.tls]\n\
              certificate = \"auto\"\n[[site.mount]]\nfiles = {:?}\n",
             self.challenge,
@@ -55,7 +55,7 @@ impl<'a> Terms<'a> {
         let path = net.dir.path(&format!("../hurtle-{number}.toml"));
         fs::write(&path, text).unwrap();
         let child = Child::start(hurtle().arg("--config").arg(path));
-        Subscriber { child, tls, clear, storage: net.dir.path("../acme") }
+        Subscriber { child, tls, clear, storage: net.dir.path("../state/acme") }
     }
 }
 
