@@ -103,7 +103,7 @@ impl Net {
             "externalAccountBindingRequired": manner.binding,
             "externalAccountMACKeys": { "kid-1": EAB_KEY },
         }});
-        let path = self.dir.path(&format!("../pebble-{number}.json"));
+        let path = self.dir.path(format!("../pebble-{number}.json"));
         fs::write(&path, config.to_string()).unwrap();
         let mut command = Command::new(self.tools.join("pebble"));
         command.arg("-config").arg(path).args(["-dnsserver", &format!("{address}:{DNS_PORT}")]);

@@ -52,7 +52,7 @@ impl<'a> Terms<'a> {
             self.hosts,
             net.dir.root()
         );
-        let path = net.dir.path(&format!("../hurtle-{number}.toml"));
+        let path = net.dir.path(format!("../hurtle-{number}.toml"));
         fs::write(&path, text).unwrap();
         let child = Child::start(hurtle().arg("--config").arg(path));
         Subscriber { child, tls, clear, storage: net.dir.path("../state/acme") }

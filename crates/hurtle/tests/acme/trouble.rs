@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 
 use crate::pebble::{Manner, Net};
-use crate::scripted::Scripted;
+use crate::scripted;
 use crate::subscriber::{Terms, authority};
 
 #[test]
@@ -72,7 +72,7 @@ fn an_account_that_is_forgotten_is_made_anew() {
 #[test]
 fn an_authority_that_wants_to_be_left_alone_is() {
     let Some(net) = Net::new() else { return };
-    let busy = Scripted::start(&net, 0, "429 Too Many Requests", 3 * 60 * 60);
+    scripted::refuse_all(&net, 0, "429 Too Many Requests", 3 * 60 * 60);
     let server = Terms { authorities: vec![authority(&net, 0)], ..Terms::new(&net) };
     let server = server.start(&net, 0);
     server.eventually_says("a.test: no certificate was issued");
@@ -81,5 +81,4 @@ fn an_authority_that_wants_to_be_left_alone_is() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let next = server.record("a.test")["trials"][net.directory(0)]["next"].as_u64().unwrap();
     assert!(next > now + 2 * 60 * 60, "{} s", next - now);
-    drop(busy);
 }
