@@ -57,6 +57,8 @@ struct Queue {
     lanes: Vec<LaneState>,
     /// The lane looked at first by the next free thread: lanes take turns.
     turn: usize,
+    /// Threads that wait for a job.
+    idle: usize,
     closed: bool,
 }
 
@@ -179,8 +181,11 @@ impl Shared {
             return Err(Failure::Busy);
         }
         state.jobs.push_back(job);
+        let wakes = queue.has_work_for_another(self.lane_threads_max);
         drop(queue);
-        self.work.notify_one();
+        if wakes {
+            self.work.notify_one();
+        }
         Ok(())
     }
 
@@ -189,22 +194,31 @@ impl Shared {
         let mut queue = self.lock();
         while !queue.closed {
             let Some((lane, job)) = queue.next(self.lane_threads_max) else {
+                queue.idle += 1;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
                 continue;
             };
+            // A thread is woken only for a job that it can have; who has one looks for the next itself.
+            let wakes = queue.has_work_for_another(self.lane_threads_max);
             drop(queue);
+            if wakes {
+                self.work.notify_one();
+            }
             job();
             queue = self.lock();
             queue.lanes[lane].running -= 1;
-            // The lane may have jobs that waited for this thread's place.
-            if !queue.lanes[lane].jobs.is_empty() {
-                self.work.notify_one();
-            }
         }
     }
 }
 
 impl Queue {
+    /// Whether a thread waits though there is a job it could do.
+    fn has_work_for_another(&self, lane_threads_max: usize) -> bool {
+        let has_work = |lane: &LaneState| lane.running < lane_threads_max && !lane.jobs.is_empty();
+        self.idle > 0 && self.lanes.iter().any(has_work)
+    }
+
     fn next(&mut self, lane_threads_max: usize) -> Option<(usize, Box<dyn FnOnce() + Send>)> {
         let count = self.lanes.len();
         for step in 0..count {

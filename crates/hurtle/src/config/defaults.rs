@@ -25,7 +25,7 @@ const TLS_PORT: u16 = 8443;
 /// Queue of connections for each listener.
 const BACKLOG: u32 = 4_096;
 /// Threads that wait for disks.
-const DISK_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
+const DISK_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 /// Memory for cached files, in bytes.
 const CACHE_BYTES: usize = 64 << 20;
 
