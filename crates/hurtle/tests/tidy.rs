@@ -98,7 +98,10 @@ const FENCES: &[Fence] = &[
             ("observe/", "logs are written by a thread of their own"),
             ("config/", "read before the loops start"),
             ("tls/", "certificates are read before the loops start, then by a thread of their own"),
-            ("server/", "binds and unlinks sockets before the loops start"),
+            (
+                "server/",
+                "binds and unlinks sockets before the loops start; applications have a thread",
+            ),
             ("explain", "a command: nobody waits but its user"),
             ("cli", "a command: nobody waits but its user"),
             ("main.rs", "a command: nobody waits but its user"),
