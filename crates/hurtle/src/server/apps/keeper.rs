@@ -56,6 +56,8 @@ pub struct Kept {
 struct End {
     /// When, if it was.
     begun: OnceLock<Instant>,
+    /// Nobody asked: the server is gone.
+    orphaned: AtomicBool,
     /// The application's first process is gone, and its number free for another.
     reaped: AtomicBool,
 }
@@ -80,7 +82,7 @@ pub fn keep(kept: &Kept) -> io::Result<u8> {
     let status = wait_for(app);
     end.reaped.store(true, SeqCst);
     end_rest(end.begun.get().map(|begun| *begun + GRACE));
-    remove(&kept.socket);
+    remove(&kept.socket, end.orphaned.load(SeqCst));
     let signalled =
         status.and_then(|status| status.terminating_signal()).map(|signal| 128 + signal);
     let code = signalled.or_else(|| status.and_then(|status| status.exit_status())).unwrap_or(1);
@@ -145,8 +147,10 @@ fn start(kept: &Kept) -> io::Result<Pid> {
 
 /// Waits until the server is gone or wants the application gone, and ends it.
 fn end_with_server(app: Pid, end: &End) {
+    let mut said = Vec::new();
     // An error is an end as good as any.
-    let _ = io::stdin().read_to_end(&mut Vec::new());
+    let _ = io::stdin().read_to_end(&mut said);
+    end.orphaned.store(said.is_empty(), SeqCst);
     let _ = end.begun.set(Instant::now());
     if !end.reaped.load(SeqCst) {
         let _ = kill_process_group(app, Signal::TERM);
@@ -192,9 +196,10 @@ fn end_rest(by: Option<Instant>) {
     }
 }
 
-/// Removes the socket and, where nothing else is in them, the directories made for it.
-fn remove(socket: &Path) {
+/// Removes the socket with its directory and, where no server is left to do it, the one that this is
+/// in, unless there are others in it still.
+fn remove(socket: &Path, orphaned: bool) {
     let _ = fs::remove_file(socket);
-    let dirs = socket.ancestors().skip(1).take(2);
+    let dirs = socket.ancestors().skip(1).take(if orphaned { 2 } else { 1 });
     let _ = dirs.map(fs::remove_dir).take_while(Result::is_ok).count();
 }

@@ -1,7 +1,7 @@
 //! One life of an application's processes, seen from the server: a keeper is started, told by a
 //! pipe when to end them, and waited for; what they say is logged.
 
-use std::io::{self, PipeReader};
+use std::io::{self, PipeReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -21,8 +21,8 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) serial: u64,
-    /// Its end is what the keeper waits for; nobody writes to it.
-    _tie: Option<ChildStdin>,
+    /// Its end is what the keeper waits for.
+    tie: Option<ChildStdin>,
 }
 
 /// A user to become.
@@ -105,11 +105,13 @@ impl Run {
         let (name, events) = (name.to_owned(), events.clone());
         let life = move || watch(&name, serial, keeper, said, &events);
         thread::Builder::new().name("app-log".to_owned()).spawn(life)?;
-        Ok(Run { serial, _tie: tie })
+        Ok(Run { serial, tie })
     }
 
     /// Tells it to end; its number.
-    pub(super) fn end(self) -> u64 {
+    pub(super) fn end(mut self) -> u64 {
+        // A word is what tells a server that wants it from one that is gone.
+        let _ = self.tie.take().map(|mut tie| tie.write_all(b"end"));
         self.serial
     }
 }

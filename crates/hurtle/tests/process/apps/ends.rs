@@ -1,5 +1,6 @@
 //! However a server or an application ends: none of its processes is left.
 
+use std::net::TcpStream;
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -31,7 +32,8 @@ fn a_request_in_flight_is_answered_before_its_application_ends() {
     const SLOW: &str = r#"
 def tell(method, path, sent):
     print("asked", flush=True)
-    time.sleep(0.7)
+    while not os.path.exists("../go"):
+        time.sleep(0.005)
     return "whole"
 serve()
 "#;
@@ -42,6 +44,8 @@ serve()
     client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     logged(&child, "app a: asked");
     child.signal(Signal::TERM);
+    eventually("nobody is let in", || TcpStream::connect(child.address()).is_err());
+    apps.dir.write("../apps/go", "");
     assert_eq!(client.response().text(), "whole");
     assert_eq!(child.wait().code(), Some(0));
 }

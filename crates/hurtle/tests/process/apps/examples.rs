@@ -56,7 +56,7 @@ fn the_usual_servers_take_the_socket_they_are_handed() {
         ("uvicorn", "[\"uvicorn\", \"--fd\", \"0\", \"app:application\"]", ASGI),
     ];
     let apps = Apps::new(&[]);
-    let installed = |name| Path::new("/usr/bin").join(name).exists();
+    let installed = |name: &str| Path::new("/usr/bin").join(name).exists();
     let servers = servers.into_iter().filter(|(name, ..)| installed(name));
     let servers: Vec<_> = servers.collect();
     for (name, command, program) in &servers {
