@@ -103,11 +103,7 @@ impl Peer {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&dir).env("PYTHONDONTWRITEBYTECODE", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(process) = command.spawn() else {
-            println!("skipped: {program} is not installed");
-            return None;
-        };
-        let mut peer = Peer { process, dir };
+        let mut peer = Peer { process: command.spawn().ok()?, dir };
         peer.eventually("it listens", |peer| UnixStream::connect(peer.path("socket")).is_ok());
         Some(peer)
     }
@@ -228,7 +224,10 @@ fn websocket(proxy: &Proxy) -> Client {
 
 #[test]
 fn a_websocket_of_uvicorn_keeps_to_its_protocol() {
-    let Some(mut peer) = Peer::asgi() else { return };
+    let Some(mut peer) = Peer::asgi() else {
+        println!("skipped: uvicorn is not installed");
+        return;
+    };
     let proxy = peer.proxy();
     let mut client = websocket(&proxy);
     client.send(frame(0x81, b"hello"));
@@ -266,7 +265,10 @@ fn a_websocket_of_uvicorn_keeps_to_its_protocol() {
 
 #[test]
 fn one_that_is_gone_is_the_gateways_fault_and_one_that_is_back_is_found() {
-    let Some(peer) = Peer::wsgi() else { return };
+    let Some(peer) = Peer::wsgi() else {
+        println!("skipped: gunicorn is not installed");
+        return;
+    };
     let socket = peer.path("socket");
     let proxy = Proxy::of("", &format!("proxy = \"unix:{}\"", socket.display()));
     let mut client = proxy.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
