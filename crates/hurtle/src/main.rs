@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             let text = explain::explain(&config, &args.question()).map_err(Failure::Run)?;
             say(text.trim_end())
         }),
-        Command::KeepApp(args) => return keep_app(args.kept()),
+        Command::KeepApp(args) => return keep_app(&args.kept()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,8 +42,8 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     server::process::run(meant.config, meant.any_port, &errors).map_err(Failure::Run)
 }
 
-fn keep_app(kept: keeper::Kept) -> ExitCode {
-    match keeper::keep(&kept) {
+fn keep_app(kept: &keeper::Kept) -> ExitCode {
+    match keeper::keep(kept) {
         Ok(code) => ExitCode::from(code),
         Err(e) => Failure::Run(e).report(),
     }

@@ -1,5 +1,6 @@
 //! From a host name and a path to the handler that answers: sites, rules, mounts, access.
 
+mod access;
 mod deployed;
 mod https;
 
@@ -23,6 +24,7 @@ use crate::semantics::glob;
 use crate::semantics::host;
 use crate::semantics::target::{self, BadPath, append_query, encode_path};
 use crate::tls;
+use access::admits;
 use deployed::{Deployed, NamesLane};
 use https::{Demand, hsts_rule};
 
@@ -476,20 +478,6 @@ fn mount_path(path: &str) -> Vec<u8> {
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
     let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
     std::str::from_utf8(inside).ok()?.parse().ok()
-}
-
-/// A refused network beats an admitted one unless the admitted one is the narrower. A client
-/// without an address (a unix socket) is local: only an `allow` list keeps it out.
-fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
-    let Some(peer) = peer else { return access.allow.is_empty() };
-    let narrowest = |nets: &[ipnet::IpNet]| {
-        nets.iter().filter(|net| net.contains(&peer)).map(ipnet::IpNet::prefix_len).max()
-    };
-    match (narrowest(&access.allow), narrowest(&access.deny)) {
-        (allow, Some(deny)) => allow.is_some_and(|allow| allow > deny),
-        (Some(_), None) => true,
-        (None, None) => access.allow.is_empty(),
-    }
 }
 
 /// What a wildcard matched, as it may stand in a URL.

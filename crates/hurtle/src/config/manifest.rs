@@ -320,7 +320,7 @@ mod tests {
                 "\"HURTLE_X\" is no name for a variable",
             ),
             ("a slip", "path = \"/a\"\ncomand = \"a\"\ncommand = \"a\"", "unknown key"),
-            ("no TOML", "path", "expected `.`, `=`"),
+            ("no TOML", "path", "key with no value"),
         ];
         for (sentence, text, what) in table {
             let told = read(text).expect_err(sentence);

@@ -120,7 +120,9 @@ impl<T: Transport> Connection<T> {
         request: &Request<'_>,
         exchange: &mut Exchange,
     ) -> Result<Taken, Failed> {
-        self.wait_for_application(request, exchange).await?;
+        if !exchange.asked.proxy.is_open() {
+            Box::pin(self.wait_for_application(request, exchange)).await?;
+        }
         let client = self.client;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
@@ -167,9 +169,6 @@ impl<T: Transport> Connection<T> {
         exchange: &mut Exchange,
     ) -> Result<(), Failed> {
         let Exchange { asked, errand, waits, upload, .. } = exchange;
-        if asked.proxy.is_open() {
-            return Ok(());
-        }
         match self.beside(upload, waits, async |_| asked.proxy.opens().await).await {
             Ok(true) => Ok(()),
             Ok(false) => {

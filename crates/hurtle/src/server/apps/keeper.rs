@@ -83,9 +83,8 @@ pub fn keep(kept: &Kept) -> io::Result<u8> {
     end.reaped.store(true, SeqCst);
     end_rest(end.begun.get().map(|begun| *begun + GRACE));
     remove(&kept.socket, end.orphaned.load(SeqCst));
-    let signalled =
-        status.and_then(|status| status.terminating_signal()).map(|signal| 128 + signal);
-    let code = signalled.or_else(|| status.and_then(|status| status.exit_status())).unwrap_or(1);
+    let signalled = status.and_then(WaitStatus::terminating_signal).map(|signal| 128 + signal);
+    let code = signalled.or_else(|| status.and_then(WaitStatus::exit_status)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
