@@ -71,8 +71,7 @@ pub fn keep(kept: &Kept) -> io::Result<u8> {
     if geteuid().is_root() {
         return Err(io::Error::other("no application is started as root"));
     }
-    // Systems without it leave behind what has left the group.
-    let _ = sys::adopt_orphans();
+    let adopts = sys::adopt_orphans().is_ok();
     let _deaf = outlive_signals()?;
     limit(kept)?;
     let app = start(kept)?;
@@ -81,6 +80,10 @@ pub fn keep(kept: &Kept) -> io::Result<u8> {
     thread::Builder::new().name("tie".to_owned()).spawn(move || end_with_server(app, &told))?;
     let status = wait_for(app);
     end.reaped.store(true, SeqCst);
+    if !adopts {
+        // What has left the group is beyond reach.
+        let _ = kill_process_group(app, Signal::KILL);
+    }
     end_rest(end.begun.get().map(|begun| *begun + GRACE));
     remove(&kept.socket, end.orphaned.load(SeqCst));
     let signalled = status.and_then(WaitStatus::terminating_signal).map(|signal| 128 + signal);
