@@ -192,3 +192,23 @@ fn one_that_runs_elsewhere_is_only_mounted() {
         assert_eq!(child.get("/e/x").text(), "hi");
     });
 }
+
+#[test]
+fn one_that_says_it_is_not_well_gets_no_requests_until_it_is() {
+    const SICK: &str = r#"
+def answer(self):
+    well = self.path != "/a/health" or os.path.exists("../well")
+    self.send_response(200 if well else 500)
+    self.send_header("Content-Length", "0")
+    self.end_headers()
+Handler.do_GET = answer
+serve()
+"#;
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "health = \"/a/health\"", SICK);
+    let child = apps.serve();
+    get_until(&child, "/a", 503);
+    logged(&child, "is not well and gets no requests: it answered 500");
+    apps.dir.write("../apps/well", "");
+    get_until(&child, "/a", 200);
+}
