@@ -12,6 +12,7 @@ use crate::config::{
     Schedule, Sendfile, Uploads,
 };
 use crate::explain::Question;
+use crate::server::apps::keeper::Kept;
 use crate::sys;
 use crate::tls::{Keyring, local};
 
@@ -40,6 +41,9 @@ pub enum Command {
     PrintConfig(ServeArgs),
     /// Say which file or rule answers a URL path, with which headers, and how it would be sent.
     Explain(ExplainArgs),
+    /// Keep an application of the server's; the server starts this itself.
+    #[command(hide = true)]
+    KeepApp(KeepAppArgs),
 }
 
 /// Names a configuration file.
@@ -132,6 +136,23 @@ pub struct ExplainArgs {
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
+}
+
+/// What `keep-app` takes.
+#[derive(Debug, Args)]
+pub struct KeepAppArgs {
+    #[arg(long)]
+    socket: PathBuf,
+    #[arg(long)]
+    stdin: bool,
+    #[arg(long)]
+    open_files: u64,
+    #[arg(long)]
+    memory: Option<u64>,
+    #[arg(long)]
+    processes: Option<u64>,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -285,6 +306,14 @@ impl ServeArgs {
             }
         }
         Ok(())
+    }
+}
+
+impl KeepAppArgs {
+    /// What is kept.
+    pub fn kept(self) -> Kept {
+        let KeepAppArgs { socket, stdin, open_files, memory, processes, command } = self;
+        Kept { socket, stdin, open_files, memory, processes, command }
     }
 }
 

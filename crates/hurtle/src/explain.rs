@@ -69,6 +69,11 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     line(&mut out, "site", &site_name(config, number));
     describe_tls(&mut out, config, number)?;
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    if let Some(apps) = &config.apps {
+        let apps = apps.display();
+        let what = format!("those of {apps} are not asked; one may be mounted at a longer path");
+        line(&mut out, "apps", &what);
+    }
     describe_route(&mut out, site, path, query, peer);
     if let Some(gate) = site.gate(path, query, peer) {
         line(&mut out, "auth", &format!("a password for {:?}, else 401", gate.realm()));
@@ -133,6 +138,8 @@ fn describe_route(
 ) {
     let (path, number, rules) = match site.route(raw, query, peer) {
         Route::Answer(_, why) => return line(out, "answer", &why),
+        // Only a running server has any.
+        Route::Deployed { .. } => return,
         Route::Mount { path, number, rules } => (path, number, rules),
     };
     if !rules.is_empty() {

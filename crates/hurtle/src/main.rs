@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hurtle::cli::{Cli, Command, Refused, ServeArgs};
+use hurtle::server::apps::keeper;
 use hurtle::{config, explain, observe, server, tls};
 
 /// A configuration that cannot be used, as clap's exit code for bad arguments.
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
             let text = explain::explain(&config, &args.question()).map_err(Failure::Run)?;
             say(text.trim_end())
         }),
+        Command::KeepApp(args) => return keep_app(&args.kept()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,6 +40,13 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
         say(&tls::local::how_to_trust(authority, *is_new))?;
     }
     server::process::run(meant.config, meant.any_port, &errors).map_err(Failure::Run)
+}
+
+fn keep_app(kept: &keeper::Kept) -> ExitCode {
+    match keeper::keep(kept) {
+        Ok(code) => ExitCode::from(code),
+        Err(e) => Failure::Run(e).report(),
+    }
 }
 
 /// Why the command failed.

@@ -53,6 +53,11 @@ impl Bell {
         self.0.notify_one();
     }
 
+    /// Wakes all who wait now.
+    pub fn ring_all(&self) {
+        self.0.notify_waiters();
+    }
+
     /// Waits for the bell, at most this long (`None`: as long as it takes).
     pub async fn wait(&self, at_most: Option<Duration>) {
         match at_most {

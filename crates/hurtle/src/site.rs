@@ -1,5 +1,7 @@
 //! From a host name and a path to the handler that answers: sites, rules, mounts, access.
 
+mod access;
+mod deployed;
 mod https;
 
 use std::net::IpAddr;
@@ -10,7 +12,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, HostName, MountHandler, RuleAction};
+use crate::config::{self, Access, Auth, HeaderRule, HostName, MountHandler, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
@@ -22,8 +24,11 @@ use crate::semantics::glob;
 use crate::semantics::host;
 use crate::semantics::target::{self, BadPath, append_query, encode_path};
 use crate::tls;
+use access::admits;
+use deployed::{Deployed, NamesLane};
 use https::{Demand, hsts_rule};
 
+pub use deployed::Deployment;
 pub use https::Channel;
 
 mod internal;
@@ -38,6 +43,7 @@ pub struct Sites {
     /// Suffixes with their leading dot, longest first.
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
+    names_lane: NamesLane,
 }
 
 /// What is served under a set of names.
@@ -45,6 +51,8 @@ pub struct Sites {
 pub struct Site {
     config: config::Site,
     mounts: Vec<Mount>,
+    /// What is mounted beside them for now.
+    deployed: Deployed,
     /// Whether any address is refused anywhere, so that the usual site need not ask.
     guarded: bool,
     demand: Demand,
@@ -69,6 +77,13 @@ pub enum Route {
         number: usize,
         /// The patterns of the rules that changed the path.
         rules: Vec<String>,
+    },
+    /// An application that was deployed beside the mounts.
+    Deployed {
+        /// Decoded, after the rules.
+        path: Vec<u8>,
+        /// Who answers.
+        proxy: Rc<Proxy>,
     },
 }
 
@@ -113,7 +128,8 @@ impl Sites {
         for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
             internal.key = sites.len() + n;
         }
-        Sites { default: sites.iter().position(|site| site.default), sites: made, exact, wildcards }
+        let default = sites.iter().position(|site| site.default);
+        Sites { default, sites: made, exact, wildcards, names_lane: NamesLane::default() }
     }
 
     /// The site that answers to this name, by number; `None`: 421 (RFC 9110 15.5.20).
@@ -193,6 +209,7 @@ impl Site {
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             gate: own,
             mounts,
+            deployed: Deployed::default(),
             demand,
             config,
         }
@@ -221,7 +238,7 @@ impl Site {
     /// Whether somebody reads requests' bodies: applications, proxies, directories that
     /// take uploads.
     pub fn has_readers(&self) -> bool {
-        self.has_readers
+        self.has_readers || !self.deployed.is_empty()
     }
 
     /// Whether this client may have a file that was found before.
@@ -249,7 +266,7 @@ impl Site {
         }
         match self.route(raw, query, peer) {
             Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) => self.gate.as_ref(),
+            Route::Answer(..) | Route::Deployed { .. } => self.gate.as_ref(),
             Route::Mount { number, .. } => self.mounts[number].gate.as_ref(),
         }
     }
@@ -273,6 +290,8 @@ impl Site {
     async fn dispatch(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
         let (path, number) = match self.route(ask.key.path, ask.query, peer) {
             Route::Answer(answer, _) => return answer,
+            // It came while this request was read; the next one reaches it.
+            Route::Deployed { .. } => return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None),
             Route::Mount { path, number, .. } => (path, number),
         };
         let mount = &self.mounts[number];
@@ -313,7 +332,11 @@ impl Site {
         if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
             return Route::Answer(redirect, rules.join(", "));
         }
-        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
+        let found = self.mounts.iter().enumerate().find(|(_, mount)| holds(&mount.path, &path));
+        if let Some(proxy) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
+        {
+            return Route::Deployed { path, proxy };
+        }
         match found {
             None => refuse(StatusCode::NOT_FOUND, "no mount holds this path"),
             Some((_, mount)) if !admits(&mount.access, peer) => {
@@ -333,6 +356,11 @@ impl Site {
         let mount = &self.mounts[number];
         let path = std::str::from_utf8(&mount.path).unwrap_or("");
         (if path.is_empty() { "/" } else { path }, &mount.handler)
+    }
+
+    /// The rules for the fields of what is answered for a path.
+    pub fn header_rules<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a HeaderRule> {
+        self.config.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, path))
     }
 
     /// What a path means to the mount of that number, which must hold it.
@@ -397,7 +425,7 @@ impl Site {
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
-        let found = self.mounts.iter().position(|mount| mount.holds(path));
+        let found = self.mounts.iter().position(|mount| holds(&mount.path, path));
         let Some(number) = found else { return plain };
         let Handler::Directory(directory) = &self.mounts[number].handler else { return plain };
         let place = self.place(path, number);
@@ -417,7 +445,11 @@ impl Mount {
             }
             MountHandler::Proxy(proxy) => {
                 internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
-                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), &means.disk)))
+                Handler::Proxy(Rc::new(Proxy::new(
+                    (**proxy).clone(),
+                    &means.disk,
+                    means.disk.lane(),
+                )))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -436,11 +468,11 @@ impl Mount {
     fn reads_bodies(&self) -> bool {
         matches!(&self.handler, Handler::App(_) | Handler::Proxy(_)) || self.takes_uploads()
     }
+}
 
-    fn holds(&self, path: &[u8]) -> bool {
-        path.strip_prefix(&self.path[..])
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-    }
+/// Whether a path is a mount's or beneath it.
+fn holds(mount: &[u8], path: &[u8]) -> bool {
+    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// The root's slash begins what is beneath it.
@@ -451,20 +483,6 @@ fn mount_path(path: &str) -> Vec<u8> {
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
     let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
     std::str::from_utf8(inside).ok()?.parse().ok()
-}
-
-/// A refused network beats an admitted one unless the admitted one is the narrower. A client
-/// without an address (a unix socket) is local: only an `allow` list keeps it out.
-fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
-    let Some(peer) = peer else { return access.allow.is_empty() };
-    let narrowest = |nets: &[ipnet::IpNet]| {
-        nets.iter().filter(|net| net.contains(&peer)).map(ipnet::IpNet::prefix_len).max()
-    };
-    match (narrowest(&access.allow), narrowest(&access.deny)) {
-        (allow, Some(deny)) => allow.is_some_and(|allow| allow > deny),
-        (Some(_), None) => true,
-        (None, None) => access.allow.is_empty(),
-    }
 }
 
 /// What a wildcard matched, as it may stand in a URL.

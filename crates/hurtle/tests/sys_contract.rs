@@ -144,3 +144,25 @@ fn wait_for<T: AsFd>(fds: &[&T], flags: PollFlags) {
     let timeout = Timespec::try_from(PATIENCE).unwrap();
     assert_ne!(rustix::event::poll(&mut fds, Some(&timeout)).unwrap(), 0, "nothing came");
 }
+
+#[test]
+fn an_orphan_becomes_a_child_of_who_adopts_it() {
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+    use std::process::{Command, Stdio};
+    if sys::adopt_orphans().is_err() {
+        println!("skipped: this system has no such call");
+        return;
+    }
+    // Of another session, and its parent is gone before this line is over.
+    let left = Command::new("sh")
+        .args(["-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let orphan: i32 = String::from_utf8(left.stdout).unwrap().trim().parse().unwrap();
+    let orphan = Pid::from_raw(orphan).unwrap();
+    assert!(sys::children().unwrap().contains(&orphan));
+    kill_process(orphan, Signal::KILL).unwrap();
+    assert!(waitpid(Some(orphan), WaitOptions::empty()).unwrap().is_some());
+    assert!(!sys::children().unwrap().contains(&orphan));
+}

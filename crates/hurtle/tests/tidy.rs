@@ -100,7 +100,10 @@ const FENCES: &[Fence] = &[
             ("config/", "read before the loops start"),
             ("tls/", "certificates are read before the loops start, then by a thread of their own"),
             ("acme/", "runs on a thread of its own"),
-            ("server/", "binds and unlinks sockets before the loops start"),
+            (
+                "server/",
+                "binds and unlinks sockets before the loops start; applications have a thread",
+            ),
             ("explain", "a command: nobody waits but its user"),
             ("cli", "a command: nobody waits but its user"),
             ("main.rs", "a command: nobody waits but its user"),

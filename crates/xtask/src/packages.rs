@@ -21,6 +21,12 @@ const PACKAGES: &[Package] = &[
     // What hurtle is measured beside.
     Package { name: "nginx", programs: &["nginx"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
+    // Applications that are deployed beside a configuration.
+    Package { name: "python3", programs: &["python3"] },
+    Package { name: "nodejs", programs: &["node", "nodejs"] },
+    // Their servers, behind the proxy.
+    Package { name: "gunicorn", programs: &["gunicorn"] },
+    Package { name: "uvicorn", programs: &["uvicorn"] },
     // A mount that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
     // Builds the certificate authority of the tests.

@@ -22,6 +22,12 @@ pub(super) const HEAD_FIELDS_MAX: u64 = 1_000;
 /// Requests or connections: what a TOML integer holds.
 pub(super) const COUNT_MAX: u64 = i64::MAX as u64;
 
+/// Descriptors of a deployed application: what a small one needs, and what a kernel allows.
+pub(super) const APP_FILES_MIN: u64 = 16;
+pub(super) const APP_FILES_MAX: u64 = 1 << 20;
+/// Its processes and threads: the most that Linux numbers.
+pub(super) const APP_PROCESSES_MAX: u64 = 1 << 22;
+
 /// Interrupted uploads that are kept: they are counted whenever one is begun.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 

@@ -50,6 +50,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("drain", reader, Value::duration, &mut config.drain);
     top.set("user", reader, account, &mut config.user);
     top.set("group", reader, account, &mut config.group);
+    top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);

@@ -24,17 +24,20 @@ use super::value::Value;
 pub(super) fn sites(top: &Table<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
     let root = top.get("root");
     let written = top.get("site");
+    let apps = top.get("apps").is_some();
     match (root, written) {
         (Some(root), None) => shorthand(top, &root, reader).into_iter().collect(),
-        (None, Some(written)) => listed(&written, reader),
+        (None, Some(written)) => listed(&written, apps, reader),
         (Some(root), Some(written)) => {
             root.wrong(
                 reader,
                 Wrong::new("stands for a single site, but there is a [[site]]")
                     .hint("write files in a [[site.mount]] instead"),
             );
-            listed(&written, reader)
+            listed(&written, apps, reader)
         }
+        // What there is to serve may come later.
+        (None, None) if apps => vec![Site { default: true, ..Site::new() }],
         (None, None) => {
             reader.report_missing(&top.spot, nothing_to_serve());
             Vec::new()
@@ -59,15 +62,17 @@ fn shorthand(top: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Opti
 struct Claims {
     names: HashMap<HostName, String>,
     default: Option<String>,
+    /// Applications may come to any site.
+    apps: bool,
 }
 
-fn listed(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
+fn listed(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<Site> {
     let tables = written.tables(reader);
     if written.is_empty_list() {
         reader.report_missing(&written.spot, nothing_to_serve());
     }
     let alone = tables.len() == 1;
-    let mut claims = Claims::default();
+    let mut claims = Claims { apps, ..Claims::default() };
     tables.iter().map(|table| site(table, alone, &mut claims, reader)).collect()
 }
 
@@ -93,7 +98,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
         // In clear it asks for nothing.
         reader.needs_privacy.truncate(asked_before);
     }
-    if table.get("mount").is_none() && table.get("rule").is_none() {
+    if table.get("mount").is_none() && table.get("rule").is_none() && !claims.apps {
         reader.report_missing(
             &table.spot,
             Wrong::new("the site has nothing to answer with")

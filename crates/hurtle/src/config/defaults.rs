@@ -60,6 +60,7 @@ impl Config {
             drain: Duration::from_secs(10),
             user: None,
             group: None,
+            apps: None,
             trusted_proxies: Vec::new(),
             limits: Limits::default(),
             access_log: None,

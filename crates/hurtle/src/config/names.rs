@@ -2,6 +2,7 @@
 //! printed and documented.
 
 use super::acme::ChallengeKind;
+use super::manifest::SocketBy;
 use super::tls::ClientAuthMode;
 use super::types::{EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 use super::upstream::Balance;
@@ -49,6 +50,10 @@ impl Named for Schedule {
 impl Named for Symlinks {
     const NAMES: &'static [(&'static str, Self)] =
         &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
+}
+
+impl Named for SocketBy {
+    const NAMES: &'static [(&'static str, Self)] = &[("stdin", Self::Stdin), ("path", Self::Path)];
 }
 
 impl Named for Balance {

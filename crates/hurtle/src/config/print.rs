@@ -80,6 +80,9 @@ impl Page {
         self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));
         self.key("drain", quoted(&duration_text(config.drain)));
         self.key("trusted_proxies", networks(&config.trusted_proxies));
+        if let Some(apps) = &config.apps {
+            self.key("apps", path(apps));
+        }
         if let Some(user) = &config.user {
             self.key("user", quoted(user));
         }

@@ -25,6 +25,7 @@ cache_bytes = 0
 drain = 0
 user = "www-data"
 group = "www-data"
+apps = "apps"
 trusted_proxies = ["10.0.0.0/8", "::1"]
 
 [proxy_protocol]

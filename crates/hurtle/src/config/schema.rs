@@ -210,6 +210,9 @@ pub(super) static TOP: Section = Section {
             "User to become once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Means("the user's own"), "\"www-data\"",
             "Group to become.").with(&["user"]),
+        Key::new("apps", Text("a directory"), Means("off"), "\"/srv/apps\"",
+            "Start the applications whose directories are in this one, and mount them: each has an \
+             `app.toml`; see [apps.md](apps.md). They come and go without a restart."),
         Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
             "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),

@@ -81,7 +81,10 @@ impl<'v> Table<'v> {
     fn report_unknown(&self, name: &Spanned<DeString<'_>>, reader: &mut Reader<'_>) {
         let spot = self.key_spot(name);
         let name = name.get_ref();
+        // A manifest is another file, and what belongs to a configuration is no hint there.
+        let is_here = SECTIONS.iter().any(|section| std::ptr::eq(*section, self.section));
         let homes: Vec<&str> = (SECTIONS.iter())
+            .filter(|_| is_here)
             .filter(|section| section.key(name).is_some())
             .map(|section| match section.header {
                 "" => "the top of the file",

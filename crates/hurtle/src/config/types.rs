@@ -51,6 +51,9 @@ pub struct Config {
     pub user: Option<String>,
     /// Group to become; the user's own when absent.
     pub group: Option<String>,
+    /// The directory of applications that the command starts and looks after; `None`: none. A
+    /// program that uses the library starts none: it mounts its own.
+    pub apps: Option<PathBuf>,
     /// Proxies in front of this server: whom they name as the client is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Bounds on what a client may send, hold or delay.

@@ -140,7 +140,7 @@ fn upstreams(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstream> {
 }
 
 /// `http://host:port`, or `unix:` and a path, which `absolute` makes absolute.
-fn upstream(
+pub(super) fn upstream(
     text: &str,
     absolute: impl FnOnce(&str) -> Result<PathBuf, Wrong>,
 ) -> Result<Upstream, Wrong> {

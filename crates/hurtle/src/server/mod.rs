@@ -3,6 +3,7 @@
 mod accept;
 mod acme;
 mod activation;
+pub mod apps;
 mod certificates;
 mod mount;
 pub mod process;
@@ -26,6 +27,7 @@ use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::observe::{self, Writer};
+use crate::site::Deployment;
 use crate::tls::Keyring;
 use crate::transport::Addresses;
 use accept::Port;
@@ -47,7 +49,11 @@ pub struct Server {
     guard: Guard,
     keyring: Option<Arc<Keyring>>,
     acme: Option<Acme>,
+    deployments: Option<watch::Receiver<Deployments>>,
 }
+
+/// The applications there are now, as every worker is told whenever that changes.
+type Deployments = Arc<Vec<Deployment>>;
 
 /// Where a server listens: as configured, with the port a `0` stood for.
 #[derive(Clone, Debug, Default)]
@@ -168,7 +174,18 @@ impl Server {
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring, acme })
+        Ok(Server {
+            config,
+            listeners,
+            bound,
+            inherited,
+            access_log,
+            apps,
+            guard,
+            keyring,
+            acme,
+            deployments: None,
+        })
     }
 
     /// The directories it serves.
@@ -230,6 +247,7 @@ impl Server {
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
                 keyring: self.keyring.clone(),
+                deployments: self.deployments.clone(),
                 config: Arc::clone(&self.config),
                 disk: disk.clone(),
                 listings: listings.clone(),

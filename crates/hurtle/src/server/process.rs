@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rustix::process::geteuid;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::apps::Apps;
 use super::{Bound, Running, Server, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
@@ -35,11 +36,17 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     }
     let bound = server.bound.clone();
     let roots = server.roots();
+    // As the user it is from now on.
+    let apps = Apps::start(&mut server)?;
     let running = server.start()?;
     greet(&bound, &roots)?;
     activation::notify("READY=1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(obey(running, errors));
+    let outcome = runtime.block_on(obey(running, apps.as_ref(), errors));
+    // Not before the last request that one of them may be answering.
+    if let Some(apps) = apps {
+        apps.stop();
+    }
     for socket in sockets {
         // A directory its user may not write keeps it; the next start replaces it.
         let _ = std::fs::remove_file(socket);
@@ -126,8 +133,9 @@ fn greet(bound: &Bound, roots: &[PathBuf]) -> io::Result<()> {
     out.flush()
 }
 
-/// SIGTERM and SIGINT stop gracefully, the second at once; SIGUSR1 reopens the logs.
-async fn obey(running: Running, errors: &ErrorLogHandle) -> io::Result<()> {
+/// SIGTERM and SIGINT stop gracefully, the second at once; SIGUSR1 reopens the logs; SIGHUP looks
+/// after the applications.
+async fn obey(running: Running, apps: Option<&Apps>, errors: &ErrorLogHandle) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut reopen = signal(SignalKind::user_defined1())?;
@@ -151,8 +159,11 @@ async fn obey(running: Running, errors: &ErrorLogHandle) -> io::Result<()> {
                 errors.reopen();
                 logs.reopen();
             }
-            // Kept for reloading the configuration, which does not exist yet.
-            _ = hang_up.recv() => tracing::info!("SIGHUP: nothing to reload yet"),
+            // The configuration is not reloaded yet.
+            _ = hang_up.recv() => match apps {
+                Some(apps) => apps.look(),
+                None => tracing::info!("SIGHUP: nothing to reload yet"),
+            },
         }
     }
 }

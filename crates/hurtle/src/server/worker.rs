@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::accept::{Accepting, Port, Room, accept, accept_rest};
 use super::mount::Mounted;
-use super::{DRAIN_GRACE, Order, share};
+use super::{DRAIN_GRACE, Deployments, Order, share};
 use crate::auth::Guard;
 use crate::config::Config;
 use crate::disk::Disk;
@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<Mounted>,
     pub(super) keyring: Option<Arc<Keyring>>,
+    /// Applications that come and go; `None`: there are none.
+    pub(super) deployments: Option<watch::Receiver<Deployments>>,
 }
 
 /// A worker's life.
@@ -78,8 +80,13 @@ async fn serve(
 ) -> io::Result<()> {
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     clear_uploads(&shared);
+    let deployments = shared.deployments.clone().map(|list| (list, shared.changed.clone()));
     let (worker, room) = make(shared);
     worker.sites.watch_upstreams();
+    if let Some((list, changed)) = deployments {
+        let worker = Rc::clone(&worker);
+        rt::spawn(async move { follow(&worker, list, &changed).await });
+    }
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if worker.log.is_some() {
@@ -155,6 +162,19 @@ fn clear_uploads(shared: &Shared) {
                 rt::sleep(EXPIRED_UPLOADS_EVERY).await;
             }
         });
+    }
+}
+
+/// Mounts applications as they come, and takes them away as they go.
+async fn follow(worker: &Worker, mut list: watch::Receiver<Deployments>, changed: &Changed) {
+    loop {
+        let deployments = Arc::clone(&list.borrow_and_update());
+        worker.sites.deploy(&deployments, &worker.store.disk);
+        // A file that was answered with before may be behind an application now.
+        changed.note();
+        if list.changed().await.is_err() {
+            return;
+        }
     }
 }
 

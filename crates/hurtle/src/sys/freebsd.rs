@@ -131,6 +131,17 @@ pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
     Ok(nix::unistd::initgroups(user, group)?)
 }
 
+/// See the contract in `sys`.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_reaper_status(true)?)
+}
+
+/// See the contract in `sys`: every descendant.
+pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
+    let descendants = rustix::process::get_reaper_pids(None)?;
+    Ok(descendants.iter().map(|descendant| descendant.pid).collect())
+}
+
 /// See the contract: the XDG Base Directory Specification.
 pub fn data_dir() -> Option<PathBuf> {
     let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::CStr;
+use std::fs;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -12,6 +13,7 @@ use nix::unistd::Gid;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
+use rustix::process::{Pid, getpid, set_child_subreaper};
 use rustix::time::ClockId;
 use socket2::{SockFilter, SockRef, Socket};
 
@@ -162,12 +164,34 @@ const BEHIND: i32 = 10;
 
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
-    std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
+    fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
 }
 
 /// See the contract in `sys`.
 pub fn init_groups(user: &CStr, group: Gid) -> io::Result<()> {
     Ok(nix::unistd::initgroups(user, group)?)
+}
+
+/// See the contract in `sys`.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// See the contract in `sys`. `/proc/PID/task/TID/children` would be quicker; not every kernel has
+/// it.
+pub fn children() -> io::Result<Vec<Pid>> {
+    let own = getpid().to_string();
+    let is_child = |pid: &Pid| {
+        // Behind the name, which may hold anything: the state, then the parent (proc(5)).
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat);
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.split_whitespace().nth(1) == Some(&own)
+    };
+    let names =
+        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pids = names.filter_map(|name| Pid::from_raw(name.parse().ok()?));
+    Ok(pids.filter(is_child).collect())
 }
 
 /// See the contract: the XDG Base Directory Specification.

@@ -115,6 +115,16 @@ pub fn init_groups(_user: &CStr, _group: Gid) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
+/// See the contract in `sys`.
+pub fn adopt_orphans() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// See the contract in `sys`.
+pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// See the contract.
 pub fn data_dir() -> Option<PathBuf> {
     Some(PathBuf::from(env::var_os("HOME")?).join("Library/Application Support"))

@@ -31,6 +31,10 @@
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   anybody, the same user too, already listens there.
+//! - `adopt_orphans()`: from now on a descendant whose parent ends becomes this process's child, and
+//!   not init's. `Unsupported` where the system cannot.
+//! - `children()`: this process's children, and perhaps theirs. `Unsupported` where the system does
+//!   not say.
 //! - `end_handshakes(listener)`: from now on no connection is begun on a TCP listener that is about
 //!   to be closed; those begun still complete. For good, so never on a socket that another process
 //!   holds too. False where the system cannot: then a close may reset who came last.
@@ -58,9 +62,9 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, create_unnamed, data_dir, end_handshakes, give_precedence, init_groups,
-    link_unnamed, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
-    trust_command,
+    PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir, end_handshakes,
+    give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath, read_resident, send_file,
+    send_head_and_file, trust_command,
 };
 
 /// See the contract above.

@@ -5,6 +5,7 @@
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]
 
+mod apps;
 mod browser;
 mod child;
 mod crowd;

@@ -12,5 +12,6 @@ mod client;
 mod failures;
 mod forwarded;
 mod internal;
+mod real;
 mod support;
 mod upgrade;

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::IoSlice;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use super::link::Source;
@@ -21,7 +21,7 @@ const BAD_MAX: u32 = 2;
 
 /// What is asked of one upstream.
 pub(super) struct Question {
-    peer: Rc<Peer>,
+    peer: Weak<Peer>,
     request: String,
     interval: Duration,
 }
@@ -33,33 +33,35 @@ impl Question {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
         );
-        Question { peer: Rc::clone(peer), request, interval }
+        Question { peer: Rc::downgrade(peer), request, interval }
     }
 
-    pub(super) async fn ask_for_ever(self) {
+    /// Asks for as long as the upstream is anybody's.
+    pub(super) async fn keep_asking(self) {
         let mut bad = 0;
-        loop {
-            let found = rt::timeout(PATIENCE, self.ask()).await;
+        while let Some(peer) = self.peer.upgrade() {
+            let found = rt::timeout(PATIENCE, self.ask(&peer)).await;
             match found.unwrap_or_else(|| Err("it does not answer".to_owned())) {
                 Ok(()) => {
                     bad = 0;
-                    self.peer.set_well(true, "");
+                    peer.set_well(true, "");
                 }
                 Err(why) => {
                     bad += 1;
                     if bad >= BAD_MAX {
-                        self.peer.set_well(false, &why);
+                        peer.set_well(false, &why);
                     }
                 }
             }
+            drop(peer);
             rt::sleep(self.interval).await;
         }
     }
 
     /// Nothing, or what is wrong.
-    async fn ask(&self) -> Result<(), String> {
+    async fn ask(&self, peer: &Peer) -> Result<(), String> {
         let told = |fault: Fault| fault.to_string();
-        let mut link = self.peer.connect().await.map_err(told)?;
+        let mut link = peer.connect().await.map_err(told)?;
         let mut left = self.request.as_bytes();
         while !left.is_empty() {
             let bufs = [IoSlice::new(left)];

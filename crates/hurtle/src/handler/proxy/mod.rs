@@ -3,6 +3,7 @@
 //! how they are. Reading the client, and writing to it, is the engine's.
 
 mod errand;
+mod gate;
 mod health;
 mod link;
 mod peer;
@@ -16,14 +17,16 @@ use std::rc::Rc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::config::{self, Balance};
-use crate::disk::Disk;
+use crate::disk::{Disk, Lane};
 use crate::rt;
 
 pub use errand::{Errand, Heard, Phase};
+pub use gate::Standing;
 pub use link::{Link, Source};
 pub use peer::Fault;
 pub use wait::{NEVER, Waits};
 
+use gate::Gate;
 use peer::Peer;
 
 /// A retry costs this much of the budget; it is what a worker may have saved for ten of them.
@@ -41,6 +44,8 @@ pub struct Proxy {
     /// Whose turn it is.
     turn: Cell<usize>,
     budget: Cell<u32>,
+    /// Whether they are there, where that is known from elsewhere.
+    gate: Gate,
 }
 
 /// What a request is told from others by, where the balance asks for it.
@@ -54,14 +59,14 @@ pub struct Key<'a> {
 
 impl Proxy {
     /// As configured; names are looked up on the pool.
-    pub fn new(config: config::Proxy, disk: &Disk) -> Proxy {
-        let lane = disk.lane();
+    pub fn new(config: config::Proxy, disk: &Disk, lane: Lane) -> Proxy {
         let peer = |upstream| Rc::new(Peer::new(upstream, disk.clone(), lane));
         Proxy {
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
+            gate: Gate::default(),
         }
     }
 
@@ -70,13 +75,12 @@ impl Proxy {
         &self.config
     }
 
-    /// Begins to ask the upstreams how they are, if that is configured, for as long as the worker
-    /// lives.
+    /// Begins to ask the upstreams how they are, if that is configured, for as long as this lives.
     pub fn watch(&self) {
         let Some(path) = &self.config.health else { return };
         for peer in &self.peers {
             let question = health::Question::new(peer, path, self.config.health_interval);
-            rt::spawn(question.ask_for_ever());
+            rt::spawn(question.keep_asking());
         }
     }
 
@@ -138,7 +142,9 @@ mod tests {
         let upstream = |port| Upstream::Address(([127, 0, 0, 1], port).into());
         let upstreams = (1..=count).map(upstream).collect();
         let config = config::Proxy { balance, ..config::Proxy::new(upstreams) };
-        Proxy::new(config, &Disk::start(NonZeroUsize::MIN).unwrap())
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let lane = disk.lane();
+        Proxy::new(config, &disk, lane)
     }
 
     fn key(path: &[u8]) -> Key<'_> {

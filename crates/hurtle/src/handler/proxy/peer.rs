@@ -152,6 +152,14 @@ impl Peer {
         self.down_until_ms.set(0);
     }
 
+    /// It was started anew: what is known of it is of another.
+    pub(super) fn forget(&self) {
+        self.idle.borrow_mut().clear();
+        self.fails.set(0);
+        self.down_until_ms.set(0);
+        self.well.set(true);
+    }
+
     /// An idle connection that is still alive, the one used last first.
     pub(super) fn idle(&self) -> Option<Link> {
         loop {

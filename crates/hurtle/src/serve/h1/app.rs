@@ -61,6 +61,10 @@ impl<T: Transport> Connection<T> {
         let (raw, query) = path_of(&request.target)?;
         let (path, number) = match site.route(raw, query, self.client) {
             Route::Mount { path, number, .. } => (path, number),
+            Route::Deployed { path, proxy } => {
+                let asked = Asked { proxy, site: site_number, mount: None, path };
+                return Some(Ok(Called::Proxy(asked)));
+            }
             // Among those, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
             Route::Answer(answer, _) => {
@@ -79,7 +83,7 @@ impl<T: Transport> Connection<T> {
             }
             Handler::Proxy(proxy) => {
                 let proxy = Rc::clone(proxy);
-                let asked = Asked { proxy, site: site_number, mount: number, path };
+                let asked = Asked { proxy, site: site_number, mount: Some(number), path };
                 return Some(Ok(Called::Proxy(asked)));
             }
             _ => return None,

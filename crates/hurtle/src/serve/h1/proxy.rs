@@ -35,7 +35,8 @@ const COPY_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Asked {
     pub(super) proxy: Rc<Proxy>,
     pub(super) site: usize,
-    pub(super) mount: usize,
+    /// `None`: an application that was deployed beside the mounts.
+    pub(super) mount: Option<usize>,
     /// Decoded, after the site's rules.
     pub(super) path: Vec<u8>,
 }
@@ -119,6 +120,9 @@ impl<T: Transport> Connection<T> {
         request: &Request<'_>,
         exchange: &mut Exchange,
     ) -> Result<Taken, Failed> {
+        if !exchange.asked.proxy.is_open() {
+            Box::pin(self.wait_for_application(request, exchange)).await?;
+        }
         let client = self.client;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
@@ -155,6 +159,24 @@ impl<T: Transport> Connection<T> {
             if !retry {
                 return Err(Failed::Status(status));
             }
+        }
+    }
+
+    /// Waits for an application that the server is just starting.
+    async fn wait_for_application(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<(), Failed> {
+        let Exchange { asked, errand, waits, upload, .. } = exchange;
+        match self.beside(upload, waits, async |_| asked.proxy.opens().await).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                tell(errand, request, &"the application is not running", status);
+                Err(Failed::Status(status))
+            }
+            Err(broken) => Err(Failed::Broken(broken)),
         }
     }
 
@@ -286,7 +308,7 @@ impl<T: Transport> Connection<T> {
         if !matches!(request.method, Method::Get | Method::Head) {
             ask.file = FileQuery::default();
         }
-        let mut answer = match site.internal(asked.mount).zip(reply.file) {
+        let mut answer = match asked.mount.and_then(|mount| site.internal(mount)).zip(reply.file) {
             Some((internal, file)) => internal.answer(&worker.store, file, &ask).await,
             None => Answer::error(StatusCode::NOT_FOUND, None),
         };
@@ -331,7 +353,7 @@ impl<T: Transport> Connection<T> {
         if status.as_u16() < 400 {
             let mut dress = http::HeaderMap::new();
             let site = self.worker.sites.site(asked.site);
-            for rule in site.place(&asked.path, asked.mount).rules() {
+            for rule in site.header_rules(&asked.path) {
                 for name in &rule.remove {
                     dress.remove(name);
                     removed.push(name.clone());

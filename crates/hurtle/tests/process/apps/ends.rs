@@ -1,0 +1,88 @@
+//! However a server or an application ends: none of its processes is left.
+
+use std::net::TcpStream;
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use super::{Apps, FAMILY, get_until, lives, logged, numbers, socket_dirs};
+use crate::child::eventually;
+
+#[test]
+fn a_stop_ends_every_process_and_removes_their_sockets() {
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", &format!("{FAMILY}serve()\n"));
+    let mut child = apps.serve();
+    let family = numbers(&get_until(&child, "/a", 200));
+    assert_eq!(family.len(), 4);
+    assert!(family.iter().all(|pid| lives(*pid)), "{family:?}");
+    let server: u32 = child.proc("stat").split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(socket_dirs(server).len(), 1);
+    let begun = Instant::now();
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0), "{}", child.stderr());
+    let left: Vec<_> = family.iter().filter(|pid| lives(**pid)).collect();
+    assert!(left.is_empty(), "{left:?} of {family:?}");
+    assert!(socket_dirs(server).is_empty());
+    assert!(begun.elapsed().as_secs() < 4, "nobody held it up, and it took {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_request_in_flight_is_answered_before_its_application_ends() {
+    const SLOW: &str = r#"
+def tell(method, path, sent):
+    print("asked", flush=True)
+    while not os.path.exists("../go"):
+        time.sleep(0.005)
+    return "whole"
+serve()
+"#;
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", SLOW);
+    let mut child = apps.serve();
+    let mut client = child.connect();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    logged(&child, "app a: asked");
+    child.signal(Signal::TERM);
+    eventually("nobody is let in", || TcpStream::connect(child.address()).is_err());
+    apps.dir.write("../apps/go", "");
+    assert_eq!(client.response().text(), "whole");
+    assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_none_behind() {
+    // The second one does not listen to whoever asks it to end.
+    let deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n";
+    for (sentence, program) in [("willing", ""), ("unwilling", deaf)] {
+        let apps = Apps::new(&[]);
+        apps.deploy_python("a", "/a", "", &format!("{program}{FAMILY}serve()\n"));
+        let mut child = apps.serve();
+        let family = numbers(&get_until(&child, "/a", 200));
+        assert_eq!(family.len(), 4);
+        assert!(family.iter().all(|pid| lives(*pid)), "{family:?}");
+        let server: u32 = child.proc("stat").split(' ').next().unwrap().parse().unwrap();
+        child.signal(Signal::KILL);
+        eventually(&format!("the {sentence} are gone"), || !family.iter().any(|pid| lives(*pid)));
+        eventually("so are their sockets", || socket_dirs(server).is_empty());
+        child.wait();
+    }
+}
+
+#[test]
+fn one_that_crashes_takes_along_what_it_started() {
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", &format!("{FAMILY}serve()\n"));
+    let child = apps.serve();
+    let before = numbers(&get_until(&child, "/a", 200));
+    let mut client = child.connect();
+    client.send("POST /a/crash HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.response().status, 502);
+    let mut after = Vec::new();
+    eventually("it is started again", || {
+        after = Some(child.get("/a")).filter(|a| a.status == 200).map_or(vec![], |a| numbers(&a));
+        after.len() == 4
+    });
+    assert!(before.iter().all(|pid| !lives(*pid)), "{before:?}");
+    assert!(after.iter().all(|pid| lives(*pid)), "{after:?}");
+}
