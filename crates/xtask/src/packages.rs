@@ -19,6 +19,8 @@ const PACKAGES: &[Package] = &[
     // What hurtle is measured beside.
     Package { name: "nginx", programs: &["nginx"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
+    // The FastCGI application that everybody has. Its program has the version in its name.
+    Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
     // A mount that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
 ];

@@ -13,6 +13,7 @@ mod check_site;
 mod check_tls;
 mod defaults;
 mod field;
+mod gateway;
 mod host;
 mod listen;
 mod load;
@@ -43,6 +44,7 @@ mod value;
 
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
+pub use gateway::{Cgi, FastCgi, Patience};
 pub use load::{check_files, load};
 pub use print::print;
 pub use problem::{Place, Problem};
