@@ -152,7 +152,11 @@ mod tests {
             ("an interim status", "Status: 100\n\n", Err(Flaw::Status)),
             ("a strange status", "Status: 2000\n\n", Err(Flaw::Status)),
             ("a status in words", "Status: OK\n\n", Err(Flaw::Status)),
-            ("two lengths", "Status: 200\nContent-Length: 1\nContent-Length: 2\n\n", Err(Flaw::Line)),
+            (
+                "two lengths",
+                "Status: 200\nContent-Length: 1\nContent-Length: 2\n\n",
+                Err(Flaw::Line),
+            ),
         ];
         for (sentence, text, expected) in table {
             assert_eq!(head_end(text.as_bytes()), Some(text.len()), "{sentence}");

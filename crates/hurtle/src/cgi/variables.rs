@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::h1::fields::begins_as;
 use crate::h1::response::SERVER;
@@ -130,7 +130,7 @@ impl Variables {
             }
             // RFC 6265 5.4 and RFC 9110 5.3.
             let between = if *name == header::COOKIE { &b"; "[..] } else { b", " };
-            let values: Vec<_> = fields.get_all(name).iter().map(|v| v.as_bytes()).collect();
+            let values: Vec<_> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
             let upper = name.as_str().replace('-', "_").to_ascii_uppercase();
             self.set(format!("HTTP_{upper}"), values.join(between));
         }
@@ -141,12 +141,19 @@ impl Variables {
 /// name holds the former could only be mistaken for another.
 fn is_passed_on(name: &HeaderName, asked: &Asked<'_>) -> bool {
     let text = name.as_str();
-    let of_the_way = begins_as(text.as_bytes(), b"x-forwarded-")
-        || matches!(text, "forwarded" | "x-real-ip");
+    let of_the_way =
+        begins_as(text.as_bytes(), b"x-forwarded-") || matches!(text, "forwarded" | "x-real-ip");
     let of_the_connection = matches!(
         text,
-        "connection" | "content-length" | "content-type" | "expect" | "keep-alive" | "te" | "upgrade"
-            | "http2-settings" | "transfer-encoding"
+        "connection"
+            | "content-length"
+            | "content-type"
+            | "expect"
+            | "keep-alive"
+            | "te"
+            | "upgrade"
+            | "http2-settings"
+            | "transfer-encoding"
     );
     // CVE-2016-5385: programs take HTTP_PROXY for the proxy they are to use.
     let dangerous = matches!(text, "proxy" | "proxy-connection" | "proxy-authorization")

@@ -91,8 +91,7 @@ fn handler(
     auth: Option<&Auth>,
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
-    let written: Vec<Value<'_>> =
-        HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
+    let written: Vec<Value<'_>> = HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
     match written.as_slice() {
         [] => {
             let wrong = Wrong::new("the mount has nothing to answer with");

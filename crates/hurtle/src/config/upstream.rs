@@ -202,7 +202,7 @@ pub(super) fn address(
         return upstream(text, absolute);
     }
     let port = text.rsplit_once(':').map(|(_, port)| port);
-    if text.contains('/') || !port.is_some_and(|port| port.parse::<u16>().is_ok()) {
+    if text.contains('/') || port.is_none_or(|port| port.parse::<u16>().is_err()) {
         return Err(wrong());
     }
     upstream(&format!("{SCHEME}{text}"), absolute).map_err(|_| wrong())

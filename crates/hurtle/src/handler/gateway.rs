@@ -130,7 +130,7 @@ impl Gateway {
         self: &Rc<Self>,
         request: Request<RequestBody>,
         (asked, base, named): (&Asked<'_>, &[u8], &Named),
-        granted: Granted,
+        granted: &Granted,
         rules: Vec<HeaderRule>,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|scripts| scripts.root().as_os_str());
@@ -148,9 +148,10 @@ impl Gateway {
         let params = self.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         params.for_each(|(name, value)| variables.set(name, value));
         granted.iter().for_each(|(name, value)| variables.set(name, value));
-        let file = self.scripts.as_ref().map(|scripts| {
-            scripts.root().join(OsStr::from_bytes(&named.file))
-        });
+        let file = self
+            .scripts
+            .as_ref()
+            .map(|scripts| scripts.root().join(OsStr::from_bytes(&named.file)));
         let this = Rc::clone(self);
         Box::pin(async move { this.answer(request, file, variables, &rules).await })
     }

@@ -204,7 +204,7 @@ impl<T: Transport> Connection<T> {
                 return self.respond(request, answer, now_ms, unread).await;
             }
         };
-        match self.call_reader(request, granted).await {
+        match self.call_reader(request, &granted).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {

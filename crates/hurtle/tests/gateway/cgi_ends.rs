@@ -56,7 +56,7 @@ fn one_whose_client_has_gone_is_killed() {
 #[test]
 fn one_that_pauses_within_its_answer_is_killed_and_the_answer_is_cut() {
     let dir = Dir::new(&[]);
-    let text = format!("{}", HANGS.replace("wait", "printf 'Content-Type: a/b\\n\\npart'\nwait"));
+    let text = HANGS.replace("wait", "printf 'Content-Type: a/b\\n\\npart'\nwait");
     dir.program("bin/pauses.sh", &text);
     let server = server(&dir, "read_timeout = \"300ms\"");
     let mut client = server.send("GET /cgi-bin/pauses.sh HTTP/1.1\r\nHost: a\r\n\r\n");

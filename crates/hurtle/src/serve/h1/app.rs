@@ -54,7 +54,7 @@ impl<T: Transport> Connection<T> {
     pub(super) async fn call_reader(
         &self,
         request: &Request<'_>,
-        granted: Granted,
+        granted: &Granted,
     ) -> Option<Result<Called, Answer>> {
         let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_readers() {

@@ -52,7 +52,7 @@ impl<T: Transport> Connection<T> {
         request: &Request<'_>,
         gateway: &Rc<Gateway>,
         (site, place): (&Site, &Place<'_>),
-        granted: Granted,
+        granted: &Granted,
     ) -> Option<Result<(Answering, Upload), Answer>> {
         // As the files beside would: relative links lead astray without the slash.
         if gateway.has_files_beside() && place.rest.is_empty() && !place.path.ends_with(b"/") {
