@@ -75,6 +75,9 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
     if let Some(gate) = site.gate(path, query, peer) {
         line(&mut out, "auth", &format!("a password for {:?}, else 401", gate.realm()));
     }
+    if let Some(authorizer) = site.authorizer(path, query, peer) {
+        line(&mut out, "asked", &format!("the authorizer {} first", authorizer.name()));
+    }
     if !answered_here {
         return Ok(out);
     }

@@ -206,6 +206,11 @@ impl Authorizer {
         Authorizer(Rc::new(Peer::new(upstream, 0, Patience::default())))
     }
 
+    /// Where it listens.
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
     /// Asks whether a request may be answered.
     ///
     /// # Errors
@@ -218,7 +223,7 @@ impl Authorizer {
         let peer = Rc::clone(&self.0);
         let asking = Asking::start(false, async move |sink| peer.ask(call, sink).await);
         let (Head { status, mut fields }, body) = asking.head().await.map_err(|fault| {
-            failed(&format!("the authorizer {}", self.0.name()), &fault, asked.method)
+            failed(&format!("the authorizer {}", self.name()), &fault, asked.method)
         })?;
         let granted = variables_of(&mut fields);
         if status == StatusCode::OK {
