@@ -4,6 +4,7 @@
 mod chunked;
 mod config;
 pub mod driver;
+mod gateway_answer;
 mod proxy_header;
 mod range;
 mod reply_head;
@@ -13,6 +14,7 @@ mod target;
 
 pub use chunked::chunked;
 pub use config::config;
+pub use gateway_answer::gateway_answer;
 pub use proxy_header::proxy_header;
 pub use range::range;
 pub use reply_head::reply_head;
@@ -33,6 +35,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: chunked },
     Target { name: "config", run: config },
+    Target { name: "gateway_answer", run: gateway_answer },
     Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "reply_head", run: reply_head },

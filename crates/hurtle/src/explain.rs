@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use crate::answer::Answer;
 use crate::auth::Guard;
@@ -12,9 +13,10 @@ use crate::body::Body;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, FileQuery, Key, Listings, Store, Target};
+use crate::files::{Cache, Changed, FileQuery, Found, Key, Listings, Scripts, Store, Target};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::directory::Means;
+use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::{Ask, Handler};
 use crate::semantics::host;
 use crate::semantics::target::{self, Target as RequestTarget};
@@ -60,7 +62,7 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         sendfile: config.sendfile,
         changed: Changed::default(),
     };
-    let sites = Sites::new(config, &means, &Guard::closed());
+    let sites = Sites::new(config, &means, &Guard::closed(), &Slots::new(0));
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
     let mut out = String::new();
     let Some((number, site)) = sites.find(name.map(|host| host.name)) else {
@@ -74,9 +76,15 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         let what = format!("those of {apps} are not asked; one may be mounted at a longer path");
         line(&mut out, "apps", &what);
     }
-    describe_route(&mut out, site, path, query, peer);
+    let answered_here = describe_route(&mut out, site, path, query, peer);
     if let Some(gate) = site.gate(path, query, peer) {
         line(&mut out, "auth", &format!("a password for {:?}, else 401", gate.realm()));
+    }
+    if let Some(authorizer) = site.authorizer(path, query, peer) {
+        line(&mut out, "asked", &format!("the authorizer {} first", authorizer.name()));
+    }
+    if !answered_here {
+        return Ok(out);
     }
     let accept_encoding = question.accept_encoding.map(str::as_bytes);
     let ask = Ask {
@@ -129,17 +137,21 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
     Ok(())
 }
 
+/// Says who answers; whether that is the server itself, and what it answers can be shown.
 fn describe_route(
     out: &mut String,
     site: &Site,
     raw: &[u8],
     query: Option<&[u8]>,
     peer: Option<IpAddr>,
-) {
+) -> bool {
     let (path, number, rules) = match site.route(raw, query, peer) {
-        Route::Answer(_, why) => return line(out, "answer", &why),
+        Route::Answer(_, why) => {
+            line(out, "answer", &why);
+            return true;
+        }
         // Only a running server has any.
-        Route::Deployed { .. } => return,
+        Route::Deployed { .. } => return false,
         Route::Mount { path, number, rules } => (path, number, rules),
     };
     if !rules.is_empty() {
@@ -157,6 +169,12 @@ fn describe_route(
                 proxy.config().upstreams.iter().map(ToString::to_string).collect();
             format!("{at}: passed on to {}", upstreams.join(", "))
         }
+        Handler::Gateway(gateway) => {
+            line(out, "mount", &format!("{at}: {}", gateway.describe()));
+            let found = gateway.scripts().map(|scripts| scripts.find_now(place.rest));
+            line(out, "found", &describe_script(gateway, found.as_ref()));
+            return matches!(found, Some(Ok(Found::Other)));
+        }
         Handler::Directory(directory) => {
             let found = match directory.lookup(place.rest) {
                 None => "a hidden name".to_owned(),
@@ -166,17 +184,37 @@ fn describe_route(
                 },
             };
             line(out, "mount", &format!("{at}: files"));
-            return line(out, "found", &found);
+            line(out, "found", &found);
+            return true;
         }
     };
     line(out, "mount", &what);
+    !matches!(handler, Handler::App(_) | Handler::Proxy(_))
 }
 
-fn describe_target(root: &std::path::Path, target: &Target) -> String {
-    let in_root = |path: &[u8]| {
-        use std::os::unix::ffi::OsStrExt;
-        root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
-    };
+fn describe_script(gateway: &Gateway, found: Option<&io::Result<Found>>) -> String {
+    let root = gateway.scripts().map_or(Path::new(""), Scripts::root);
+    match found {
+        None => "whatever the application answers".to_owned(),
+        Some(Ok(Found::Script { file, info })) => {
+            let file = in_root(root, file);
+            let info = String::from_utf8_lossy(info);
+            if info.is_empty() { file } else { format!("{file}, PATH_INFO {info}") }
+        }
+        Some(Ok(Found::Other)) => "no script: what the files say".to_owned(),
+        Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
+        Some(Ok(Found::Denied)) => "a file this user may not read: 403 Forbidden".to_owned(),
+        Some(Err(e)) => format!("the look-up failed: {e}"),
+    }
+}
+
+fn in_root(root: &Path, path: &[u8]) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
+}
+
+fn describe_target(root: &Path, target: &Target) -> String {
+    let in_root = |path: &[u8]| in_root(root, path);
     match target {
         Target::File { path, states } => {
             let mut text = in_root(path);

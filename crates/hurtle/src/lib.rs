@@ -45,6 +45,12 @@ pub mod h1;
 pub mod proxy_protocol;
 
 #[doc(hidden)]
+pub mod fcgi;
+
+#[doc(hidden)]
+pub mod cgi;
+
+#[doc(hidden)]
 pub mod config;
 
 #[doc(hidden)]

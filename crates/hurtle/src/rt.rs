@@ -25,6 +25,11 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
     })));
 }
 
+/// The same, until the task's handle is dropped.
+pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
+    Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
+}
+
 /// Lets every other connection that is ready have its turn first. Whether nobody wanted one.
 pub async fn give_way() -> bool {
     let before = TURNS.get();
@@ -102,7 +107,7 @@ impl fmt::Debug for Threads {
     }
 }
 
-/// A task on other threads. Dropped, it ends the task, at its next wait.
+/// A task on other threads, or beside the others on this one. Dropped, it ends the task, at its next wait.
 #[derive(Debug)]
 pub struct Task(Option<tokio::task::AbortHandle>);
 

@@ -12,12 +12,12 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, HeaderRule, HostName, MountHandler, RuleAction};
+use crate::config::{self, Access, Auth, HeaderRule, HostName, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
-use crate::handler::directory::{Directory, Means};
-use crate::handler::fixed::{Fixed, Redirect};
+use crate::handler::directory::Means;
+use crate::handler::gateway::{Authorizer, Slots};
 use crate::handler::proxy::Proxy;
 use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
@@ -32,8 +32,10 @@ pub use deployed::Deployment;
 pub use https::Channel;
 
 mod internal;
+mod mount;
 
 use internal::Internal;
+use mount::Mount;
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ pub struct Site {
     gate: Option<Rc<Gate>>,
     /// Whether anything is asked anywhere.
     gated: bool,
+    /// Whether anybody is asked before anything is answered.
+    has_authorizers: bool,
 }
 
 /// Who answers for a path.
@@ -87,20 +91,10 @@ pub enum Route {
     },
 }
 
-#[derive(Debug)]
-struct Mount {
-    path: Vec<u8>,
-    access: Access,
-    /// What this mount asks of clients, whatever the site does.
-    gate: Option<Rc<Gate>>,
-    handler: Handler,
-    /// Files that its upstreams may name.
-    internal: Option<Internal>,
-}
-
 impl Sites {
-    /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users.
-    pub fn new(config: &config::Config, means: &Means, guard: &Guard) -> Sites {
+    /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users,
+    /// `slots` how many programs may run.
+    pub fn new(config: &config::Config, means: &Means, guard: &Guard, slots: &Slots) -> Sites {
         let sites = &config.sites;
         let https_port = config.listen_tls.iter().find_map(config::Listen::port);
         let mut exact = HashMap::new();
@@ -120,7 +114,7 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         let mut made: Vec<_> = (sites.iter().zip(tls::policies(sites)))
             .map(|(site, policy)| {
-                Site::new(site, Demand::new(site, policy, https_port), means, guard)
+                Site::new(site, Demand::new(site, policy, https_port), (means, slots), guard)
             })
             .collect();
         // What is kept of internal files is kept apart: nobody can ask for it.
@@ -159,11 +153,7 @@ impl Sites {
     /// Mounts an application in the site of that number, where nothing else is mounted.
     pub fn mount(&mut self, number: usize, app: App) {
         let site = &mut self.sites[number];
-        let access = Access::default();
-        let path = mount_path(app.mount());
-        let gate = site.gate.clone();
-        let handler = Handler::App(app);
-        site.mounts.push(Mount { path, access, gate, handler, internal: None });
+        site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -187,7 +177,7 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, demand: Demand, means: &Means, guard: &Guard) -> Site {
+    fn new(config: &config::Site, demand: Demand, means: (&Means, &Slots), guard: &Guard) -> Site {
         let gate = |auth: &Auth| match auth {
             Auth::None => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
@@ -207,6 +197,7 @@ impl Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::reads_bodies),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
+            has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
             gate: own,
             mounts,
             deployed: Deployed::default(),
@@ -249,6 +240,10 @@ impl Site {
 
     /// Whether this client has lately shown what it must for a file that was found before.
     pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
+        if self.has_authorizers && self.mounts[entry.mount].authorizer.is_some() {
+            // Only it knows.
+            return false;
+        }
         let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
         gate.is_none_or(|gate| gate.knows(credentials, now_ms))
     }
@@ -268,6 +263,22 @@ impl Site {
             Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
             Route::Answer(..) | Route::Deployed { .. } => self.gate.as_ref(),
             Route::Mount { number, .. } => self.mounts[number].gate.as_ref(),
+        }
+    }
+
+    /// Who is asked before a path is answered, as it was sent.
+    pub fn authorizer(
+        &self,
+        raw: &[u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Option<&Rc<Authorizer>> {
+        if !self.has_authorizers {
+            return None;
+        }
+        match self.route(raw, query, peer) {
+            Route::Answer(..) | Route::Deployed { .. } => None,
+            Route::Mount { number, .. } => self.mounts[number].authorizer.as_ref(),
         }
     }
 
@@ -296,7 +307,10 @@ impl Site {
         };
         let mount = &self.mounts[number];
         let place = self.place(&path, number);
-        let mut answer = mount.handler.call(store, ask, &place).await;
+        let mut answer = match &mount.beside {
+            Some(beside) => beside.call(store, ask, &place).await,
+            None => mount.handler.call(store, ask, &place).await,
+        };
         if mount.takes_uploads() {
             // What strangers have put there, and what is said of it, is what it says it is.
             let no_sniff = HeaderValue::from_static("nosniff");
@@ -332,7 +346,7 @@ impl Site {
         if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
             return Route::Answer(redirect, rules.join(", "));
         }
-        let found = self.mounts.iter().enumerate().find(|(_, mount)| holds(&mount.path, &path));
+        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
         if let Some(proxy) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
         {
             return Route::Deployed { path, proxy };
@@ -425,7 +439,7 @@ impl Site {
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
-        let found = self.mounts.iter().position(|mount| holds(&mount.path, path));
+        let found = self.mounts.iter().position(|mount| mount.holds(path));
         let Some(number) = found else { return plain };
         let Handler::Directory(directory) = &self.mounts[number].handler else { return plain };
         let place = self.place(path, number);
@@ -433,51 +447,6 @@ impl Site {
         let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
-}
-
-impl Mount {
-    fn new(config: &config::Mount, means: &Means, gate: Option<Rc<Gate>>) -> Mount {
-        let mut internal = None;
-        let handler = match &config.handler {
-            MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
-            MountHandler::Redirect { status, to } => {
-                Handler::Redirect(Redirect { status: *status, to: to.clone() })
-            }
-            MountHandler::Proxy(proxy) => {
-                internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
-                Handler::Proxy(Rc::new(Proxy::new(
-                    (**proxy).clone(),
-                    &means.disk,
-                    means.disk.lane(),
-                )))
-            }
-            MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
-                status: *status,
-                body: body.clone().into(),
-                media_type: content_type.clone(),
-            }),
-        };
-        let access = config.access.clone();
-        Mount { path: mount_path(&config.path), access, gate, handler, internal }
-    }
-
-    fn takes_uploads(&self) -> bool {
-        matches!(&self.handler, Handler::Directory(directory) if directory.takes_uploads())
-    }
-
-    fn reads_bodies(&self) -> bool {
-        matches!(&self.handler, Handler::App(_) | Handler::Proxy(_)) || self.takes_uploads()
-    }
-}
-
-/// Whether a path is a mount's or beneath it.
-fn holds(mount: &[u8], path: &[u8]) -> bool {
-    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-/// The root's slash begins what is beneath it.
-fn mount_path(path: &str) -> Vec<u8> {
-    if path == "/" { vec![] } else { path.as_bytes().to_vec() }
 }
 
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {

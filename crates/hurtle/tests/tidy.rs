@@ -17,7 +17,8 @@ const LAYERS: &[&[&str]] = &[
     &["sys", "rt"],
     &["semantics"],
     &["clock"],
-    &["h1", "proxy_protocol"],
+    &["h1", "proxy_protocol", "fcgi"],
+    &["cgi"],
     &["config"],
     &["tls"],
     &["acme"],
@@ -123,7 +124,7 @@ const FENCES: &[Fence] = &[
             "UdpSocket",
             "UnixStream",
         ],
-        places: Places::Never(&["semantics/", "h1/", "proxy_protocol/"]),
+        places: Places::Never(&["semantics/", "h1/", "proxy_protocol/", "fcgi", "cgi/"]),
         remedy: "these files turn bytes into values and nothing else: take what is needed as an \
                  argument, act on the result in `serve` or `files`",
     },

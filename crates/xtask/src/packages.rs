@@ -27,6 +27,8 @@ const PACKAGES: &[Package] = &[
     // Their servers, behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
     Package { name: "uvicorn", programs: &["uvicorn"] },
+    // The FastCGI application that everybody has. Its program has the version in its name.
+    Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
     // A mount that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
     // Builds the certificate authority of the tests.

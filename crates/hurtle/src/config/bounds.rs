@@ -31,6 +31,12 @@ pub(super) const APP_PROCESSES_MAX: u64 = 1 << 22;
 /// Interrupted uploads that are kept: they are counted whenever one is begun.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 
+/// Idle connections to a FastCGI application, of each worker.
+pub(super) const KEPT_MAX: u64 = 64;
+
+/// CGI programs at once: each is a process.
+pub(super) const PROGRAMS_MAX: u64 = 10_000;
+
 /// Final statuses (RFC 9110, section 15: 1xx is interim, nothing above 599 is defined).
 pub(super) const FINAL_STATUS_MIN: u64 = 200;
 /// Error statuses begin here.

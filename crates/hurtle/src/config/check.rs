@@ -156,6 +156,7 @@ fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
     table.set("body_rate", reader, Value::size, &mut l.body_rate);
     table.set("body_grace", reader, Value::duration, &mut l.body_grace);
     table.set("address_rate", reader, Value::size, &mut l.address_rate);
+    table.set("programs", reader, Value::integer, &mut l.programs);
     table.set("write_stall", reader, Value::duration, &mut l.write_stall);
     table.set("requests_per_connection", reader, maybe, &mut l.requests_per_connection);
     table.set("connections_per_address", reader, maybe, &mut l.connections_per_address);

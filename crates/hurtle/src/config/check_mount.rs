@@ -10,9 +10,11 @@ use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::field::media_type;
+use super::gateway::{authorizer, cgi, fastcgi};
 use super::network::network;
 use super::problem::{Wrong, shown};
 use super::reader::Reader;
+use super::schema::one_of;
 use super::table::Table;
 use super::target::{location, url_path};
 use super::types::{Access, Files, Mount, MountHandler, TryFile};
@@ -22,6 +24,9 @@ use super::value::Value;
 
 /// What stands for the path asked for in `try_files`.
 const PATH_PLACEHOLDER: &str = "{path}";
+
+/// The keys of which a mount has one.
+const HANDLERS: [&str; 6] = ["files", "proxy", "fastcgi", "cgi", "redirect", "respond"];
 
 /// The mounts of a site.
 pub(super) fn mounts(
@@ -40,6 +45,7 @@ pub(super) fn mounts(
         };
         let access = access(table, reader);
         let auth = auth::auth(table, reader);
+        let authorizer = authorizer(table, reader);
         let handler = handler(table, auth.as_ref().or(site), reader);
         let Some(path) = path else { continue };
         if let Some(owner) = taken.get(&path) {
@@ -47,7 +53,7 @@ pub(super) fn mounts(
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
-        mounts.extend(handler.map(|handler| Mount { path, handler, access, auth }));
+        mounts.extend(handler.map(|handler| Mount { path, handler, access, auth, authorizer }));
     }
     mounts
 }
@@ -85,23 +91,20 @@ fn handler(
     auth: Option<&Auth>,
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
-    let written: Vec<Value<'_>> = ["files", "proxy", "redirect", "respond"]
-        .into_iter()
-        .filter_map(|name| table.get(name))
-        .collect();
+    let written: Vec<Value<'_>> = HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
     match written.as_slice() {
         [] => {
             let wrong = Wrong::new("the mount has nothing to answer with");
             reader.report_missing(
                 &table.spot,
-                wrong.hint("write files =, proxy =, redirect = or respond ="),
+                wrong.hint("write files =, proxy =, fastcgi =, cgi =, redirect = or respond ="),
             );
             return None;
         }
         [_] => table.check_companions(reader),
         [_, others @ ..] => {
             for value in others {
-                let wrong = Wrong::new("a mount has one of files, proxy, redirect and respond");
+                let wrong = Wrong::new(format!("a mount has {} only", one_of(&HANDLERS)));
                 value.wrong(reader, wrong.hint("remove it, or write two mounts"));
             }
         }
@@ -111,6 +114,12 @@ fn handler(
     }
     if let Some(value) = table.get("proxy") {
         return proxy(table, &value, reader).map(|proxy| MountHandler::Proxy(Box::new(proxy)));
+    }
+    if let Some(value) = table.get("fastcgi") {
+        return fastcgi(table, &value, reader).map(|app| MountHandler::FastCgi(Box::new(app)));
+    }
+    if let Some(value) = table.get("cgi") {
+        return cgi(table, &value, reader).map(|cgi| MountHandler::Cgi(Box::new(cgi)));
     }
     if let Some(value) = table.get("redirect") {
         let mut status = REDIRECT_STATUS;
@@ -163,7 +172,8 @@ fn files(
     Some(Files { root: directory?, ..files })
 }
 
-fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+/// Names of files that a directory stands for.
+pub(super) fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let name = |text: &str| {
         if text.contains(['/', '\0']) || matches!(text, "" | "." | "..") {
             return Err(Wrong::new(format!("{} is not a file name", shown(text)))

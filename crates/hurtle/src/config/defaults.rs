@@ -115,6 +115,7 @@ impl Site {
             handler: MountHandler::Files(files),
             access: Access::default(),
             auth: None,
+            authorizer: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }

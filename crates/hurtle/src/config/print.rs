@@ -1,5 +1,6 @@
 //! A configuration as TOML that `check` reads back to an equal one.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use ipnet::IpNet;
 use super::acme::Acme;
 use super::auth::Auth;
 use super::check_tls::AUTOMATIC;
+use super::gateway::{FastCgi, Patience};
 use super::listen::UNIX;
 use super::names::Named;
 use super::proxied::ProxyProtocol;
@@ -149,6 +151,7 @@ impl Page {
             ("connections", limits.connections.map(|n| n as u64)),
         ];
         self.key("address_rate", quoted(&size_text(limits.address_rate)));
+        self.key("programs", limits.programs);
         for (name, count) in counts {
             if let Some(count) = count {
                 self.key(name, count);
@@ -265,6 +268,9 @@ impl Page {
         self.key("path", quoted(&mount.path));
         self.access(&mount.access);
         self.auth(mount.auth.as_ref());
+        if let Some(authorizer) = &mount.authorizer {
+            self.key("authorizer", quoted(&authorizer.plain()));
+        }
         match &mount.handler {
             MountHandler::Files(files) => self.files(files),
             MountHandler::Redirect { status, to } => {
@@ -272,12 +278,43 @@ impl Page {
                 self.key("status", status.as_str());
             }
             MountHandler::Proxy(proxy) => self.proxy(proxy),
+            MountHandler::FastCgi(app) => self.fastcgi(app),
+            MountHandler::Cgi(cgi) => {
+                self.key("cgi", path(&cgi.root));
+                self.patience(&cgi.patience);
+                self.params(&cgi.params);
+            }
             MountHandler::Fixed { status, body, content_type } => {
                 self.key("respond", quoted(body));
                 self.key("status", status.as_str());
                 self.key("content_type", field_value(content_type));
             }
         }
+    }
+
+    fn fastcgi(&mut self, app: &FastCgi) {
+        self.key("fastcgi", quoted(&app.upstream.plain()));
+        if let Some(root) = &app.root {
+            self.key("root", path(root));
+        }
+        self.key("index", list(app.index.iter().map(|name| quoted(name))));
+        self.key("suffix", quoted(&app.suffix));
+        self.key("keep_connections", app.keep);
+        self.key("connect_timeout", quoted(&duration_text(app.patience.connect)));
+        self.patience(&app.patience);
+        self.params(&app.params);
+    }
+
+    fn patience(&mut self, patience: &Patience) {
+        self.key("send_timeout", quoted(&duration_text(patience.send)));
+        self.key("first_byte_timeout", quoted(&duration_text(patience.first_byte)));
+        self.key("read_timeout", quoted(&duration_text(patience.read)));
+    }
+
+    fn params(&mut self, params: &BTreeMap<String, String>) {
+        let pairs = params.iter().map(|(name, value)| format!("{name} = {}", quoted(value)));
+        let pairs: Vec<_> = pairs.collect();
+        self.key("params", if pairs.is_empty() { "{}".into() } else { braced(&pairs) });
     }
 
     fn files(&mut self, files: &Files) {
@@ -325,8 +362,12 @@ fn table<'a>(entries: impl Iterator<Item = (&'a str, &'a HeaderValue)>) -> Strin
         entries.map(|(key, value)| format!("{} = {}", quoted(key), field_value(value))).collect();
     match entries.is_empty() {
         true => "{}".to_owned(),
-        false => format!("{{ {} }}", entries.join(", ")),
+        false => braced(&entries),
     }
+}
+
+fn braced(entries: &[String]) -> String {
+    format!("{{ {} }}", entries.join(", "))
 }
 
 fn field_value(value: &HeaderValue) -> String {

@@ -175,7 +175,7 @@ fn a_printed_configuration_is_read_back_equal() {
 
 /// Whether a mount's key is a proxy's.
 fn key_goes_with_proxy(name: &str) -> bool {
-    super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with == ["proxy"])
+    super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with.first() == Some(&"proxy"))
 }
 
 /// A configuration in which one key of a section has one value, or none, with what it needs beside.
@@ -241,7 +241,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let other = if name == "set" { "remove = \"a\"" } else { "set = {}" };
             format!("{site}[[site.header]]\n{line}{other}\n[[site.mount]]\nfiles = \".\"")
         }
-        ("[[site.mount]]", "files" | "proxy" | "redirect" | "respond") => {
+        ("[[site.mount]]", "files" | "proxy" | "fastcgi" | "cgi" | "redirect" | "respond") => {
             format!("{site}[[site.mount]]\n{line}")
         }
         ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),
@@ -250,6 +250,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         ("[[site.mount]]", name) if key_goes_with_proxy(name) => {
             format!("{site}[[site.mount]]\nproxy = \"http://a\"\n{line}")
+        }
+        ("[[site.mount]]", "root" | "suffix" | "keep_connections" | "params") => {
+            format!("{site}[[site.mount]]\nfastcgi = \"a:1\"\n{line}")
         }
         ("[[site.mount]]", "content_type") => {
             format!("{site}[[site.mount]]\nrespond = \"\"\n{line}")

@@ -7,7 +7,7 @@ use std::fmt;
 use super::auth::AuthName;
 use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
-    HEAD_FIELDS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
+    HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
@@ -335,6 +335,8 @@ pub(super) static LIMITS: Section = Section {
             "The fastest one client address is sent anything, in bytes a second, all its \
              connections together (of IPv6, one /64); 0: any. Clients of a unix socket have no \
              address."),
+        Key::new("programs", Integer(1, PROGRAMS_MAX), Is("32"), "8",
+            "CGI programs that run at once, in the whole server (503)."),
         Key::new("requests_per_connection", Integer(1, COUNT_MAX), Means("unlimited"), "1000",
             "Requests on one connection."),
         Key::new("connections_per_address", Integer(1, COUNT_MAX), Means("unlimited"), "100",

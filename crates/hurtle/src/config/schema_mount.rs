@@ -1,7 +1,7 @@
 //! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
 
 use super::auth::AuthName;
-use super::bounds::{BYTES_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
+use super::bounds::{BYTES_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::names::names;
 use super::schema::Absent::{Is, Means};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
@@ -15,10 +15,18 @@ const FILES: &[&str] = &["files"];
 /// What makes it one of servers behind this one.
 const PROXY: &[&str] = &["proxy"];
 
+/// What makes it one of a FastCGI application.
+const FASTCGI: &[&str] = &["fastcgi"];
+
+/// Those whose answer others make: by their own connection, and by whatever means.
+const CONNECTED: &[&str] = &["proxy", "fastcgi"];
+const ASKED: &[&str] = &["proxy", "fastcgi", "cgi"];
+
 #[rustfmt::skip] // A paragraph a key.
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
-    doc: "What answers at a path and beneath it: one of `files`, `proxy`, `redirect` and `respond`.",
+    doc: "What answers at a path and beneath it: one of `files`, `proxy`, `fastcgi`, `cgi`, `redirect` \
+          and `respond`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Is("\"/\""), "\"/docs\"",
             "The path; no two mounts of a site share one, the longest match answers."),
@@ -41,7 +49,9 @@ pub(super) static MOUNT: Section = Section {
             "Serve this directory. It may be a symbolic link that moves."),
         Key::new("index", List("file names"), Is("[\"index.html\"]"),
             "[\"index.html\", \"index.htm\"]",
-            "Names tried, in order, when a directory is asked for; `[]`: none.").with(FILES),
+            "Names tried, in order, when a directory is asked for; `[]`: none. With `fastcgi` the \
+             default is `[\"index.php\"]`, and the first of them that is a script answers for every \
+             path where no file is.").with(&["files", "fastcgi"]),
         Key::new("try_files", List("paths"), Is("[]"),
             "[\"{path}\", \"{path}.html\", \"=404\"]",
             "Paths tried in order; `{path}` is the one asked for. A last `\"=404\"`, or another \
@@ -81,13 +91,13 @@ pub(super) static MOUNT: Section = Section {
              flight (from this worker), or always the same for a client's address or for a path.")
             .with(PROXY),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"5s\""), "\"1s\"",
-            "How long connecting to an upstream may take (504).").with(PROXY),
+            "How long connecting to an upstream may take (504).").with(CONNECTED),
         Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"30s\""), "\"10s\"",
-            "How long an upstream may take none of a request's bytes (504).").with(PROXY),
+            "How long an upstream may take none of a request's bytes (504).").with(ASKED),
         Key::new("first_byte_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"10s\"",
-            "From a request's last byte to the end of its answer's head (504).").with(PROXY),
+            "From a request's last byte to the end of its answer's head (504).").with(ASKED),
         Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"10m\"",
-            "How long an answer's body may pause (the connection is cut).").with(PROXY),
+            "How long an answer's body may pause (the connection is cut).").with(ASKED),
         Key::new("health", Text("an absolute path"), Means("off"), "\"/healthz\"",
             "Ask each upstream for this path: one that does not answer with 2xx or 3xx twice in a \
              row gets no requests until it does (503 where no other is left).").with(PROXY),
@@ -99,6 +109,30 @@ pub(super) static MOUNT: Section = Section {
         Key::new("internal", Text("a directory"), Means("off"), "\"/srv/private\"",
             "Send the file beneath this directory that the upstream names in X-Accel-Redirect or \
              X-Sendfile, in place of the upstream's own body.").with(PROXY),
+        Key::new("fastcgi", Text("an address"), Means("see `files`, `proxy`, `cgi`"),
+            "\"unix:/run/php/php-fpm.sock\"",
+            "Have requests answered by this FastCGI application, such as PHP-FPM: a host with its \
+             port, or `unix:` and the path of a socket; see [fastcgi.md](fastcgi.md)."),
+        Key::new("root", Text("a directory"), Means("the application has no files"),
+            "\"/srv/app/public\"",
+            "Where its scripts are. Other files beneath it are served; without it the application is \
+             asked for every path.").with(FASTCGI),
+        Key::new("suffix", Text("the end of a file's name"), Is("\".php\""), "\".phtml\"",
+            "What the names of scripts end with; only existing files of such names are run, and \
+             they are never served.").with(FASTCGI),
+        Key::new("keep_connections", Integer(0, KEPT_MAX), Is("0"), "4",
+            "Idle connections that each worker keeps. A PHP-FPM child serves nobody else while one of \
+             them is its own.").with(FASTCGI),
+        Key::new("params", Map("a table of names and strings"), Is("{}"), "{ APP_ENV = \"prod\" }",
+            "Variables for the application, beside the request's or in their place.")
+            .with(&["fastcgi", "cgi"]),
+        Key::new("cgi", Text("a directory"), Means("see `files`, `proxy`, `fastcgi`"),
+            "\"/usr/lib/cgi-bin\"",
+            "Run the executable file of this directory that the path names, once for each request \
+             (CGI/1.1); see [fastcgi.md](fastcgi.md)."),
+        Key::new("authorizer", Text("an address"), Means("nobody is asked"), "\"127.0.0.1:9001\"",
+            "Ask this FastCGI application (in the role of an authorizer) before a request is \
+             answered: what it answers with another status than 200 is the answer."),
         Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `proxy`, `respond`"),
             "\"https://example.org/\"",
             "Redirect everything beneath the path; the rest of the path and the query are appended \

@@ -13,10 +13,11 @@ use ipnet::IpNet;
 
 use super::acme::Acme;
 use super::auth::Auth;
+use super::gateway::{Cgi, FastCgi};
 use super::proxied::ProxyProtocol;
 use super::tls::Tls;
 use super::uploads::Uploads;
-use super::upstream::Proxy;
+use super::upstream::{Proxy, Upstream};
 
 /// A whole server.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +151,8 @@ pub struct Limits {
     /// Bytes a second to one client address, all its connections together; 0: as fast as they are
     /// taken.
     pub address_rate: u64,
+    /// CGI programs that run at once, in the whole server (503).
+    pub programs: usize,
 }
 
 impl Default for Limits {
@@ -169,6 +172,7 @@ impl Default for Limits {
             connections_per_address: None,
             connections: None,
             address_rate: 0,
+            programs: 32,
         }
     }
 }
@@ -316,6 +320,8 @@ pub struct Mount {
     pub access: Access,
     /// What clients must show, in place of the site's rule.
     pub auth: Option<Auth>,
+    /// The FastCGI application that is asked whether a request may be answered.
+    pub authorizer: Option<Upstream>,
 }
 
 /// Who answers beneath a path.
@@ -333,6 +339,10 @@ pub enum MountHandler {
     },
     /// Servers behind this one.
     Proxy(Box<Proxy>),
+    /// A FastCGI application.
+    FastCgi(Box<FastCgi>),
+    /// CGI programs.
+    Cgi(Box<Cgi>),
     /// The same answer to every request.
     Fixed {
         /// Any final status.

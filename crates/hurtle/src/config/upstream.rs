@@ -60,6 +60,13 @@ impl fmt::Display for Upstream {
     }
 }
 
+impl Upstream {
+    /// As `fastcgi` and `authorizer` have it: what is spoken there is not HTTP.
+    pub fn plain(&self) -> String {
+        self.to_string().trim_start_matches(SCHEME).to_owned()
+    }
+}
+
 /// Which upstream gets a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Balance {
@@ -182,6 +189,25 @@ pub(super) fn upstream(
     }
 }
 
+/// `host:port`, or `unix:` and a path, which `absolute` makes absolute.
+pub(super) fn address(
+    text: &str,
+    absolute: impl FnOnce(&str) -> Result<PathBuf, Wrong>,
+) -> Result<Upstream, Wrong> {
+    let wrong = || {
+        Wrong::new(format!("{} is not an address", shown(text)))
+            .hint("write \"127.0.0.1:9000\" or \"unix:/run/php/php-fpm.sock\"")
+    };
+    if text.starts_with(UNIX) {
+        return upstream(text, absolute);
+    }
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    if text.contains('/') || port.is_none_or(|port| port.parse::<u16>().is_err()) {
+        return Err(wrong());
+    }
+    upstream(&format!("{SCHEME}{text}"), absolute).map_err(|_| wrong())
+}
+
 fn upgrades(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<String> {
     let token = |text: &str| {
         let mark = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&b);
@@ -203,6 +229,25 @@ fn upgrades(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_read_and_what_is_none_is_told_how() {
+        for (text, expected) in [
+            ("127.0.0.1:9000", Some("127.0.0.1:9000")),
+            ("[::1]:9000", Some("[::1]:9000")),
+            ("php:9000", Some("php:9000")),
+            ("unix:php.sock", Some("unix:/etc/php.sock")),
+            ("127.0.0.1", None),
+            ("[::1]", None),
+            ("http://127.0.0.1:9000", None),
+            ("127.0.0.1:9000/", None),
+            (":9000", None),
+            ("", None),
+        ] {
+            let found = address(text, |path| Ok(PathBuf::from("/etc").join(path)));
+            assert_eq!(found.ok().map(|u| u.plain()).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn upstreams_are_read_and_what_is_not_one_is_told_how() {

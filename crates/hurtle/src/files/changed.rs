@@ -31,3 +31,10 @@ pub const UNFINISHED: &[u8] = b".hurtle-upload-";
 pub fn is_unfinished(name: &[u8]) -> bool {
     name.get(..UNFINISHED.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(UNFINISHED))
 }
+
+/// RFC 8615's place is for everybody; other names with a dot are for publishing only where that is
+/// said, and those of unfinished uploads never.
+pub fn has_hidden_segment(path: &[u8], dotfiles: bool) -> bool {
+    path.split(|&b| b == b'/')
+        .any(|s| s.first() == Some(&b'.') && s != b".well-known" && (!dotfiles || is_unfinished(s)))
+}

@@ -11,13 +11,15 @@ pub mod listing;
 pub mod listings;
 pub mod lookup;
 pub mod response;
+pub mod scripts;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
 pub use cache::{Cache, Key};
-pub use changed::{Changed, UNFINISHED, is_unfinished};
+pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;
 pub use listings::{Listings, Wanted};
 pub use lookup::{Lookup, Outcome, Target, Try};
 pub use response::Opener;
+pub use scripts::{Found, Scripts};
 pub use store::Store;

@@ -217,7 +217,7 @@ impl Directory {
 
     /// `None`: nothing of that name is served.
     pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
-        if has_hidden_segment(rest, self.config.dotfiles) {
+        if files::has_hidden_segment(rest, self.config.dotfiles) {
             return None;
         }
         let tries = if self.config.try_files.is_empty() {
@@ -298,14 +298,6 @@ impl Directory {
             }
         }
     }
-}
-
-/// RFC 8615's place is for everybody; other names with a dot are for publishing only where that is
-/// said, and those of unfinished uploads never.
-fn has_hidden_segment(path: &[u8], dotfiles: bool) -> bool {
-    path.split(|&b| b == b'/').any(|s| {
-        s.first() == Some(&b'.') && s != b".well-known" && (!dotfiles || files::is_unfinished(s))
-    })
 }
 
 fn expand(attempt: &TryFile, rest: &[u8]) -> Try {

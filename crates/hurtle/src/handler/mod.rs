@@ -4,6 +4,7 @@
 pub mod app;
 pub mod directory;
 pub mod fixed;
+pub mod gateway;
 pub mod proxy;
 
 use std::pin::Pin;
@@ -70,6 +71,8 @@ pub enum Handler {
     App(app::App),
     /// Servers behind this one.
     Proxy(Rc<proxy::Proxy>),
+    /// Applications that are asked by FastCGI or CGI.
+    Gateway(Rc<gateway::Gateway>),
 }
 
 impl Handler {
@@ -80,7 +83,7 @@ impl Handler {
             Handler::Redirect(redirect) => redirect.call(ask, place),
             Handler::Fixed(fixed) => fixed.call(),
             // These need more than an `Ask`: the engine calls them before it comes to this.
-            Handler::App(_) | Handler::Proxy(_) => {
+            Handler::App(_) | Handler::Proxy(_) | Handler::Gateway(_) => {
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
         }

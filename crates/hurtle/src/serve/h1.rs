@@ -5,6 +5,7 @@
 mod app;
 mod asked;
 mod duplex;
+mod gateway;
 mod input;
 mod log;
 mod proxy;
@@ -36,6 +37,7 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
+use crate::handler::gateway::Granted;
 use crate::semantics::host;
 use crate::semantics::target::Target;
 use crate::site::Channel;
@@ -196,10 +198,14 @@ impl<T: Transport> Connection<T> {
             let unread = request.body != BodyLength::None;
             return self.respond(request, answer, now_ms, unread).await;
         }
-        if let Err(answer) = self.authorise(request).await {
-            return self.respond(request, answer, now_ms, request.body != BodyLength::None).await;
-        }
-        match self.call_reader(request).await {
+        let granted = match self.authorise(request).await {
+            Ok(granted) => granted,
+            Err(answer) => {
+                let unread = request.body != BodyLength::None;
+                return self.respond(request, answer, now_ms, unread).await;
+            }
+        };
+        match self.call_reader(request, &granted).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
@@ -272,16 +278,17 @@ impl<T: Transport> Connection<T> {
         (!open).then(|| site.elsewhere(channel, name, path_of(&request.target)))
     }
 
-    /// Whether the client has shown what it must; `Err`: what it is answered if not.
-    async fn authorise(&self, request: &Request<'_>) -> Result<(), Answer> {
+    /// Whether the client has shown what it must, and an authorizer lets the request through, with
+    /// what it has to say; `Err`: what is answered if not.
+    async fn authorise(&self, request: &Request<'_>) -> Result<Granted, Answer> {
         let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
         let Some(((_, site), (path, query))) = found.zip(path_of(&request.target)) else {
-            return Ok(());
+            return Ok(Granted::new());
         };
-        match site.gate(path, query, self.client) {
-            Some(gate) => gate.check(value(&request.authorization)).await,
-            None => Ok(()),
+        if let Some(gate) = site.gate(path, query, self.client) {
+            gate.check(value(&request.authorization)).await?;
         }
+        self.ask_authorizer(request, site).await
     }
 
     /// The answer that needs no handler, if there is one.

@@ -26,6 +26,7 @@ use crate::auth::Guard;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
+use crate::handler::gateway::Slots;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use crate::tls::Keyring;
@@ -238,6 +239,7 @@ impl Server {
         let disk = Disk::start(self.config.disk_threads)?;
         let listings = Listings::new(&disk);
         let changed = Changed::default();
+        let slots = Slots::new(self.config.limits.programs);
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
         let rate = self.config.limits.address_rate;
@@ -252,6 +254,7 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                slots: slots.clone(),
                 addresses: addresses.clone(),
                 // One of them is enough.
                 upload_roots: std::mem::take(&mut upload_roots),

@@ -19,6 +19,7 @@ use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
 use crate::h1::head::HeadLimits;
 use crate::handler::directory::Means;
+use crate::handler::gateway::Slots;
 use crate::observe::WorkerLog;
 use crate::rt;
 use crate::serve::Worker;
@@ -47,6 +48,7 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    pub(super) slots: Slots,
     pub(super) addresses: Option<Addresses>,
     /// Directories that are to be cleared of uploads nobody has finished.
     pub(super) upload_roots: Vec<PathBuf>,
@@ -188,8 +190,9 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, changed, addresses, guard, log, apps, keyring, .. } =
-        shared;
+    let Shared {
+        config, disk, listings, changed, slots, addresses, guard, log, apps, keyring, ..
+    } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -200,7 +203,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let limits = config.limits.clone();
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
     let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed };
-    let mut sites = Sites::new(&config, &means, &guard);
+    let mut sites = Sites::new(&config, &means, &guard, &slots);
     for Mounted { site, app } in apps {
         sites.mount(site, app);
     }

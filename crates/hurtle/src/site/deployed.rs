@@ -4,7 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::{Sites, mount_path};
+use super::Sites;
+use super::mount::{holds, mount_path};
 use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::handler::proxy::{Proxy, Standing};
@@ -57,7 +58,7 @@ impl Deployed {
     pub(super) fn holding(&self, path: &[u8], other: Option<usize>) -> Option<Rc<Proxy>> {
         let mounted = self.0.borrow();
         let closer = |app: &&Mounted| other.is_none_or(|bytes| app.path.len() > bytes);
-        let found = mounted.iter().filter(closer).find(|app| super::holds(&app.path, path));
+        let found = mounted.iter().filter(closer).find(|app| holds(&app.path, path));
         found.map(|app| Rc::clone(&app.proxy))
     }
 

@@ -9,6 +9,7 @@ pub mod handshake;
 pub mod meter;
 pub mod outgoing;
 pub mod plain;
+pub mod program;
 pub mod tls;
 pub mod upgrade;
 
@@ -22,6 +23,7 @@ pub use buffer::{Input, Output, Taken};
 pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
+pub use program::Program;
 pub use tls::Tls;
 pub use upgrade::{Offer, Pipe};
 

@@ -39,6 +39,16 @@ impl Plain {
         Ok(Plain::Tcp(stream))
     }
 
+    /// Connects to the first address of a name that takes a connection.
+    ///
+    /// # Errors
+    /// The system's, or the name service's.
+    pub async fn connect_by_name(name: &str, port: u16) -> io::Result<Plain> {
+        let stream = TcpStream::connect((name, port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Plain::Tcp(stream))
+    }
+
     /// Connects to a unix socket.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, StatusCode, Uri, Version, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::{path_of, value};
 use super::duplex::Broken;
@@ -23,6 +23,7 @@ use crate::h1::forward::upgrades;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::app::Arrival;
+use crate::handler::gateway::Granted;
 use crate::handler::proxy::Waits;
 use crate::handler::{Answering, Handler};
 use crate::semantics::fields::has_token;
@@ -49,10 +50,11 @@ pub(super) struct AtWork {
 
 impl<T: Transport> Connection<T> {
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
-    /// in his place.
+    /// in his place. `granted`: what an authorizer has to say.
     pub(super) async fn call_reader(
         &self,
         request: &Request<'_>,
+        granted: &Granted,
     ) -> Option<Result<Called, Answer>> {
         let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         if !site.has_readers() {
@@ -85,6 +87,13 @@ impl<T: Transport> Connection<T> {
                 let proxy = Rc::clone(proxy);
                 let asked = Asked { proxy, site: site_number, mount: Some(number), path };
                 return Some(Ok(Called::Proxy(asked)));
+            }
+            Handler::Gateway(gateway) => {
+                let at = (site, &place);
+                let called = self.gateway_call(request, gateway, at, granted).await?;
+                return Some(called.map(|(answering, upload)| {
+                    Called::App(AtWork { answering, upload, offer: None })
+                }));
             }
             _ => return None,
         }
@@ -238,7 +247,7 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
 }
 
 /// A request as applications know it. `rest`: the path beneath the mount, decoded.
-fn app_request(
+pub(super) fn app_request(
     request: &Request<'_>,
     body: RequestBody,
     rest: &[u8],
@@ -249,13 +258,18 @@ fn app_request(
     // Encoded anew, so that the application reads what its mount was found by.
     *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).as_bytes(), query)?;
     *made.version_mut() = if request.http10 { Version::HTTP_10 } else { Version::HTTP_11 };
-    *made.headers_mut() = fields::map(request.field_lines);
+    *made.headers_mut() = field_map(request)?;
+    Some(made)
+}
+
+/// A request's fields, as an application has them.
+pub(super) fn field_map(request: &Request<'_>) -> Option<HeaderMap> {
+    let mut map = fields::map(request.field_lines);
     if let Target::Absolute { authority, .. } = request.target {
         // RFC 9112 3.2.2: the authority replaces whatever Host says.
-        let host = HeaderValue::from_bytes(authority).ok()?;
-        made.headers_mut().insert(header::HOST, host);
+        map.insert(header::HOST, HeaderValue::from_bytes(authority).ok()?);
     }
-    Some(made)
+    Some(map)
 }
 
 fn uri(path: &[u8], query: Option<&[u8]>) -> Option<Uri> {

@@ -104,7 +104,13 @@ pub(crate) fn site(mounts: Vec<Mount>) -> Site {
 
 /// A handler beneath a path, for everybody.
 pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
-    Mount { path: path.to_owned(), handler, access: Access::default(), auth: None }
+    Mount {
+        path: path.to_owned(),
+        handler,
+        access: Access::default(),
+        auth: None,
+        authorizer: None,
+    }
 }
 
 /// A directory served as files, everything at its default.

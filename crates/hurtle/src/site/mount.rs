@@ -1,0 +1,106 @@
+//! What answers beneath a path of a site, and what it needs beside.
+
+use std::rc::Rc;
+
+use super::internal::Internal;
+use crate::auth::Gate;
+use crate::config::{self, Access, MountHandler};
+use crate::handler::Handler;
+use crate::handler::app::App;
+use crate::handler::directory::{Directory, Means};
+use crate::handler::fixed::{Fixed, Redirect};
+use crate::handler::gateway::{Authorizer, Gateway, Slots};
+use crate::handler::proxy::Proxy;
+
+/// A handler beneath a path.
+#[derive(Debug)]
+pub(super) struct Mount {
+    pub(super) path: Vec<u8>,
+    pub(super) access: Access,
+    /// What this mount asks of clients, whatever the site does.
+    pub(super) gate: Option<Rc<Gate>>,
+    pub(super) handler: Handler,
+    /// Files that its upstreams may name.
+    pub(super) internal: Option<Internal>,
+    /// Files beside an application's scripts.
+    pub(super) beside: Option<Directory>,
+    /// Who is asked before it answers.
+    pub(super) authorizer: Option<Rc<Authorizer>>,
+}
+
+impl Mount {
+    pub(super) fn new(
+        config: &config::Mount,
+        (means, slots): (&Means, &Slots),
+        gate: Option<Rc<Gate>>,
+    ) -> Mount {
+        let (mut internal, mut beside) = (None, None);
+        let handler = match &config.handler {
+            MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
+            MountHandler::Redirect { status, to } => {
+                Handler::Redirect(Redirect { status: *status, to: to.clone() })
+            }
+            MountHandler::Proxy(proxy) => {
+                internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
+                Handler::Proxy(Rc::new(Proxy::new(
+                    (**proxy).clone(),
+                    &means.disk,
+                    means.disk.lane(),
+                )))
+            }
+            MountHandler::FastCgi(app) => {
+                beside = app.files_beside().map(|files| Directory::new(files, means));
+                Handler::Gateway(Rc::new(Gateway::fastcgi(app, &means.disk)))
+            }
+            MountHandler::Cgi(cgi) => {
+                Handler::Gateway(Rc::new(Gateway::programs(cgi, &means.disk, slots)))
+            }
+            MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
+                status: *status,
+                body: body.clone().into(),
+                media_type: content_type.clone(),
+            }),
+        };
+        let access = config.access.clone();
+        let authorizer =
+            config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
+        let path = mount_path(&config.path);
+        Mount { path, access, gate, handler, internal, beside, authorizer }
+    }
+
+    /// An application, which has nothing else mounted with it.
+    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>) -> Mount {
+        Mount {
+            path: mount_path(app.mount()),
+            access: Access::default(),
+            gate,
+            handler: Handler::App(app),
+            internal: None,
+            beside: None,
+            authorizer: None,
+        }
+    }
+
+    pub(super) fn takes_uploads(&self) -> bool {
+        matches!(&self.handler, Handler::Directory(directory) if directory.takes_uploads())
+    }
+
+    pub(super) fn reads_bodies(&self) -> bool {
+        matches!(&self.handler, Handler::App(_) | Handler::Proxy(_) | Handler::Gateway(_))
+            || self.takes_uploads()
+    }
+
+    pub(super) fn holds(&self, path: &[u8]) -> bool {
+        holds(&self.path, path)
+    }
+}
+
+/// Whether a path is a mount's or beneath it.
+pub(super) fn holds(mount: &[u8], path: &[u8]) -> bool {
+    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// The root's slash begins what is beneath it.
+pub(super) fn mount_path(path: &str) -> Vec<u8> {
+    if path == "/" { vec![] } else { path.as_bytes().to_vec() }
+}

@@ -1,0 +1,78 @@
+//! A FastCGI application that is asked before a mount answers.
+
+use crate::dir::Dir;
+use crate::peer::{STDOUT, asked, record};
+use crate::support::{Proxy, Upstream};
+
+fn files(upstream: &Upstream, dir: &Dir) -> Proxy {
+    Proxy::of("", &format!("files = {:?}\nauthorizer = \"{}\"", dir.path("root"), upstream.address))
+}
+
+#[test]
+fn a_file_is_sent_with_its_leave_only_each_time() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let upstream = Upstream::new();
+    let server = files(&upstream, &dir);
+    let mut client = server.connect();
+    // The file is known after the first.
+    for _ in 0..3 {
+        client.send("GET /a.txt?x HTTP/1.1\r\nHost: a\r\nCookie: c\r\n\r\n");
+        let asked = asked(&upstream);
+        assert_eq!(asked.role, 2);
+        let has = |name: &str| asked.variables.get(name).map(String::as_str);
+        assert_eq!(has("REQUEST_URI"), Some("/a.txt?x"));
+        assert_eq!(has("HTTP_COOKIE"), Some("c"));
+        for none in ["CONTENT_LENGTH", "PATH_INFO", "PATH_TRANSLATED", "SCRIPT_NAME"] {
+            assert_eq!(has(none), None, "FastCGI 6.3");
+        }
+        asked.answer("Status: 200\nX-Theirs: 1\n\nignored");
+        let (head, body) = client.answer();
+        assert_eq!(body, "hello");
+        assert!(!head.to_lowercase().contains("theirs"), "{head}");
+    }
+}
+
+#[test]
+fn whatever_else_it_answers_is_the_answer() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let upstream = Upstream::new();
+    let server = files(&upstream, &dir);
+    let mut client = server.connect();
+    for (said, status, expected) in [
+        ("Status: 403\nContent-Type: text/plain\nVariable-A: b\n\nno", "403", "no"),
+        ("Status: 401\nWWW-Authenticate: Basic realm=x\nContent-Length: 0\n\n", "401", ""),
+        ("Status: 201\nContent-Length: 2\n\nno", "201", "no"),
+        ("Location: /login\nContent-Length: 0\n\n", "302", ""),
+        ("no answer at all\n\n", "502", "502 Bad Gateway\n"),
+    ] {
+        client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        asked(&upstream).answer(said);
+        let (head, body) = client.answer();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert!(!head.to_lowercase().contains("variable"), "{head}");
+        assert_eq!(body, expected);
+    }
+    drop(upstream);
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.answer().0.starts_with("HTTP/1.1 502 "), "nobody to ask is no leave");
+}
+
+#[test]
+fn its_variables_reach_the_application_and_a_refused_body_is_never_read() {
+    let (authorizer, app) = (Upstream::new(), Upstream::new());
+    let mount = format!("fastcgi = \"{}\"\nauthorizer = \"{}\"", app.address, authorizer.address);
+    let server = Proxy::of("", &mount);
+    let mut client = server.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+    asked(&authorizer).answer("Status: 200\nVariable-Remote-User: ann\nVariable-HTTP_A: b\n\n");
+    let asked_app = asked(&app);
+    assert_eq!(asked_app.variables["REMOTE_USER"], "ann");
+    assert_eq!(asked_app.variables.get("HTTP_A"), None, "that is what the client says");
+    asked_app.answer("Content-Type: a/b\n\nok");
+    assert_eq!(client.answer().1, "ok");
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
+    let mut refusing = asked(&authorizer);
+    refusing.client.send(record(STDOUT, "Status: 403\nContent-Length: 0\n\n"));
+    assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "without waiting for the body");
+    app.is_left_alone();
+}

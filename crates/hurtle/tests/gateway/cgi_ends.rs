@@ -1,0 +1,114 @@
+//! How CGI programs end: by themselves, in time, or not at all.
+
+use std::fs;
+
+use rustix::process::{Pid, test_kill_process};
+
+use crate::cgi::{get, server};
+use crate::dir::{Dir, eventually};
+use crate::support::Proxy;
+
+/// Notes its own process and one that it begins, then never answers.
+const HANGS: &str =
+    "#!/bin/sh\nsleep 600 &\necho $$ $! > ../pids.new\nmv ../pids.new ../pids\nwait\n";
+
+/// The processes that a program has noted.
+fn pids(dir: &Dir) -> Vec<Pid> {
+    eventually("the program runs", || dir.path("pids").exists());
+    let text = fs::read_to_string(dir.path("pids")).unwrap();
+    text.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()).unwrap()).collect()
+}
+
+/// Whether a process runs; one that has ended and that nobody has asked after does not.
+fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let is_zombie =
+        stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|s| s.starts_with('Z')));
+    test_kill_process(pid).is_ok() && !is_zombie
+}
+
+#[test]
+fn one_that_does_not_answer_is_killed_with_all_it_has_begun() {
+    let dir = Dir::new(&[]);
+    dir.program("bin/hangs.sh", HANGS);
+    let server = server(&dir, "first_byte_timeout = \"500ms\"");
+    let (head, _) = get(&mut server.connect(), "/cgi-bin/hangs.sh");
+    assert!(head.starts_with("HTTP/1.1 504 "), "{head}");
+    for pid in pids(&dir) {
+        eventually("it is gone", || !runs(pid));
+    }
+}
+
+#[test]
+fn one_whose_client_has_gone_is_killed() {
+    let dir = Dir::new(&[]);
+    dir.program("bin/hangs.sh", HANGS);
+    let server = server(&dir, "");
+    let client = server.send("GET /cgi-bin/hangs.sh HTTP/1.1\r\nHost: a\r\n\r\n");
+    let pids = pids(&dir);
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    client.reset();
+    for pid in pids {
+        eventually("it is gone", || !runs(pid));
+    }
+}
+
+#[test]
+fn one_that_pauses_within_its_answer_is_killed_and_the_answer_is_cut() {
+    let dir = Dir::new(&[]);
+    let text = HANGS.replace("wait", "printf 'Content-Type: a/b\\n\\npart'\nwait");
+    dir.program("bin/pauses.sh", &text);
+    let server = server(&dir, "read_timeout = \"300ms\"");
+    let mut client = server.send("GET /cgi-bin/pauses.sh HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.head();
+    assert_eq!(client.chunk(), "part");
+    client.expect_early_end(1, "a pause");
+    for pid in pids(&dir) {
+        eventually("it is gone", || !runs(pid));
+    }
+}
+
+#[test]
+fn one_that_ends_without_an_answer_is_a_bad_gateway() {
+    let dir = Dir::new(&[]);
+    dir.program("bin/mute.sh", "#!/bin/sh\nexit 0\n");
+    dir.program("bin/half.sh", "#!/bin/sh\nprintf 'Content-Type: a/b\\n'\n");
+    dir.program("bin/killed.sh", "#!/bin/sh\nkill -9 $$\n");
+    let server = server(&dir, "");
+    let mut client = server.connect();
+    for name in ["mute.sh", "half.sh", "killed.sh"] {
+        let (head, _) = get(&mut client, &format!("/cgi-bin/{name}"));
+        assert!(head.starts_with("HTTP/1.1 502 "), "{name}: {head}");
+    }
+}
+
+#[test]
+fn one_that_has_told_its_length_may_work_on_behind_it() {
+    let dir = Dir::new(&[]);
+    let text = "#!/bin/sh\nprintf 'Content-Type: a/b\\nContent-Length: 2\\n\\nok'\n\
+                while [ ! -e ../go ]; do :; done\necho > ../done\n";
+    dir.program("bin/after.sh", text);
+    let server = server(&dir, "");
+    assert_eq!(get(&mut server.connect(), "/cgi-bin/after.sh").1, "ok");
+    assert!(!dir.path("done").exists());
+    dir.write("go", "");
+    eventually("it comes to its end", || dir.path("done").exists());
+}
+
+#[test]
+fn only_so_many_run_at_once() {
+    let dir = Dir::new(&[]);
+    dir.program("bin/hangs.sh", HANGS);
+    dir.program("bin/ok.sh", "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\nok'\n");
+    let mount = format!("path = \"/cgi-bin\"\ncgi = {:?}", dir.path("bin"));
+    let server = Proxy::of("[limits]\nprograms = 1\n", &mount);
+    let first = server.send("GET /cgi-bin/hangs.sh HTTP/1.1\r\nHost: a\r\n\r\n");
+    pids(&dir);
+    let mut client = server.connect();
+    let (head, _) = get(&mut client, "/cgi-bin/ok.sh");
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    first.reset();
+    eventually("its place is free", || {
+        get(&mut client, "/cgi-bin/ok.sh").0.starts_with("HTTP/1.1 200 ")
+    });
+}

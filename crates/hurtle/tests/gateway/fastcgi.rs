@@ -1,0 +1,291 @@
+//! What a FastCGI application gets of a request, and a client of its answer.
+
+use crate::dir::Dir;
+use crate::peer::{Asked, STDERR, STDOUT, asked, asked_on, end, read, read_input, record};
+use crate::support::{Proxy, Upstream};
+
+/// A server in front of the application, which is asked for every path.
+fn server(upstream: &Upstream, keys: &str) -> Proxy {
+    Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address))
+}
+
+const DOCUMENT: &str = "Content-Type: text/plain\r\n\r\nhello";
+
+#[test]
+fn variables_are_those_of_rfc_3875() {
+    let upstream = Upstream::new();
+    let mount = format!(
+        "path = \"/app\"\nfastcgi = \"{}\"\nparams = {{ APP_ENV = \"prod\", SERVER_SOFTWARE = \"s\" }}",
+        upstream.address
+    );
+    let server = Proxy::of("", &mount);
+    let mut client = server.send(
+        "POST /app/a%20b/c?q=%20 HTTP/1.1\r\nHost: Example.org:8080\r\nContent-Length: 3\r\n\
+         Content-Type: a/b\r\nProxy: http://evil/\r\nX_Real_IP: 1\r\nX-Forwarded-For: 1.2.3.4\r\n\
+         X-Two: 1\r\nX-Two: 2\r\nAuthorization: Basic YTpi\r\nX-Sendfile-Type: X\r\n\
+         Connection: X-Hop\r\nX-Hop: 1\r\n\r\nabc",
+    );
+    let asked = asked(&upstream);
+    assert_eq!((asked.role, asked.keep), (1, false));
+    let variables = asked.variables.clone();
+    for (name, value) in [
+        ("GATEWAY_INTERFACE", Some("CGI/1.1")),
+        ("SERVER_PROTOCOL", Some("HTTP/1.1")),
+        ("SERVER_NAME", Some("Example.org")),
+        ("SERVER_PORT", Some("8080")),
+        ("SERVER_SOFTWARE", Some("s")),
+        ("APP_ENV", Some("prod")),
+        ("REQUEST_METHOD", Some("POST")),
+        ("REQUEST_URI", Some("/app/a%20b/c?q=%20")),
+        ("QUERY_STRING", Some("q=%20")),
+        ("SCRIPT_NAME", Some("/app")),
+        ("PATH_INFO", Some("/a b/c")),
+        ("REMOTE_ADDR", Some("127.0.0.1")),
+        ("CONTENT_LENGTH", Some("3")),
+        ("CONTENT_TYPE", Some("a/b")),
+        ("HTTP_X_TWO", Some("1, 2")),
+        ("HTTP_HOST", Some("Example.org:8080")),
+        ("HTTP_AUTHORIZATION", Some("Basic YTpi")),
+        ("HTTP_PROXY", None),
+        ("HTTP_X_REAL_IP", None),
+        ("HTTP_X_FORWARDED_FOR", None),
+        ("HTTP_X_SENDFILE_TYPE", None),
+        ("HTTP_X_HOP", None),
+        ("HTTPS", None),
+        ("SCRIPT_FILENAME", None),
+    ] {
+        assert_eq!(variables.get(name).map(String::as_str), value, "{name}");
+    }
+    asked.answer(DOCUMENT);
+    let (head, body) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{head}");
+    assert_eq!(body, "hello");
+}
+
+#[test]
+fn a_body_flows_as_it_comes_and_so_does_the_answer() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
+    let Asked { client: mut app, .. } = asked(&upstream);
+    assert_eq!(read(&mut app), (5, b"one".to_vec()), "before the rest is there");
+    app.send(record(STDOUT, "Content-Type: a/b\n\nfirst"));
+    assert!(client.head().contains("Transfer-Encoding: chunked"));
+    assert_eq!(client.chunk(), "first", "before the request's end");
+    client.send("two");
+    assert_eq!(read_input(&mut app), b"two");
+    app.send([record(STDOUT, "second"), end()].concat());
+    assert_eq!(client.chunks(), b"second");
+}
+
+#[test]
+fn a_large_body_is_cut_into_records_and_arrives_whole() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let body: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    let head = format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut client = server.send(head);
+    std::thread::scope(|scope| {
+        let sender = client.stream.try_clone().unwrap();
+        let sent = body.clone();
+        scope.spawn(move || std::io::Write::write_all(&mut &sender, &sent).unwrap());
+        let mut asked = asked(&upstream);
+        assert!(read_input(&mut asked.client) == body, "the same bytes");
+        asked.client.send([record(STDOUT, DOCUMENT), end()].concat());
+        assert_eq!(client.answer().1, "hello");
+    });
+}
+
+#[test]
+fn a_client_that_waits_for_leave_gets_it_when_its_body_is_wanted() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server
+        .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    let asked = asked(&upstream);
+    assert_eq!(client.line(), "HTTP/1.1 100 Continue");
+    assert_eq!(client.line(), "");
+    client.send("ok");
+    asked.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+}
+
+#[test]
+fn without_a_length_there_is_no_body_to_pass_on() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client =
+        server.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert!(client.answer().0.starts_with("HTTP/1.1 411 "));
+    upstream.is_left_alone();
+}
+
+#[test]
+fn what_an_answer_says_is_put_in_terms_of_http() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let table: [(&str, &str, &str, &[&str], &str); 6] = [
+        ("GET", "a status", "Status: 404 Gone Fishing\n\nx", &["HTTP/1.1 404 Not Found"], "x"),
+        (
+            "GET",
+            "a redirect",
+            "Location: /there\r\n\r\n",
+            &["HTTP/1.1 302 Found", "Location: /there"],
+            "",
+        ),
+        (
+            "GET",
+            "a length",
+            "Content-Type: a/b\nContent-Length: 2\n\nok",
+            &["HTTP/1.1 200 OK", "Content-Length: 2"],
+            "ok",
+        ),
+        (
+            "HEAD",
+            "no body for HEAD",
+            "Content-Type: a/b\nContent-Length: 2\n\n",
+            &["HTTP/1.1 200 OK", "Content-Length: 2"],
+            "",
+        ),
+        ("GET", "nothing", "Status: 204\n\n", &["HTTP/1.1 204 No Content"], ""),
+        (
+            "GET",
+            "fields in order",
+            "Set-Cookie: a\nSet-Cookie: b\nStatus: 200\n\nx",
+            &["Set-Cookie: a", "Set-Cookie: b"],
+            "x",
+        ),
+    ];
+    for (method, sentence, said, lines, expected) in table {
+        let mut client = server.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        asked(&upstream).answer(said);
+        let head = client.head();
+        for line in lines {
+            assert!(head.lines().any(|l| l == *line), "{sentence}: {line}: {head}");
+        }
+        let body =
+            if head.contains("chunked") { client.chunks() } else { client.take(expected.len()) };
+        assert_eq!(body, expected.as_bytes(), "{sentence}");
+        // And the connection goes on.
+        client.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(client.head().starts_with("HTTP/1.1 204"), "{sentence}");
+    }
+}
+
+#[test]
+fn orders_to_a_server_reach_no_client() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    asked(&upstream).answer(
+        "Content-Type: a/b\nX-Sendfile: /etc/passwd\nX-Accel-Redirect: /a\nConnection: x\n\
+         Keep-Alive: 1\nX-Kept: 1\n\nx",
+    );
+    let (head, body) = client.answer();
+    assert!(head.contains("X-Kept: 1\n") || head.contains("x-kept: 1\n"), "{head}");
+    for gone in ["sendfile", "accel", "connection:", "keep-alive"] {
+        assert!(!head.to_lowercase().contains(gone), "{gone}: {head}");
+    }
+    assert_eq!(body, "x");
+}
+
+#[test]
+fn a_connection_is_kept_where_that_is_configured_and_a_lost_one_is_no_loss() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "keep_connections = 1");
+    let mut client = server.connect();
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(get);
+    let first = asked(&upstream);
+    assert!(first.keep);
+    let app = first.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+    client.send(get);
+    let app = asked_on(app).answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello", "on the same connection");
+    // The application ends its side the moment the next request is on its way.
+    client.send(get);
+    drop(asked_on(app));
+    asked(&upstream).answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello", "on another connection");
+}
+
+#[test]
+fn complaints_are_logged_in_lines_and_not_without_end() {
+    crate::log::begin();
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut asked = asked(&upstream);
+    read_input(&mut asked.client);
+    let name = upstream.address.to_string();
+    let evil = "first complaint\x1b[2J\nsecond";
+    let lines = "a rather long complaint of no interest to anybody\n".repeat(1_000);
+    asked.client.send(record(STDERR, evil));
+    asked.client.send(record(STDERR, &lines));
+    asked.client.send([record(STDOUT, DOCUMENT), end()].concat());
+    assert_eq!(client.answer().1, "hello");
+    crate::dir::eventually("all is logged", || {
+        !crate::log::lines_with(&format!("{name}: it complains of more")).is_empty()
+    });
+    assert_eq!(crate::log::lines_with(&format!("{name}: first complaint?[2J")).len(), 1);
+    let logged = crate::log::lines_with(&name).len();
+    assert!((100..200).contains(&logged), "{logged} lines of 1,002");
+}
+
+#[test]
+fn scripts_are_existing_files_of_their_name_beneath_the_root() {
+    let dir = Dir::new(&[
+        ("root/index.php", ""),
+        ("root/info.php", ""),
+        ("root/a.jpg", "jpg"),
+        ("root/sub/index.php", ""),
+        ("root/empty/x.txt", "text"),
+        ("root/.hidden/x.php", ""),
+        ("secret.php", ""),
+    ]);
+    dir.link("root/out.php", "../secret.php");
+    dir.link("root/in.php", "info.php");
+    let upstream = Upstream::new();
+    let server = server(&upstream, &format!("root = {:?}", dir.path("root")));
+    let table: [(&str, &str, Result<(&str, &str), u16>); 18] = [
+        ("the index", "/", Ok(("index.php", ""))),
+        ("a script", "/info.php", Ok(("info.php", ""))),
+        ("what is behind it", "/info.php/a/b", Ok(("info.php", "/a/b"))),
+        ("its slash", "/info.php/", Ok(("info.php", "/"))),
+        ("a directory's index", "/sub/", Ok(("sub/index.php", ""))),
+        ("a directory without its slash", "/sub", Err(301)),
+        ("nothing there", "/blog/post", Ok(("index.php", ""))),
+        ("a directory without an index", "/empty/", Ok(("index.php", ""))),
+        ("the same without its slash", "/empty", Ok(("index.php", ""))),
+        ("a link that stays", "/in.php", Ok(("in.php", ""))),
+        ("a file", "/a.jpg", Err(200)),
+        ("a script that is none", "/a.jpg/x.php", Err(404)),
+        ("the same, encoded", "/a.jpg%2Fx.php", Err(404)),
+        ("a script that is not there", "/missing.php", Err(404)),
+        ("a link that leads out", "/out.php", Err(404)),
+        ("a hidden one", "/.hidden/x.php", Err(404)),
+        ("another case", "/info.PHP", Err(404)),
+        ("a script behind a script that is not there", "/no.php/info.php", Err(404)),
+    ];
+    let mut client = server.connect();
+    for (sentence, path, expected) in table {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let Ok((file, info)) = expected else {
+            let (head, _) = client.answer();
+            let status = format!("HTTP/1.1 {} ", expected.unwrap_err());
+            assert!(head.starts_with(&status), "{sentence}: {head}");
+            continue;
+        };
+        let asked = asked(&upstream);
+        let variables = asked.variables.clone();
+        let root = dir.path("root").display().to_string();
+        assert_eq!(variables["SCRIPT_FILENAME"], format!("{root}/{file}"), "{sentence}");
+        assert_eq!(variables["SCRIPT_NAME"], format!("/{file}"), "{sentence}");
+        assert_eq!(variables["PATH_INFO"], info, "{sentence}");
+        assert_eq!(variables["DOCUMENT_ROOT"], root, "{sentence}");
+        asked.answer(DOCUMENT);
+        assert_eq!(client.answer().1, "hello", "{sentence}");
+    }
+    upstream.is_left_alone();
+}

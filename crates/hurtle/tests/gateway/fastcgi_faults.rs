@@ -1,0 +1,133 @@
+//! What a client is told when a FastCGI application fails it.
+
+use crate::peer::{Asked, END, STDOUT, asked, end, read_input, record};
+use crate::support::{GET, Proxy, Upstream};
+
+fn server(upstream: &Upstream, keys: &str) -> Proxy {
+    Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address))
+}
+
+#[test]
+fn what_is_no_answer_is_a_bad_gateway_and_the_log_says_why() {
+    crate::log::begin();
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let table: [(&str, Vec<u8>, u16, &str); 11] = [
+        ("nothing", vec![], 502, "it ended before its answer did"),
+        ("no FastCGI", b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), 502, "a record of version 72"),
+        ("another request", vec![1, 6, 0, 2, 0, 0, 0, 0], 502, "a record of request 2"),
+        ("an end without an answer", end(), 502, "its head does not end"),
+        ("half a head", [record(STDOUT, "Status: 200\n"), end()].concat(), 502, "does not end"),
+        ("no head", record(STDOUT, "hello\n\n"), 502, "a line that is no field"),
+        ("no type", record(STDOUT, "X-A: b\n\n"), 502, "says neither Content-Type"),
+        ("a bad status", record(STDOUT, "Status: 99\n\n"), 502, "its Status is none"),
+        ("a bad field", record(STDOUT, "A: b\x01c\n\n"), 502, "a line that is no field"),
+        ("no room", record(END, [0, 0, 0, 0, 2, 0, 0, 0]), 503, "it has no room"),
+        ("another role", record(END, [0, 0, 0, 0, 3, 0, 0, 0]), 502, "does not know the role"),
+    ];
+    for (n, (sentence, bytes, status, why)) in table.into_iter().enumerate() {
+        let mut client = server.send(format!("GET /fault-{n} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let Asked { client: mut app, .. } = asked(&upstream);
+        read_input(&mut app);
+        app.send(bytes);
+        app.half_close();
+        let (head, _) = client.answer();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{sentence}: {head}");
+        let lines = crate::log::lines_with(&format!("GET /fault-{n}: {status}"));
+        assert!(lines.len() == 1 && lines[0].contains(why), "{sentence}: {lines:?}");
+    }
+}
+
+#[test]
+fn an_endless_head_is_refused() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send(GET);
+    let Asked { client: mut app, .. } = asked(&upstream);
+    let line = format!("X-A: {}\n", "b".repeat(1_000));
+    for _ in 0..80 {
+        app.send(record(STDOUT, &line));
+    }
+    assert!(client.answer().0.starts_with("HTTP/1.1 502 "));
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    for (sentence, said, whole) in [
+        ("in chunks", "Content-Type: a/b\n\npart", "4\r\npart\r\n0\r\n\r\n".len()),
+        ("with a length", "Content-Type: a/b\nContent-Length: 9\n\npart", 9),
+    ] {
+        let mut client = server.send(GET);
+        let Asked { client: mut app, .. } = asked(&upstream);
+        app.send(record(STDOUT, said));
+        client.head();
+        drop(app);
+        client.expect_early_end(whole, sentence);
+    }
+}
+
+#[test]
+fn nobody_there_is_a_bad_gateway() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    drop(upstream);
+    assert!(server.send(GET).answer().0.starts_with("HTTP/1.1 502 "));
+}
+
+#[test]
+fn each_phase_has_its_time() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "first_byte_timeout = \"100ms\"\nread_timeout = \"100ms\"");
+    let mut client = server.send(GET);
+    let silent = asked(&upstream);
+    assert!(client.answer().0.starts_with("HTTP/1.1 504 "));
+    drop(silent);
+    // While the client still sends, it is the client who is waited for.
+    let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab");
+    let mut patient = asked(&upstream);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    client.send("c");
+    read_input(&mut patient.client);
+    patient.client.send(record(STDOUT, "Content-Type: a/b\n\npart"));
+    assert!(client.head().starts_with("HTTP/1.1 200 "));
+    assert_eq!(client.chunk(), "part");
+    client.expect_early_end(1, "a pause within the body");
+}
+
+#[test]
+fn a_client_that_goes_takes_its_request_with_it() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let client = server.send(GET);
+    let Asked { client: mut app, .. } = asked(&upstream);
+    read_input(&mut app);
+    client.reset();
+    assert_eq!(app.rest(), "", "the connection ends");
+}
+
+#[test]
+fn a_slow_client_holds_the_application_back() {
+    use std::io::Write as _;
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let client = server.connect();
+    socket2::SockRef::from(&client.stream).set_recv_buffer_size(4 << 10).unwrap();
+    let mut client = client;
+    client.send(GET);
+    let Asked { client: app, .. } = asked(&upstream);
+    (&app.stream).write_all(&record(STDOUT, "Content-Type: a/b\n\n")).unwrap();
+    client.head();
+    app.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    let piece = record(STDOUT, vec![b'x'; 60_000]);
+    let mut taken = 0;
+    let stopped = loop {
+        match (&app.stream).write(&piece) {
+            Ok(n) => taken += n,
+            Err(e) => break e.kind(),
+        }
+        assert!(taken < 64 << 20, "the server takes {taken} bytes for a client that reads none");
+    };
+    assert_eq!(stopped, std::io::ErrorKind::WouldBlock);
+}
