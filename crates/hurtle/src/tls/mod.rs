@@ -17,6 +17,8 @@ pub use client::ClientCertificate;
 use pem::Stamp;
 use terms::Made;
 
+pub use terms::HTTP2;
+
 /// Every site's terms, by the site's number.
 #[derive(Debug)]
 pub struct Keyring {
