@@ -19,7 +19,7 @@ use crate::{clock, rt};
 const LEAVE_MS_MAX: u64 = 2_000;
 
 /// A connection.
-struct Driver<T> {
+struct Driver<T: Transport> {
     session: Session<T>,
     worker: Rc<Worker>,
     peer: Option<IpAddr>,
@@ -142,7 +142,10 @@ impl<T: Transport + Unpin> Driver<T> {
         match due {
             Due::Drain => self.leave(),
             Due::Finished => return false,
-            Due::Blocked if self.clocks.has_insisted() => return false,
+            Due::Blocked if self.clocks.has_insisted() => {
+                self.clocks.pulse.abort();
+                return false;
+            }
             Due::Blocked => self.clocks.insist(),
             Due::Unfinished => self.session.give_up(),
             Due::Idle if self.clocks.streams.open.get() > 0 => self.clocks.seen_busy_ms = now_ms,

@@ -28,6 +28,8 @@ pub struct Pulse {
     waiting: Cell<u64>,
     /// The next write is to be tried though the socket is not said to be writable; see `Progress`.
     insist: Cell<bool>,
+    /// The peer takes nothing: what it did not take is not kept for it.
+    abort: Cell<bool>,
     /// When the last word was said.
     finished_ms: Cell<u64>,
 }
@@ -40,6 +42,7 @@ impl Pulse {
             blocked_ms: Cell::new(NEVER),
             waiting: Cell::new(0),
             insist: Cell::new(false),
+            abort: Cell::new(false),
             finished_ms: Cell::new(NEVER),
         })
     }
@@ -57,6 +60,11 @@ impl Pulse {
     /// Since when all that is waited for is the peer's end.
     pub fn finished_ms(&self) -> u64 {
         self.finished_ms.get()
+    }
+
+    /// Has the connection end by a reset.
+    pub fn abort(&self) {
+        self.abort.set(true);
     }
 
     /// Has one write tried whatever is said of the socket.
@@ -90,7 +98,7 @@ impl Pulse {
 }
 
 /// A channel.
-pub(super) struct Carrier<T> {
+pub(super) struct Carrier<T: Transport> {
     io: T,
     /// What was read of it already.
     early: Input,
@@ -109,6 +117,14 @@ impl<T: Transport> Carrier<T> {
         };
         self.pulse.wrote(&written, self.io.taken_of_waiting());
         written
+    }
+}
+
+impl<T: Transport> Drop for Carrier<T> {
+    fn drop(&mut self) {
+        if self.pulse.abort.get() {
+            self.io.abort();
+        }
     }
 }
 

@@ -43,7 +43,7 @@ const UNSEEN_RESETS_MAX: usize = 32;
 const BREACHES_MAX: usize = 64;
 
 /// A connection.
-pub struct Session<T> {
+pub struct Session<T: Transport> {
     connection: Connection<Carrier<T>, Bytes>,
     pulse: Rc<Pulse>,
     channel: Rc<Channel>,
