@@ -39,7 +39,7 @@ fn answers_are_those_of_http1() {
         ("GET", "/empty".to_owned(), 200),
         ("GET", "/large".to_owned(), 200),
         ("GET", "/dir/".to_owned(), 200),
-        ("GET", "/dir".to_owned(), 308),
+        ("GET", "/dir".to_owned(), 301),
         ("GET", "/none".to_owned(), 404),
         ("GET", "/%zz".to_owned(), 400),
         ("GET", "/..%2f".to_owned(), 404),
@@ -85,15 +85,8 @@ fn a_download_that_nobody_takes_does_not_hold_up_the_others() {
     let large = "x".repeat(3_000_000);
     let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
     talk(server.address, async |mut client| {
-        // Its window is never opened again.
-        let stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
-        let (_, mut stuck) = stuck.into_parts();
-        // What was sent of it is let go of for the connection's sake only.
-        let mut taken = 0;
-        while taken < 65_535 {
-            taken += stuck.data().await.unwrap().unwrap().len();
-        }
-        stuck.flow_control().release_capacity(taken).unwrap();
+        // Its window is never opened.
+        let _stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
         for _ in 0..20 {
             assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.body, b"a");
         }

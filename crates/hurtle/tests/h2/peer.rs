@@ -19,7 +19,11 @@ pub(crate) fn talk<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let said = runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-        let (client, connection) = h2::client::handshake(socket).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        // One stream that is not read leaves the others room.
+        let mut client = h2::client::Builder::new();
+        client.initial_connection_window_size(1 << 24);
+        let (client, connection) = client.handshake(socket).await.unwrap();
         tokio::spawn(async move { drop(connection.await) });
         tokio::time::timeout(PATIENCE, conversation(client)).await
     });
