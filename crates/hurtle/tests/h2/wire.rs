@@ -141,12 +141,17 @@ impl Wire {
     /// The next frame of this kind; those before it are passed over.
     #[track_caller]
     pub(crate) fn next_of(&mut self, kind: u8) -> Frame {
+        self.find(kind).unwrap_or_else(|instead| panic!("{instead:?} instead of frame {kind}"))
+    }
+
+    /// The same; `Err`: how the connection ended before it.
+    #[track_caller]
+    pub(crate) fn find(&mut self, kind: u8) -> Result<Frame, Option<Frame>> {
         loop {
             match self.next() {
-                Some(frame) if frame.kind == kind => return frame,
-                Some(frame) if frame.kind == GOAWAY => panic!("{frame:?}"),
-                Some(_) => {}
-                None => panic!("the connection ended before frame {kind}"),
+                Some(frame) if frame.kind == kind => return Ok(frame),
+                Some(frame) if frame.kind != GOAWAY => {}
+                ended => return Err(ended),
             }
         }
     }
