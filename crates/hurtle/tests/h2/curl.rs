@@ -41,7 +41,8 @@ fn over_tls_as_it_is_agreed() {
     let server = Server::of(dir, |config| {
         config.listen_tls = vec![port.lock().unwrap().clone()];
         let certificates = vec![CertificateFiles { chain, key }];
-        let tls = Tls { certificates, client_auth: None, redirect: false, hsts: None };
+        let tls =
+            Tls { certificates, client_auth: None, redirect: false, hsts: None, automatic: false };
         config.sites[0].tls = Some(tls);
     });
     let port = port.lock().unwrap().port().unwrap();

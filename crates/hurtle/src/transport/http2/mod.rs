@@ -57,6 +57,7 @@ struct Channel {
     secure: bool,
     policy: u32,
     client: Option<ClientCertificate>,
+    server_name: Option<String>,
 }
 
 impl<T: Transport + Unpin> Session<T> {
@@ -66,7 +67,8 @@ impl<T: Transport + Unpin> Session<T> {
     /// The channel's, or the peer does not speak it.
     pub async fn begin(io: T, early: Input, head_bytes: usize) -> io::Result<Session<T>> {
         let (secure, policy, client) = (io.is_secure(), io.policy(), io.client());
-        let channel = Rc::new(Channel { secure, policy, client });
+        let server_name = io.server_name();
+        let channel = Rc::new(Channel { secure, policy, client, server_name });
         let pulse = Pulse::new();
         let carrier = Carrier::new(io, early, Rc::clone(&pulse));
         let connection = Builder::new()

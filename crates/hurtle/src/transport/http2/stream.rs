@@ -362,6 +362,10 @@ impl Transport for Stream {
         self.channel.policy
     }
 
+    fn server_name(&self) -> Option<String> {
+        self.channel.server_name.clone()
+    }
+
     fn client(&self) -> Option<ClientCertificate> {
         self.channel.client.clone()
     }
