@@ -124,7 +124,7 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
     line(
         out,
         "",
-        "TLS 1.2 and 1.3, HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel",
+        "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel",
     );
     if let Some(auth) = &tls.client_auth {
         let must = if auth.required { "must" } else { "may" };

@@ -93,6 +93,11 @@ impl Decoder {
         Ok(Step::NeedMore)
     }
 
+    /// Bytes of data that come next; 0: framing does.
+    pub fn data_left(&self) -> u64 {
+        if let State::Data(left) = self.state { left } else { 0 }
+    }
+
     /// The trailer lines, each ended by CRLF, the last by the empty line; complete after `End`.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers

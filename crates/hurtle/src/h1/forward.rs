@@ -31,6 +31,8 @@ pub struct Onward<'a> {
     pub trusted: bool,
     /// Whether the request came here over TLS.
     pub secure: bool,
+    /// Whether it came by HTTP/2.
+    pub http2: bool,
     /// The protocol to change to, in lower case, if the client may.
     pub upgrade: Option<&'a str>,
 }
@@ -168,7 +170,8 @@ fn of_the_way(
     out.extend_from_within(host);
     let _ = write!(out, "\";proto={own_scheme}\r\n");
     // RFC 9110 7.6.3: a gateway must say that it was there.
-    let _ = write!(out, "Via: 1.1 {SERVER}\r\n");
+    let version = if onward.http2 { "2.0" } else { "1.1" };
+    let _ = write!(out, "Via: {version} {SERVER}\r\n");
 }
 
 /// What becomes of a request's field.
@@ -427,6 +430,7 @@ mod tests {
             client: Some([198, 51, 100, 1].into()),
             trusted,
             secure: false,
+            http2: false,
             upgrade: None,
         };
         let mut out = Vec::new();
@@ -508,6 +512,7 @@ mod tests {
                 client: None,
                 trusted: false,
                 secure: false,
+                http2: false,
                 upgrade: None,
             };
             let mut out = Vec::new();

@@ -11,5 +11,6 @@ pub mod line;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub mod restate;
 
 pub use error::Sin;

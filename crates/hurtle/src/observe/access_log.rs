@@ -136,6 +136,8 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
+    use http::Version;
+
     use super::*;
     use crate::config::{LogField, LogTarget};
     use crate::observe::scratch::{FULL_DISK, Scratch};
@@ -157,7 +159,7 @@ mod tests {
             client: None,
             method: b"GET",
             target: b"/a",
-            version_minor: 1,
+            version: Version::HTTP_11,
             status: 200,
             body_bytes: number,
             duration_us: 312,
@@ -296,7 +298,7 @@ mod tests {
                 client: None,
                 method: &huge,
                 target: &huge,
-                version_minor: 1,
+                version: Version::HTTP_11,
                 status: 400,
                 body_bytes: 0,
                 duration_us: 1,

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::sink::{Chunk, Feed, Report, Sink};
 use super::target;
@@ -71,6 +73,7 @@ fn subscriber(
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // What a peer does to HTTP/2's library is no event of this server's: it could fill the log.
     let report = |report: Report| report.trace("error log");
     let sink = Sink::start("error-log", &log.to, report)?;
     let subscriber = tracing_subscriber::fmt()
@@ -79,7 +82,8 @@ fn subscriber(
         .with_ansi(colour)
         .with_max_level(level)
         .with_writer(Lines { feed: sink.feed(), colour })
-        .finish();
+        .finish()
+        .with(Targets::new().with_default(level).with_target("h2", LevelFilter::OFF));
     Ok((subscriber, ErrorLogHandle { sink }))
 }
 

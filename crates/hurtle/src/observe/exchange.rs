@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use http::Version;
+
 /// One finished request, as the access log sees it. Bytes are as the client sent them: unescaped,
 /// perhaps not UTF-8.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +15,8 @@ pub struct Exchange<'a> {
     pub method: &'a [u8],
     /// The request target; empty when no request line could be read.
     pub target: &'a [u8],
-    /// HTTP/1.x: the x.
-    pub version_minor: u8,
+    /// The protocol it was asked by.
+    pub version: Version,
     /// The status answered.
     pub status: u16,
     /// Bytes of body sent.

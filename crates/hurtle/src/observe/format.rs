@@ -6,6 +6,8 @@
 use std::io::Write;
 use std::net::IpAddr;
 
+use http::Version;
+
 use super::Exchange;
 use crate::config::{LogField, LogFormat};
 
@@ -158,8 +160,11 @@ fn client(address: IpAddr, out: &mut Vec<u8>) {
 }
 
 fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.");
-    decimal(exchange.version_minor.into(), out);
+    out.extend_from_slice(match exchange.version {
+        Version::HTTP_2 => b"HTTP/2.0",
+        Version::HTTP_10 => b"HTTP/1.0",
+        _ => b"HTTP/1.1",
+    });
 }
 
 /// Text between quotes: odd bytes become `\xHH`, as nginx writes them.
@@ -332,7 +337,7 @@ mod tests {
         client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         method: b"GET",
         target: b"/a",
-        version_minor: 1,
+        version: Version::HTTP_11,
         status: 200,
         body_bytes: 2326,
         duration_us: 312,
@@ -356,12 +361,13 @@ mod tests {
         #[rustfmt::skip]
         let rows = [
             (GET, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "the ordinary"),
+            (Exchange { version: Version::HTTP_2, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/2.0" 200 2326 "ref" "ua""#, "HTTP/2, as nginx writes it"),
             (Exchange { referer: None, user_agent: None, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "-" "-""#, "absent fields"),
             (Exchange { referer: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "" "ua""#, "an empty field is not an absent one"),
             (Exchange { client: None, ..GET }, r#"- - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a unix socket"),
             (Exchange { client: v6("2001:db8::1"), ..GET }, r#"2001:db8::1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv6"),
             (Exchange { client: v6("::ffff:192.0.2.255"), ..GET }, r#"192.0.2.255 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv4 on a dual-stack socket"),
-            (Exchange { version_minor: 0, status: 304, body_bytes: 0, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.0" 304 0 "ref" "ua""#, "no body is 0, as in nginx"),
+            (Exchange { version: Version::HTTP_10, status: 304, body_bytes: 0, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.0" 304 0 "ref" "ua""#, "no body is 0, as in nginx"),
             (Exchange { body_bytes: u64::MAX, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 18446744073709551615 "ref" "ua""#, "the largest body"),
             (Exchange { method: b"", target: b"", status: 408, ..GET }, r#"127.0.0.1 - - [T] "-" 408 2326 "ref" "ua""#, "no request line was read"),
             (Exchange { target: b"/\"\\ \xc3\xa9\x7f\r\n", ..GET }, r#"127.0.0.1 - - [T] "GET /\x22\x5C \xC3\xA9\x7F\x0D\x0A HTTP/1.1" 200 2326 "ref" "ua""#, "escaped as nginx does"),

@@ -62,7 +62,7 @@ pub struct Connection<T> {
     /// The peer will send nothing more; what it sent is still answered.
     ended: bool,
     /// Given up when all else is: the connection is closed by then.
-    _place: Place,
+    _place: Rc<Place>,
 }
 
 /// What becomes of the connection after an answer.
@@ -80,12 +80,15 @@ enum Next {
     Abort,
 }
 
+/// How HTTP/2's preface begins (RFC 9113 3.4): as no request of HTTP/1.1 can.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
 /// Pipelined requests answered in one turn before the other connections have theirs.
 const PIPELINED_MAX: u64 = 16;
 
 impl<T: Transport> Connection<T> {
     /// A connection; `input` is what was read of it already.
-    pub fn new(io: T, input: Input, peer: Option<IpAddr>, place: Place) -> Connection<T> {
+    pub fn new(io: T, input: Input, peer: Option<IpAddr>, place: Rc<Place>) -> Connection<T> {
         let worker = Rc::clone(&place.0);
         let watch = worker.deadlines.watch();
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
@@ -104,8 +107,9 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Serves it to its end.
-    pub async fn run(mut self) {
+    /// Serves it to its end; unless it turns out to speak HTTP/2 (RFC 9113 3.3): then, itself and
+    /// what was read of it.
+    pub async fn run(mut self) -> Option<(T, Input)> {
         loop {
             let head = self.read_head().await;
             self.begun = self.worker.log.as_ref().map(|_| Instant::now());
@@ -113,18 +117,32 @@ impl<T: Transport> Connection<T> {
                 // Matched by reference: a request moved is a request stored twice.
                 Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
                     Ok(request) => self.exchange(request).await,
+                    Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
                     Err(sin) => self.refuse(*sin).await,
                 },
                 Ok(None) => Next::Close,
+                Err(_) if self.is_preface(self.input.bytes()) => return Some(self.give_back(b"")),
                 Err(sin) => self.refuse(sin).await,
             };
             if next != Next::Request {
-                return self.end(next).await;
+                self.end(next).await;
+                return None;
             }
             if self.has_had_its_turn() {
                 rt::give_way().await;
             }
         }
+    }
+
+    /// Whether what is no request line begins HTTP/2. Over TLS that is agreed on before.
+    fn is_preface(&self, head: &[u8]) -> bool {
+        self.served == 0 && !self.io.is_secure() && head.starts_with(PREFACE)
+    }
+
+    /// The channel, and what was read and not served: `head`, and what came behind it.
+    fn give_back(self, head: &[u8]) -> (T, Input) {
+        let early = [head, self.input.bytes()].concat();
+        (self.io, Input::holding(early))
     }
 
     /// Whether the others come before this connection's next read (seed: Warp). Usually that read
@@ -152,7 +170,7 @@ impl<T: Transport> Connection<T> {
 
     /// What requests come by.
     fn channel(&self) -> Channel {
-        Channel { secure: T::SECURE, policy: self.io.policy() }
+        Channel { secure: self.io.is_secure(), policy: self.io.policy() }
     }
 
     /// One request and its answer.
@@ -366,7 +384,7 @@ impl<T: Transport> Connection<T> {
     /// answer over TLS, whoever made it (RFC 6797 7.1). A file's fields say it already.
     fn pin(&self, name: Option<&[u8]>, answer: &mut Answer) {
         let Fields::Map(fields) = &mut answer.fields else { return };
-        let found = self.worker.sites.find(name).filter(|_| T::SECURE);
+        let found = self.worker.sites.find(name).filter(|_| self.io.is_secure());
         if let Some(hsts) = found.and_then(|(_, site)| site.hsts()) {
             fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
         }

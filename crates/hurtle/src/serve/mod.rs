@@ -2,6 +2,7 @@
 
 pub mod deadline;
 pub mod h1;
+pub mod h2;
 pub mod proxied;
 pub mod secure;
 
@@ -19,7 +20,7 @@ use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
 use crate::tls::Keyring;
-use crate::transport::{Addresses, Meter, Sender};
+use crate::transport::{Addresses, Input, Meter, Plain, Sender};
 use deadline::Deadlines;
 use proxied::Balancers;
 
@@ -63,6 +64,16 @@ impl Worker {
     pub fn share(&self, client: Option<IpAddr>) -> Option<Arc<Meter>> {
         let limited = self.addresses.as_ref().zip(client);
         limited.map(|(addresses, client)| addresses.meter(client))
+    }
+}
+
+/// Serves a connection in clear to its end, whatever version of HTTP it speaks; `input` is what was
+/// read of it already.
+pub async fn run(io: Plain, input: Input, peer: Option<IpAddr>, place: Place) {
+    let place = Rc::new(place);
+    let connection = h1::Connection::new(io, input, peer, Rc::clone(&place));
+    if let Some((io, early)) = connection.run().await {
+        Box::pin(h2::run(io, early, peer, place)).await;
     }
 }
 

@@ -8,6 +8,7 @@ use rustls::server::ClientHello;
 
 use super::deadline::Late;
 use super::h1::Connection;
+use super::h2;
 use super::{Place, Worker};
 use crate::clock;
 use crate::h1::Sin;
@@ -18,9 +19,12 @@ use crate::transport::{Input, Plain, Tls};
 /// Serves a connection to its end; `input` is what was read of it already.
 pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: Place) {
     match Box::pin(secured(socket, input, &place.0)).await {
-        Ok(io) => Connection::new(io, Input::default(), peer, place).run().await,
+        Ok(io) if io.speaks_http2() => {
+            Box::pin(h2::run(io, Input::default(), peer, Rc::new(place))).await;
+        }
+        Ok(io) => drop(Connection::new(io, Input::default(), peer, Rc::new(place)).run().await),
         Err(Some(socket)) => {
-            let connection = Connection::new(socket, Input::default(), peer, place);
+            let connection = Connection::new(socket, Input::default(), peer, Rc::new(place));
             connection.turn_down(Sin::NotTls).await;
         }
         Err(None) => {}

@@ -18,8 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::spoken::Spoken;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
-use crate::serve::h1::Connection;
-use crate::serve::{Place, Worker, proxied, secure};
+use crate::serve::{self, Place, Worker, proxied, secure};
 use crate::transport::{Input, Plain, Transport};
 use crate::{rt, sys};
 
@@ -297,7 +296,7 @@ fn seat((io, client): Accepted, input: Input, spoken: Spoken, place: Place, room
     }
     match spoken.tls {
         true => keep(secure::run(io, input, client, place), client, room),
-        false => keep(Connection::new(io, input, client, place).run(), client, room),
+        false => keep(serve::run(io, input, client, place), client, room),
     }
 }
 

@@ -25,6 +25,8 @@ use pending::Pending;
 pub use pending::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 use terms::Made;
 
+pub use terms::HTTP2;
+
 /// Every site's terms, by the site's number.
 #[derive(Debug)]
 pub struct Keyring {

@@ -15,7 +15,10 @@ use super::{pem, staple};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
 /// Protocols over TLS (RFC 7301), the preferred first.
-const ALPN: &[&[u8]] = &[b"http/1.1"];
+const ALPN: &[&[u8]] = &[HTTP2, b"http/1.1"];
+
+/// HTTP/2's name among them.
+pub const HTTP2: &[u8] = b"h2";
 
 /// What was made of a site's files.
 #[derive(Debug)]

@@ -62,6 +62,12 @@ pub struct Input {
 }
 
 impl Input {
+    /// One that holds these bytes.
+    pub fn holding(bytes: Vec<u8>) -> Input {
+        let end = bytes.len();
+        Input { bytes: bytes.into(), start: 0, end }
+    }
+
     /// What is there.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]

@@ -1,11 +1,12 @@
 //! Between a connection's protocol and the kernel: bytes come in, answers leave.
 //!
 //! `Transport` is the seam for other channels and other engines (io_uring): `Plain` is a socket,
-//! `Tls` one with rustls on it. `outgoing` decides how a body leaves, `meter` when, where that is
+//! `Tls` one with rustls on it, `http2::Stream` one of many on either. `outgoing` decides how a body leaves, `meter` when, where that is
 //! limited.
 
 pub mod buffer;
 pub mod handshake;
+pub mod http2;
 pub mod meter;
 pub mod outgoing;
 pub mod plain;
@@ -30,11 +31,14 @@ pub use upgrade::{Offer, Pipe};
 /// A connected channel. What was offered to a write that had to wait is offered again, perhaps with
 /// more behind it: a channel may have made a message of it already.
 pub trait Transport {
-    /// Whether nobody on the way can read it.
-    const SECURE: bool;
-
     /// Whether the kernel can put a file's bytes into it.
     const SENDS_FILES: bool;
+
+    /// Whether it is one stream of an HTTP/2 connection.
+    const IS_HTTP2: bool = false;
+
+    /// Whether nobody on the way can read it.
+    fn is_secure(&self) -> bool;
 
     /// Reads once; 0 is the peer's end.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;

@@ -91,8 +91,11 @@ impl Plain {
 }
 
 impl Transport for Plain {
-    const SECURE: bool = false;
     const SENDS_FILES: bool = true;
+
+    fn is_secure(&self) -> bool {
+        false
+    }
 
     /// After a short read the runtime knows that the socket is drained, so the next
     /// call waits without a system call.

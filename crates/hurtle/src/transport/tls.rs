@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustls::ServerConnection;
 
 use super::{Plain, Transport};
-use crate::tls::ClientCertificate;
+use crate::tls::{ClientCertificate, HTTP2};
 
 /// What is encrypted at once: four full records (RFC 8446 5.1), what a slow client's unsent part
 /// may hold.
@@ -43,6 +43,11 @@ impl Tls {
             unfinished: Cell::new(0),
             taken: Cell::new(0),
         }
+    }
+
+    /// Whether the handshake settled on HTTP/2 (RFC 7301).
+    pub fn speaks_http2(&self) -> bool {
+        self.session.borrow().alpn_protocol() == Some(HTTP2)
     }
 
     /// Writes what is queued, and then says how much of the caller's bytes that was. New bytes are
@@ -80,8 +85,11 @@ impl Tls {
 }
 
 impl Transport for Tls {
-    const SECURE: bool = true;
     const SENDS_FILES: bool = false;
+
+    fn is_secure(&self) -> bool {
+        true
+    }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let socket = &mut self.socket;

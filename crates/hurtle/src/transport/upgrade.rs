@@ -82,8 +82,11 @@ async fn answer<B>(
 }
 
 impl Transport for Pipe {
-    const SECURE: bool = true;
     const SENDS_FILES: bool = false;
+
+    fn is_secure(&self) -> bool {
+        true
+    }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_read_shared(cx, into)

@@ -48,6 +48,7 @@ fn the_protocol_over_tls_is_agreed_or_refused() {
     let table: &[(&str, &[&str], Result<Option<&str>, &str>)] = &[
         ("none is offered", &[], Ok(None)),
         ("one of two is known", &["h3", "http/1.1"], Ok(Some("http/1.1"))),
+        ("HTTP/2 is preferred", &["http/1.1", "h2"], Ok(Some("h2"))),
         ("RFC 7301 3.2: none is known", &["spdy/1"], Err("NoApplicationProtocol")),
     ];
     for (sentence, alpn, expected) in table {

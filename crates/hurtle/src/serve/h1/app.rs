@@ -98,7 +98,8 @@ impl<T: Transport> Connection<T> {
             _ => return None,
         }
         let (upload, body) = Upload::new(request);
-        let made = app_request(request, body, place.rest).zip(uri(raw, query));
+        let version = self.version(Some(request));
+        let made = app_request(request, version, body, place.rest).zip(uri(raw, query));
         let Some((mut made, original)) = made else {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
@@ -113,7 +114,7 @@ impl<T: Transport> Connection<T> {
                     offer = Some(made_offer);
                 }
                 let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
-                let (client, secure) = (self.client, T::SECURE);
+                let (client, secure) = (self.client, self.io.is_secure());
                 let arrival = Arrival { client, secure, original, mount, site };
                 made.extensions_mut().insert(arrival);
                 if let Some(certificate) = self.io.client() {
@@ -249,6 +250,7 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
 /// A request as applications know it. `rest`: the path beneath the mount, decoded.
 pub(super) fn app_request(
     request: &Request<'_>,
+    version: Version,
     body: RequestBody,
     rest: &[u8],
 ) -> Option<http::Request<RequestBody>> {
@@ -257,8 +259,12 @@ pub(super) fn app_request(
     *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
     // Encoded anew, so that the application reads what its mount was found by.
     *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).as_bytes(), query)?;
-    *made.version_mut() = if request.http10 { Version::HTTP_10 } else { Version::HTTP_11 };
+    *made.version_mut() = version;
     *made.headers_mut() = field_map(request)?;
+    if version == Version::HTTP_2 {
+        // Where its body ends, frames said; it stands in the head for the engine alone.
+        made.headers_mut().remove(header::TRANSFER_ENCODING);
+    }
     Some(made)
 }
 

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use http::StatusCode;
+use http::{StatusCode, Version};
 
 use super::Connection;
 use super::app::{app_request, field_map};
@@ -72,7 +72,7 @@ impl<T: Transport> Connection<T> {
             return Some(Err(Answer::error(StatusCode::LENGTH_REQUIRED, None)));
         }
         let (upload, body) = Upload::new(request);
-        let Some(made) = app_request(request, body, place.rest) else {
+        let Some(made) = app_request(request, self.version(Some(request)), body, place.rest) else {
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
         let base = &place.path[..place.path.len() - place.rest.len()];
@@ -123,14 +123,18 @@ impl<T: Transport> Connection<T> {
     ) -> Asked<'a> {
         Asked {
             method: &facts.method,
-            protocol: if request.http10 { "HTTP/1.0" } else { "HTTP/1.1" },
+            protocol: match self.version(Some(request)) {
+                Version::HTTP_10 => "HTTP/1.0",
+                Version::HTTP_2 => "HTTP/2.0",
+                _ => "HTTP/1.1",
+            },
             target: &facts.target,
             query: query.unwrap_or_default(),
             host: &facts.host,
             client: self.client,
             user: facts.user.as_deref(),
             gated: facts.gated,
-            secure: T::SECURE,
+            secure: self.io.is_secure(),
             trusted: self.trusts_peer(),
             length: facts.length,
         }

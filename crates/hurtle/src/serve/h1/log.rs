@@ -2,15 +2,25 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{StatusCode, Version};
 
 use super::Connection;
 use super::asked::value;
 use crate::clock;
 use crate::h1::request::Request;
 use crate::observe::Exchange;
+use crate::transport::Transport;
 
-impl<T> Connection<T> {
+impl<T: Transport> Connection<T> {
+    /// The protocol that brought a request.
+    pub(super) fn version(&self, request: Option<&Request<'_>>) -> Version {
+        match request {
+            _ if T::IS_HTTP2 => Version::HTTP_2,
+            Some(request) if !request.http10 => Version::HTTP_11,
+            _ => Version::HTTP_10,
+        }
+    }
+
     /// Writes the access log's line; `None`: there was no request that could be read.
     pub(super) fn log(&self, request: Option<&Request<'_>>, status: StatusCode, head_bytes: u64) {
         let Some(log) = &self.worker.log else { return };
@@ -19,7 +29,7 @@ impl<T> Connection<T> {
             client: self.client,
             method: request.map_or(b"", |r| r.method.as_bytes()),
             target: request.map_or(b"", |r| r.raw_target),
-            version_minor: u8::from(request.is_some_and(|r| !r.http10)),
+            version: self.version(request),
             status: status.as_u16(),
             body_bytes: self.sent.moved.get().saturating_sub(head_bytes),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),

@@ -98,7 +98,8 @@ impl<T: Transport> Connection<T> {
             peer: self.peer,
             client: self.client,
             trusted: self.trusts_peer(),
-            secure: T::SECURE,
+            secure: self.io.is_secure(),
+            http2: T::IS_HTTP2,
             upgrade: protocol,
         };
         let errand = Errand::new(&proxy, request, body, onward);

@@ -1,0 +1,202 @@
+//! A channel as HTTP/2's library wants it, and what is to be seen there: what comes in (`toll`),
+//! whether the peer takes what goes out, and the end.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::super::{Input, Transport};
+use super::toll::Toll;
+use crate::clock;
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+/// What is seen of a connection by who watches the clock.
+#[derive(Debug)]
+pub struct Pulse {
+    toll: RefCell<Toll>,
+    /// The peer is a burden; nothing more of what it sends is looked at.
+    burden: Cell<bool>,
+    /// Since when the peer has taken nothing of what is written.
+    blocked_ms: Cell<u64>,
+    /// What of an unfinished write it has taken.
+    waiting: Cell<u64>,
+    /// The next write is to be tried though the socket is not said to be writable; see `Progress`.
+    insist: Cell<bool>,
+    /// The peer takes nothing: what it did not take is not kept for it.
+    abort: Cell<bool>,
+    /// When the last word was said.
+    finished_ms: Cell<u64>,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Rc<Pulse> {
+        Rc::new(Pulse {
+            toll: RefCell::new(Toll::new(clock::now_ms())),
+            burden: Cell::new(false),
+            blocked_ms: Cell::new(NEVER),
+            waiting: Cell::new(0),
+            insist: Cell::new(false),
+            abort: Cell::new(false),
+            finished_ms: Cell::new(NEVER),
+        })
+    }
+
+    /// Since when the peer owes the rest of a head, or of a frame that is no body.
+    pub fn begun_ms(&self) -> u64 {
+        if self.burden.get() { NEVER } else { self.toll.borrow().begun_ms() }
+    }
+
+    /// Since when the peer has taken nothing of what waits for it.
+    pub fn blocked_ms(&self) -> u64 {
+        self.blocked_ms.get()
+    }
+
+    /// Since when all that is waited for is the peer's end.
+    pub fn finished_ms(&self) -> u64 {
+        self.finished_ms.get()
+    }
+
+    /// Has the connection end by a reset.
+    pub fn abort(&self) {
+        self.abort.set(true);
+    }
+
+    /// Has one write tried whatever is said of the socket.
+    pub fn insist(&self) {
+        self.insist.set(true);
+    }
+
+    pub(super) fn is_burden(&self) -> bool {
+        self.burden.get()
+    }
+
+    pub(super) fn set_burden(&self) {
+        self.burden.set(true);
+    }
+
+    fn wrote(&self, written: &Poll<io::Result<usize>>, waiting: u64) {
+        match written {
+            Poll::Ready(Ok(n)) => {
+                self.toll.borrow_mut().sent(*n);
+                self.blocked_ms.set(NEVER);
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                if self.blocked_ms.get() == NEVER || self.waiting.get() != waiting {
+                    self.blocked_ms.set(clock::now_ms());
+                }
+            }
+        }
+        self.waiting.set(waiting);
+    }
+}
+
+/// A channel.
+pub(super) struct Carrier<T: Transport> {
+    io: T,
+    /// What was read of it already.
+    early: Input,
+    pulse: Rc<Pulse>,
+}
+
+impl<T: Transport> Carrier<T> {
+    pub(super) fn new(io: T, early: Input, pulse: Rc<Pulse>) -> Carrier<T> {
+        Carrier { io, early, pulse }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = match self.pulse.insist.take() {
+            true => self.io.write_anyway(cx, bufs),
+            false => self.io.poll_write(cx, bufs),
+        };
+        self.pulse.wrote(&written, self.io.taken_of_waiting());
+        written
+    }
+}
+
+impl<T: Transport> Drop for Carrier<T> {
+    fn drop(&mut self) {
+        if self.pulse.abort.get() {
+            self.io.abort();
+        }
+    }
+}
+
+impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.pulse.is_burden() {
+            return Poll::Pending;
+        }
+        let before = into.filled().len();
+        let early = this.early.bytes();
+        if early.is_empty() {
+            let n = ready!(this.io.poll_read(cx, into.initialize_unfilled()))?;
+            into.advance(n);
+        } else {
+            let n = early.len().min(into.remaining());
+            into.put_slice(&early[..n]);
+            this.early.consume(n);
+        }
+        if !this.pulse.toll.borrow_mut().pass(&into.filled()[before..]) {
+            this.pulse.set_burden();
+            into.set_filled(before);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // What is said to be written, the kernel has.
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says the last word, then reads until the peer has seen it: closing with bytes unread would
+    /// reset the connection, and what it was told with it.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.pulse.finished_ms.get() == NEVER {
+            this.io.finish();
+            this.pulse.finished_ms.set(clock::now_ms());
+        }
+        let mut unread = [0; 4 << 10];
+        loop {
+            match ready!(this.io.poll_read(cx, &mut unread)) {
+                Ok(0) | Err(_) => return Poll::Ready(Ok(())),
+                Ok(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! HTTP/2 (RFC 9113) on a channel: the library's connection, with bounds on what a peer can cost,
+//! and its streams as channels of their own (`stream`). Deadlines are left to `serve`.
+
+mod carrier;
+mod stream;
+mod toll;
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::{Builder, Connection};
+use http::Method;
+
+use super::{Input, Transport};
+use crate::h1::restate;
+use crate::tls::ClientCertificate;
+use carrier::Carrier;
+
+pub use carrier::Pulse;
+pub use stream::Stream;
+
+/// Requests at once on one connection; browsers send no more than 100 or so.
+const STREAMS_MAX: u32 = 128;
+
+/// What may have come of one stream's body, and of all of a connection's, that nobody has read.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const WINDOW_BYTES: u32 = 1 << 20;
+
+/// What of one stream's answer waits for the peer to take it: the size of a piece.
+const SEND_BYTES_MAX: usize = 64 << 10;
+
+/// Streams that are reset here are remembered, since frames for them are on their way.
+const RESET_STREAMS_MAX: usize = 32;
+
+/// Streams the peer resets before anybody has looked at them.
+const UNSEEN_RESETS_MAX: usize = 32;
+
+/// Streams that end in the peer's breach of the protocol.
+const BREACHES_MAX: usize = 64;
+
+/// A connection.
+pub struct Session<T: Transport> {
+    connection: Connection<Carrier<T>, Bytes>,
+    pulse: Rc<Pulse>,
+    channel: Rc<Channel>,
+    /// The peer was told that it is a burden.
+    given_up: bool,
+}
+
+/// What all streams of a connection have come by.
+#[derive(Debug)]
+struct Channel {
+    secure: bool,
+    policy: u32,
+    client: Option<ClientCertificate>,
+    server_name: Option<String>,
+}
+
+impl<T: Transport + Unpin> Session<T> {
+    /// Begins one; `early`: what was read of it already; `head_bytes`: bound on a request's head.
+    ///
+    /// # Errors
+    /// The channel's, or the peer does not speak it.
+    pub async fn begin(io: T, early: Input, head_bytes: usize) -> io::Result<Session<T>> {
+        let (secure, policy, client) = (io.is_secure(), io.policy(), io.client());
+        let server_name = io.server_name();
+        let channel = Rc::new(Channel { secure, policy, client, server_name });
+        let pulse = Pulse::new();
+        let carrier = Carrier::new(io, early, Rc::clone(&pulse));
+        let connection = Builder::new()
+            .max_concurrent_streams(STREAMS_MAX)
+            .initial_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
+            .max_send_buffer_size(SEND_BYTES_MAX)
+            .max_concurrent_reset_streams(RESET_STREAMS_MAX)
+            .max_pending_accept_reset_streams(UNSEEN_RESETS_MAX)
+            .max_local_error_reset_streams(Some(BREACHES_MAX))
+            .handshake(carrier)
+            .await
+            .map_err(io::Error::other)?;
+        Ok(Session { connection, pulse, channel, given_up: false })
+    }
+
+    /// What is to be watched.
+    pub fn pulse(&self) -> &Rc<Pulse> {
+        &self.pulse
+    }
+
+    /// The next request: its head, in HTTP/1.1's words, and its stream. `None`: there will be none.
+    /// The connection does nothing unless this is awaited.
+    pub async fn next(&mut self) -> Option<(Vec<u8>, Stream)> {
+        let (request, respond) = poll_fn(|cx| self.poll_next(cx)).await?;
+        let (head, body) = request.into_parts();
+        let mut bytes = Vec::with_capacity(512);
+        restate::request(&mut bytes, &head, !body.is_end_stream());
+        let chunked =
+            !body.is_end_stream() && !head.headers.contains_key(http::header::CONTENT_LENGTH);
+        let bodiless = head.method == Method::HEAD;
+        let stream = Stream::new(respond, body, chunked, bodiless, Rc::clone(&self.channel));
+        Some((bytes, stream))
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<stream::Arrived>> {
+        let mut next = self.connection.poll_accept(cx);
+        if next.is_pending() && self.pulse.is_burden() && !self.given_up {
+            self.given_up = true;
+            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            next = self.connection.poll_accept(cx);
+        }
+        // An error ends the connection, and the peer was told.
+        Poll::Ready(ready!(next).and_then(Result::ok))
+    }
+
+    /// Takes no more requests than are on their way, and ends when they are answered.
+    pub fn leave(&mut self) {
+        self.connection.graceful_shutdown();
+    }
+
+    /// Ends it: the peer is a burden.
+    pub fn give_up(&self) {
+        self.pulse.set_burden();
+    }
+}

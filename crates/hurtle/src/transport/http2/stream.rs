@@ -1,0 +1,378 @@
+//! One stream of an HTTP/2 connection as a channel of its own: what comes is the body that its
+//! request's head announces in HTTP/1.1's words, and the answer written to it is taken apart into
+//! frames again. So whatever answers on a socket answers here, and is held back by windows as it is
+//! by a socket's buffer.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::mem;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, Request, Response, StatusCode};
+
+use super::super::Transport;
+use super::{Channel, SEND_BYTES_MAX};
+use crate::h1::chunked::{Decoder, Step, encode_size};
+use crate::h1::fields;
+use crate::h1::response::encode_trailers;
+use crate::h1::restate::{self, Ends};
+use crate::tls::ClientCertificate;
+
+/// A request as the library hands it over.
+pub(super) type Arrived = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// A stream.
+pub struct Stream {
+    channel: Rc<Channel>,
+    body: RefCell<Body>,
+    answer: RefCell<Answer>,
+}
+
+/// The request's body on its way in.
+struct Body {
+    frames: RecvStream,
+    chunked: bool,
+    /// What goes before the data: a chunk's framing.
+    framing: Vec<u8>,
+    data: Bytes,
+    over: bool,
+}
+
+/// The answer on its way out.
+struct Answer {
+    respond: SendResponse<Bytes>,
+    /// The request is a HEAD.
+    bodiless: bool,
+    state: State,
+}
+
+enum State {
+    /// What there is of a head.
+    Head(Vec<u8>),
+    /// This many bytes are due.
+    Exactly(SendStream<Bytes>, u64),
+    Chunks(SendStream<Bytes>, Box<Decoder>),
+    Open(SendStream<Bytes>),
+    Over,
+}
+
+impl Stream {
+    pub(super) fn new(
+        respond: SendResponse<Bytes>,
+        frames: RecvStream,
+        chunked: bool,
+        bodiless: bool,
+        channel: Rc<Channel>,
+    ) -> Stream {
+        let (framing, data) = (Vec::new(), Bytes::new());
+        let body = Body { frames, chunked, framing, data, over: false };
+        let answer = Answer { respond, bodiless, state: State::Head(Vec::new()) };
+        Stream { channel, body: RefCell::new(body), answer: RefCell::new(answer) }
+    }
+
+    fn write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let mut answer = self.answer.borrow_mut();
+        let mut taken = 0;
+        for buf in bufs {
+            let mut rest = &buf[..];
+            while !rest.is_empty() {
+                match answer.take(cx, rest) {
+                    Poll::Ready(Ok(n)) => (taken, rest) = (taken + n, &rest[n..]),
+                    waits if taken == 0 => return waits,
+                    _ => return Poll::Ready(Ok(taken)),
+                }
+            }
+        }
+        Poll::Ready(Ok(taken))
+    }
+}
+
+impl Body {
+    /// Gives what is there, without waiting if anything is.
+    fn read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut filled = 0;
+        while filled < into.len() {
+            if !self.framing.is_empty() {
+                let given = take_front(&mut into[filled..], &self.framing);
+                self.framing.drain(..given);
+                filled += given;
+                continue;
+            }
+            filled += self.give_data(&mut into[filled..])?;
+            if !self.data.is_empty() || !self.framing.is_empty() {
+                continue;
+            }
+            if self.over {
+                break;
+            }
+            match self.next(cx) {
+                Poll::Ready(next) => next?,
+                Poll::Pending if filled > 0 => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(filled))
+    }
+
+    fn give_data(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.data.is_empty() {
+            return Ok(0);
+        }
+        let given = take_front(into, &self.data);
+        drop(self.data.split_to(given));
+        // The peer may send as much more.
+        self.frames.flow_control().release_capacity(given).map_err(io::Error::other)?;
+        if self.data.is_empty() && self.chunked {
+            self.framing.extend_from_slice(b"\r\n");
+        }
+        Ok(given)
+    }
+
+    /// Waits for the next frame.
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(data) = ready!(self.frames.poll_data(cx)) {
+            self.data = data.map_err(io::Error::other)?;
+            if self.chunked && !self.data.is_empty() {
+                encode_size(self.data.len(), &mut self.framing);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let trailers = ready!(self.frames.poll_trailers(cx)).map_err(io::Error::other)?;
+        self.over = true;
+        if self.chunked {
+            self.framing.extend_from_slice(b"0\r\n");
+            encode_trailers(&trailers.unwrap_or_default(), &mut self.framing);
+            self.framing.extend_from_slice(b"\r\n");
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn take_front(into: &mut [u8], from: &[u8]) -> usize {
+    let n = into.len().min(from.len());
+    into[..n].copy_from_slice(&from[..n]);
+    n
+}
+
+impl Answer {
+    /// Takes some of these bytes, which are not none.
+    fn take(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.state {
+            State::Head(held) => {
+                let before = held.len();
+                held.extend_from_slice(bytes);
+                let Some(end) = restate::end_of_head(held) else {
+                    return Poll::Ready(Ok(bytes.len()));
+                };
+                let head = mem::take(held);
+                Poll::Ready(self.head(&head[..end]).map(|()| end - before))
+            }
+            State::Exactly(frames, left) => {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let n = ready!(room(frames, cx, most))?;
+                *left -= n as u64;
+                let last = *left == 0;
+                send(frames, &bytes[..n], last)?;
+                if last {
+                    self.state = State::Over;
+                }
+                Poll::Ready(Ok(n))
+            }
+            State::Chunks(frames, decoder) => {
+                let n = match usize::try_from(decoder.data_left()).unwrap_or(usize::MAX) {
+                    // Framing needs no room; a line of it at a time, so that no data is met.
+                    0 => memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1),
+                    left => ready!(room(frames, cx, left.min(bytes.len())))?,
+                };
+                match decoder.decode(&bytes[..n]).map_err(io::Error::other)? {
+                    Step::NeedMore => Poll::Ready(Ok(n)),
+                    Step::Data { skip, len } => {
+                        send(frames, &bytes[skip..skip + len], false)?;
+                        Poll::Ready(Ok(skip + len))
+                    }
+                    Step::End(n) => {
+                        let trailers = fields::map(decoder.trailers());
+                        match trailers.is_empty() {
+                            true => send(frames, b"", true)?,
+                            false => frames.send_trailers(trailers).map_err(io::Error::other)?,
+                        }
+                        self.state = State::Over;
+                        Poll::Ready(Ok(n))
+                    }
+                }
+            }
+            State::Open(frames) => {
+                let n = ready!(room(frames, cx, bytes.len()))?;
+                send(frames, &bytes[..n], false)?;
+                Poll::Ready(Ok(n))
+            }
+            State::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Sends a head; an interim one may be followed by another.
+    fn head(&mut self, head: &[u8]) -> io::Result<()> {
+        let (status, fields, ends) =
+            restate::answer(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
+        let response = response(status, fields);
+        if status.is_informational() {
+            return self.respond.send_informational(response).map_err(io::Error::other);
+        }
+        let silent = self.bodiless
+            || status == StatusCode::NO_CONTENT
+            || status == StatusCode::NOT_MODIFIED
+            || ends == Ends::After(0);
+        let frames = self.respond.send_response(response, silent).map_err(io::Error::other)?;
+        self.state = match ends {
+            _ if silent => State::Over,
+            Ends::After(len) => State::Exactly(frames, len),
+            Ends::Chunked => State::Chunks(frames, Box::default()),
+            Ends::Open => State::Open(frames),
+        };
+        Ok(())
+    }
+
+    /// Ends an answer that only its writer could end.
+    fn finish(&mut self) {
+        if let State::Open(frames) = &mut self.state {
+            // The peer may be gone.
+            let _ = send(frames, b"", true);
+            self.state = State::Over;
+        }
+    }
+
+    /// Ends it so that it cannot be taken for whole.
+    fn reset(&mut self, reason: Reason) {
+        match mem::replace(&mut self.state, State::Over) {
+            State::Head(_) => self.respond.send_reset(reason),
+            State::Exactly(mut frames, _)
+            | State::Chunks(mut frames, _)
+            | State::Open(mut frames) => frames.send_reset(reason),
+            State::Over => {}
+        }
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.state {
+            State::Head(_) => self.respond.poll_reset(cx).map(drop),
+            State::Exactly(frames, _) | State::Chunks(frames, _) | State::Open(frames) => {
+                frames.poll_reset(cx).map(drop)
+            }
+            State::Over => Poll::Pending,
+        }
+    }
+}
+
+/// Waits until some of so many bytes may be queued; how many.
+fn room(
+    frames: &mut SendStream<Bytes>,
+    cx: &mut Context<'_>,
+    most: usize,
+) -> Poll<io::Result<usize>> {
+    let most = most.min(SEND_BYTES_MAX);
+    frames.reserve_capacity(most);
+    loop {
+        match frames.capacity() {
+            0 => match ready!(frames.poll_capacity(cx)) {
+                Some(grown) => drop(grown.map_err(io::Error::other)?),
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            },
+            n => return Poll::Ready(Ok(n.min(most))),
+        }
+    }
+}
+
+fn send(frames: &mut SendStream<Bytes>, bytes: &[u8], last: bool) -> io::Result<()> {
+    frames.send_data(Bytes::copy_from_slice(bytes), last).map_err(io::Error::other)
+}
+
+fn response(status: StatusCode, fields: HeaderMap) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = fields;
+    response
+}
+
+impl Transport for Stream {
+    const SENDS_FILES: bool = false;
+    const IS_HTTP2: bool = true;
+
+    fn is_secure(&self) -> bool {
+        self.channel.secure
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_read_shared(cx, into)
+    }
+
+    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        // RFC 9113 8.1: once it is answered, nobody needs the rest of a request.
+        if matches!(self.answer.borrow().state, State::Over) {
+            return Poll::Ready(Ok(0));
+        }
+        self.body.borrow_mut().read(cx, into)
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(cx, bufs)
+    }
+
+    fn poll_write_shared(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(cx, bufs)
+    }
+
+    fn write_anyway(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(cx, bufs)
+    }
+
+    async fn reset(&self) {
+        poll_fn(|cx| self.answer.borrow_mut().poll_reset(cx)).await;
+    }
+
+    fn finish(&self) {
+        self.answer.borrow_mut().finish();
+    }
+
+    fn close(&mut self) {
+        self.finish();
+    }
+
+    fn abort(&self) {
+        self.answer.borrow_mut().reset(Reason::CANCEL);
+    }
+
+    fn policy(&self) -> u32 {
+        self.channel.policy
+    }
+
+    fn server_name(&self) -> Option<String> {
+        self.channel.server_name.clone()
+    }
+
+    fn client(&self) -> Option<ClientCertificate> {
+        self.channel.client.clone()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.answer.borrow_mut().reset(Reason::INTERNAL_ERROR);
+    }
+}

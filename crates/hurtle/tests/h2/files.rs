@@ -1,0 +1,119 @@
+//! Files and all that needs no request body: the same answers as over HTTP/1.1.
+
+use std::net::SocketAddr;
+
+use crate::peer::{answer, ask, talk};
+use crate::support::{Response, Server};
+
+/// An answer over HTTP/1.1, its fields as HTTP/2 writes them.
+fn in_http1(server: &Server, method: &str, target: &str) -> Response {
+    comparable(server.request(method, target))
+}
+
+fn comparable(mut response: Response) -> Response {
+    for (name, _) in &mut response.fields {
+        name.make_ascii_lowercase();
+    }
+    response.fields.retain(|(name, _)| name != "date" && name != "connection");
+    response.fields.sort();
+    response
+}
+
+fn in_http2(address: SocketAddr, method: &str, target: &str) -> Response {
+    comparable(talk(address, async |mut client| {
+        answer(ask(&mut client, method, target).await).await
+    }))
+}
+
+#[test]
+fn answers_are_those_of_http1() {
+    let large = "0123456789".repeat(200_000);
+    let tree = [("a.txt", "0123456789"), ("empty", ""), ("large", &large), ("dir/index.html", "d")];
+    let server = Server::start(&tree);
+    let etag = server.get("/a.txt").field("ETag").unwrap().to_owned();
+    let rows = [
+        ("GET", "/a.txt".to_owned(), 200),
+        ("GET", "/a.txt?query".to_owned(), 200),
+        ("HEAD", "/a.txt".to_owned(), 200),
+        ("HEAD", "/large".to_owned(), 200),
+        ("GET", "/empty".to_owned(), 200),
+        ("GET", "/large".to_owned(), 200),
+        ("GET", "/dir/".to_owned(), 200),
+        ("GET", "/dir".to_owned(), 301),
+        ("GET", "/none".to_owned(), 404),
+        ("GET", "/%zz".to_owned(), 400),
+        ("GET", "/..%2f".to_owned(), 404),
+        ("GET", "/a.txt\nRange: bytes=2-4".to_owned(), 206),
+        ("GET", "/a.txt\nRange: bytes=0-0,8-9".to_owned(), 206),
+        ("GET", "/large\nRange: bytes=100000-1900000".to_owned(), 206),
+        ("GET", "/a.txt\nRange: bytes=99-".to_owned(), 416),
+        ("GET", format!("/a.txt\nIf-None-Match: {etag}"), 304),
+        ("GET", "/a.txt\nIf-Match: \"other\"".to_owned(), 412),
+        ("OPTIONS", "/a.txt".to_owned(), 204),
+        ("DELETE", "/a.txt".to_owned(), 405),
+        ("BREW", "/a.txt".to_owned(), 501),
+    ];
+    for (method, target, status) in rows {
+        let found = in_http2(server.address, method, &target);
+        assert_eq!(found.status, status, "{method} {target}");
+        let expected = in_http1(&server, method, &target);
+        assert!(found == expected, "{method} {target}: {:?} {:?}", found.fields, expected.fields);
+    }
+}
+
+#[test]
+fn a_connection_serves_many_at_once_and_then_more() {
+    let large = "x".repeat(100_000);
+    let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
+    talk(server.address, async |mut client| {
+        for _ in 0..4 {
+            let mut asked = Vec::new();
+            for n in 0..50 {
+                let target = if n % 10 == 0 { "/large" } else { "/a.txt" };
+                asked.push((ask(&mut client, "GET", target).await, n % 10 == 0));
+            }
+            for (response, is_large) in asked {
+                let answer = answer(response).await;
+                assert_eq!(answer.body.len(), if is_large { large.len() } else { 1 });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_download_that_nobody_takes_does_not_hold_up_the_others() {
+    let large = "x".repeat(3_000_000);
+    let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
+    talk(server.address, async |mut client| {
+        // Its window is never opened.
+        let _stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
+        for _ in 0..20 {
+            assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.body, b"a");
+        }
+    });
+}
+
+#[test]
+fn who_has_asked_too_often_comes_again() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.requests_per_connection = Some(3);
+    });
+    talk(server.address, async |mut client| {
+        for _ in 0..3 {
+            assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.status, 200);
+        }
+        let refused = async {
+            let mut asked = client.ready().await?;
+            loop {
+                let request = crate::peer::request("GET", "/a.txt");
+                asked.send_request(request, true)?.0.await?;
+                asked = asked.ready().await?;
+            }
+        };
+        let Err::<(), h2::Error>(error) = refused.await else { unreachable!() };
+        assert!(
+            error.is_go_away() || error.is_io() || error.to_string().contains("closed"),
+            "{error}"
+        );
+    });
+}

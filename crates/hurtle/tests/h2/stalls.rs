@@ -1,0 +1,81 @@
+//! Clients that begin and do not go on: each deadline of HTTP/1.1, and those that windows need.
+
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::wire::*;
+
+const SOON: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_window_that_is_never_opened_costs_the_stream() {
+    let large = "x".repeat(2_000_000);
+    let server = Server::with(&[("large", &large), ("a.txt", "a")], |config| {
+        config.limits.write_stall = SOON;
+    });
+    // A window of nothing at all, and one that is used up.
+    for window in [0, 65_535] {
+        let mut wire = Wire::begin(server.address, &[(4, window)]);
+        wire.send(&get(1, "/large"));
+        let reset = wire.next_of(RST_STREAM);
+        assert_eq!(reset.stream, 1, "a window of {window}");
+        wire.expect_open();
+    }
+}
+
+#[test]
+fn who_reads_nothing_is_closed() {
+    let large = "x".repeat(20_000_000);
+    let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = SOON);
+    let open = 0x7fff_ffff;
+    let mut wire = Wire::begin(server.address, &[(4, open)]);
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &(open - 65_535).to_be_bytes()));
+    for n in 0..20 {
+        wire.send(&get(2 * n + 1, "/large"));
+    }
+    // It says so by ending: nothing else could be read.
+    let socket = socket2::SockRef::from(&wire.socket);
+    let gone = std::time::Instant::now();
+    while socket.take_error().unwrap().is_none() {
+        assert!(gone.elapsed() < crate::support::client::PATIENCE, "it is still there");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn silence_ends_a_connection_in_order() {
+    let server = Server::with(&[("a.txt", "a")], |config| config.limits.idle_timeout = SOON);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&get(1, "/a.txt"));
+    assert_eq!(wire.next_of(DATA).payload, b"a");
+    assert_eq!(wire.end(), Some(0));
+}
+
+#[test]
+fn a_head_that_is_never_whole_ends_the_connection() {
+    let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_timeout = SOON);
+    let block = request("GET", "/a.txt");
+    let rows = [
+        ("half a frame", frame(PING, 0, 0, b"12345678")[..12].to_vec()),
+        ("a block without its end", frame(HEADERS, END_STREAM, 1, &block)),
+    ];
+    for (why, bytes) in rows {
+        let mut wire = Wire::begin(server.address, &[]);
+        wire.send(&bytes);
+        assert_eq!(wire.end(), Some(ENHANCE_YOUR_CALM), "{why}");
+    }
+    let mut wire = Wire::connect(server.address);
+    wire.send(&PREFACE[..20]);
+    assert_eq!(wire.end(), None, "a preface that is never whole");
+}
+
+#[test]
+fn a_body_that_stops_coming_is_answered() {
+    let server = Server::with(&[("a.txt", "a")], |config| config.limits.body_grace = SOON);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&frame(HEADERS, END_HEADERS, 1, &request("GET", "/a.txt")));
+    let answer = wire.next_of(HEADERS);
+    // 408, which HPACK's table has not.
+    assert!(answer.payload.windows(3).any(|text| text == b"408") || answer.payload[0] == 0x48);
+    wire.expect_open();
+}
