@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use crate::answer::Answer;
 use crate::auth::Guard;
 use crate::body::Body;
+use crate::cache::Caches;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
@@ -59,6 +60,7 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         listings,
         sendfile: config.sendfile,
         changed: Changed::default(),
+        caches: Caches::new(1),
     };
     let sites = Sites::new(config, &means, &Guard::closed());
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
@@ -188,7 +190,7 @@ fn describe_target(root: &std::path::Path, target: &Target) -> String {
 
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
     let delimiter = match answer.fields {
-        Fields::Ready(_) => Delimiter::Given,
+        Fields::Ready(_) | Fields::Dated(_) => Delimiter::Given,
         Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Chunked, Delimiter::Length),
     };
     let mut head = Vec::new();

@@ -387,7 +387,7 @@ impl Site {
     /// Puts the site's own page in the place of a plain error.
     pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         // 412 and 416 come from a file that is there, and their fields say something of it.
-        if matches!(plain.fields, Fields::Ready(_)) {
+        if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
             return plain;
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
@@ -412,7 +412,11 @@ impl Mount {
             }
             MountHandler::Proxy(proxy) => {
                 internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
-                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), &means.disk)))
+                Handler::Proxy(Rc::new(Proxy::new(
+                    (**proxy).clone(),
+                    &means.disk,
+                    means.caches.of(proxy, &means.disk),
+                )))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,

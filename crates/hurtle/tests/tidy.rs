@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["body"],
     &["answer"],
     &["transport"],
-    &["files", "observe"],
+    &["files", "observe", "cache"],
     &["auth", "uploads"],
     &["handler"],
     &["site"],

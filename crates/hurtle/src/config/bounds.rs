@@ -22,6 +22,9 @@ pub(super) const HEAD_FIELDS_MAX: u64 = 1_000;
 /// Requests or connections: what a TOML integer holds.
 pub(super) const COUNT_MAX: u64 = i64::MAX as u64;
 
+/// A cache of answers: less has room for none.
+pub(super) const CACHE_MEMORY_MIN: u64 = 64 << 10;
+
 /// Interrupted uploads that are kept: they are counted whenever one is begun.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 

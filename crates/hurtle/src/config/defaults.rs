@@ -60,6 +60,7 @@ impl Config {
             user: None,
             group: None,
             trusted_proxies: Vec::new(),
+            admin: None,
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),

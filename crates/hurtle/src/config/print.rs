@@ -75,6 +75,9 @@ impl Page {
         self.key("cache_bytes", quoted(&size_text(config.cache_bytes as u64)));
         self.key("drain", quoted(&duration_text(config.drain)));
         self.key("trusted_proxies", networks(&config.trusted_proxies));
+        if let Some(admin) = &config.admin {
+            self.key("admin", path(admin));
+        }
         if let Some(user) = &config.user {
             self.key("user", quoted(user));
         }
@@ -104,6 +107,15 @@ impl Page {
         self.key("upgrades", list(proxy.upgrades.iter().map(|name| quoted(name))));
         if let Some(internal) = &proxy.internal {
             self.key("internal", path(internal));
+        }
+        if let Some(cache) = &proxy.cache {
+            self.header("[site.mount.cache]");
+            self.key("memory", quoted(&size_text(cache.memory)));
+            if let Some(disk) = &cache.disk {
+                self.key("disk", path(disk));
+                self.key("disk_size", quoted(&size_text(cache.disk_size)));
+            }
+            self.key("max_object", quoted(&size_text(cache.max_object)));
         }
     }
 

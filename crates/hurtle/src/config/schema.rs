@@ -10,7 +10,7 @@ use super::bounds::{
     HEAD_FIELDS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
-use super::schema_mount::{MOUNT, UPLOADS};
+use super::schema_mount::{CACHE, MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
 use super::types::{LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -150,13 +150,14 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 12] = [
+pub(super) static SECTIONS: [&Section; 13] = [
     &TOP,
     &PROXY_PROTOCOL,
     &SITE,
     &TLS,
     &MOUNT,
     &UPLOADS,
+    &CACHE,
     &RULE,
     &HEADER,
     &ERRORS,
@@ -210,6 +211,9 @@ pub(super) static TOP: Section = Section {
         Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
             "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
+        Key::new("admin", Text("a path"), Means("off"), "\"/run/hurtle-admin.sock\"",
+            "A unix socket on which this server's user, and nobody else, may give orders: so far, to \
+             forget what `cache` has kept (`hurtle purge`)."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
             "Listeners behind a load balancer that speaks the PROXY protocol."),
         Key::new("limits", Table(&LIMITS), Means("see there"), "{}",

@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
 use crate::auth::Guard;
+use crate::cache::Caches;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
@@ -217,6 +218,7 @@ impl Server {
         let disk = Disk::start(self.config.disk_threads)?;
         let listings = Listings::new(&disk);
         let changed = Changed::default();
+        let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
         let rate = self.config.limits.address_rate;
@@ -230,6 +232,7 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                caches: caches.clone(),
                 addresses: addresses.clone(),
                 // One of them is enough.
                 upload_roots: std::mem::take(&mut upload_roots),
@@ -316,6 +319,9 @@ fn raise_descriptor_limit() {
 fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
+
+/// Of the process's descriptors, the part that each cache of answers may have.
+const CACHED_BODIES_SHARE: u64 = 16;
 
 /// A worker's part of what the whole process may have.
 fn share(whole: usize, workers: NonZeroUsize) -> usize {

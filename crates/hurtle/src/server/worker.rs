@@ -14,6 +14,7 @@ use super::accept::{Accepting, Port, Room, accept, accept_rest};
 use super::mount::Mounted;
 use super::{DRAIN_GRACE, Order, share};
 use crate::auth::Guard;
+use crate::cache::Caches;
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
@@ -47,6 +48,7 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    pub(super) caches: Caches,
     pub(super) addresses: Option<Addresses>,
     /// Directories that are to be cleared of uploads nobody has finished.
     pub(super) upload_roots: Vec<PathBuf>,
@@ -168,8 +170,19 @@ async fn flush_log(worker: &Worker) {
 }
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
-    let Shared { config, disk, listings, changed, addresses, guard, log, apps, keyring, .. } =
-        shared;
+    let Shared {
+        config,
+        disk,
+        listings,
+        changed,
+        caches,
+        addresses,
+        guard,
+        log,
+        apps,
+        keyring,
+        ..
+    } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
     let connections = config.limits.connections.unwrap_or(
@@ -179,7 +192,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
-    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed };
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
     let mut sites = Sites::new(&config, &means, &guard);
     for Mounted { site, app } in apps {
         sites.mount(site, app);

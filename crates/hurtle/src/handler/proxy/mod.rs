@@ -12,9 +12,11 @@ mod wait;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::cache::Cache;
 use crate::config::{self, Balance};
 use crate::disk::Disk;
 use crate::rt;
@@ -38,6 +40,7 @@ const REQUEST_WORTH: u32 = 2;
 pub struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
+    cache: Option<Arc<Cache>>,
     /// Whose turn it is.
     turn: Cell<usize>,
     budget: Cell<u32>,
@@ -53,13 +56,14 @@ pub struct Key<'a> {
 }
 
 impl Proxy {
-    /// As configured; names are looked up on the pool.
-    pub fn new(config: config::Proxy, disk: &Disk) -> Proxy {
+    /// As configured; names are looked up on the pool. `cache`: where answers are kept.
+    pub fn new(config: config::Proxy, disk: &Disk, cache: Option<Arc<Cache>>) -> Proxy {
         let lane = disk.lane();
         let peer = |upstream| Rc::new(Peer::new(upstream, disk.clone(), lane));
         Proxy {
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,
+            cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
         }
@@ -68,6 +72,11 @@ impl Proxy {
     /// What was configured.
     pub fn config(&self) -> &config::Proxy {
         &self.config
+    }
+
+    /// Where answers are kept, if they are.
+    pub fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
     }
 
     /// Begins to ask the upstreams how they are, if that is configured, for as long as the worker
@@ -138,7 +147,7 @@ mod tests {
         let upstream = |port| Upstream::Address(([127, 0, 0, 1], port).into());
         let upstreams = (1..=count).map(upstream).collect();
         let config = config::Proxy { balance, ..config::Proxy::new(upstreams) };
-        Proxy::new(config, &Disk::start(NonZeroUsize::MIN).unwrap())
+        Proxy::new(config, &Disk::start(NonZeroUsize::MIN).unwrap(), None)
     }
 
     fn key(path: &[u8]) -> Key<'_> {

@@ -1,0 +1,198 @@
+//! Responses of upstreams, stored for others (RFC 9111): where they are, who is just fetching one,
+//! and the bounds on all of them. What may be stored and used, `semantics::caching` says; fetching
+//! is the engine's.
+//!
+//! One cache serves all workers, so that an object is fetched once. Its keys are spread over shards,
+//! each with a lock that is held for a look-up and never while anything is waited for.
+
+mod charge;
+mod flight;
+mod live;
+mod registry;
+mod shard;
+mod stored;
+mod write;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config;
+use crate::disk::{Disk, Lane};
+
+pub use charge::Charge;
+pub use flight::{Flight, Join, News};
+pub use live::{Live, Reader};
+pub use registry::Caches;
+pub use stored::{Content, Head, Kept, Stored};
+
+use charge::Space;
+use shard::Shard;
+
+/// Parts of a cache that are locked apart.
+const SHARDS: usize = 16;
+
+/// How long it is remembered that a response must not be stored, so that nobody waits for the next
+/// one of its kind.
+pub const UNCACHEABLE_MS: u64 = 30_000;
+
+/// What a key costs beside its bytes, in bytes; with the bound on bytes it bounds their number.
+const SLOT_BYTES: u64 = 256;
+
+/// A body in memory may be this part of all the memory at most.
+const OBJECT_SHARE: u64 = 4;
+
+/// Bodies larger than this go to the disk, where there is one: below, a read from memory is cheaper
+/// than `sendfile`.
+const DISK_FROM_BYTES: usize = 64 << 10;
+
+/// One mount's cache, shared by all workers.
+pub struct Cache {
+    shards: [Mutex<Shard>; SHARDS],
+    memory: Arc<Space>,
+    disk_bytes: Arc<Space>,
+    /// Descriptors of bodies on disk.
+    files: Arc<Space>,
+    /// Where large bodies are kept.
+    directory: Option<PathBuf>,
+    object_bytes_max: u64,
+    disk: Disk,
+    lane: Lane,
+    /// The shard that gives something up next.
+    hand: AtomicUsize,
+    flights: AtomicU64,
+}
+
+/// What is known of a key.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// A response for this request, however old.
+    pub stored: Option<Arc<Stored>>,
+    /// There are some, but for other requests (Vary).
+    pub varies: bool,
+    /// What comes is not to be stored, as far as is known.
+    pub uncacheable: bool,
+}
+
+/// What room is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Memory,
+    Disk,
+    Files,
+}
+
+impl Cache {
+    /// An empty one. `files_max`: descriptors it may hold.
+    pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
+        let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
+        Cache {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            memory: Space::new(config.memory),
+            disk_bytes: Space::new(config.disk_size),
+            files: Space::new(files_max),
+            directory: config.disk.clone(),
+            object_bytes_max,
+            disk: disk.clone(),
+            lane: disk.lane(),
+            hand: AtomicUsize::new(0),
+            flights: AtomicU64::new(0),
+        }
+    }
+
+    /// The largest body that is stored, in bytes.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max
+    }
+
+    /// What is stored for a request with these field lines.
+    pub fn find(&self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+        self.shard(key).find(key, lines, now_ms)
+    }
+
+    /// Takes part in fetching what is missing: as the one who fetches, or one of those who wait.
+    pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8]) -> Join {
+        let id = self.flights.fetch_add(1, Relaxed);
+        let flight = || Flight::new(Arc::clone(self), key, id);
+        self.shard(key).join(key, lines, id, flight)
+    }
+
+    /// Forgets what is stored for a target that may have changed (RFC 9111 4.4); what is just being
+    /// fetched is not stored either.
+    pub fn invalidate(&self, key: &[u8]) {
+        let gone = self.shard(key).remove(key);
+        drop(gone);
+    }
+
+    /// Forgets all whose key is chosen; how many there were.
+    pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
+        let purged = self.shards.iter().map(|shard| {
+            // What is dropped is dropped after the lock.
+            let gone = lock(shard).remove_all(&chosen);
+            gone.iter().map(|slot| slot.count()).sum::<usize>()
+        });
+        purged.sum()
+    }
+
+    /// Bytes of memory and of the disk in use.
+    pub fn used(&self) -> (u64, u64) {
+        (self.memory.used(), self.disk_bytes.used())
+    }
+
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[xxh3_64(key) as usize % SHARDS])
+    }
+
+    /// Room in memory, for what is about to be there; `None`: there is none, whatever is given up.
+    pub fn reserve(&self, bytes: u64) -> Option<Charge> {
+        self.room(Room::Memory, bytes)
+    }
+
+    /// Whether a charge is this much, or can be made so.
+    fn covers(&self, charge: &mut Charge, bytes: u64) -> bool {
+        let missing = bytes.saturating_sub(charge.amount());
+        missing == 0 || self.room(Room::Memory, missing).map(|more| charge.merge(more)).is_some()
+    }
+
+    fn room(&self, room: Room, amount: u64) -> Option<Charge> {
+        let space = match room {
+            Room::Memory => &self.memory,
+            Room::Disk => &self.disk_bytes,
+            Room::Files => &self.files,
+        };
+        let charge = space.charge(amount)?;
+        while space.is_exceeded() {
+            if !self.evict(room) {
+                return None;
+            }
+        }
+        Some(charge)
+    }
+
+    /// Gives up what was not used lately; false: there is nothing left.
+    fn evict(&self, room: Room) -> bool {
+        let on_disk = room != Room::Memory;
+        for _ in 0..SHARDS {
+            let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
+            let gone = lock(&self.shards[at]).evict(on_disk);
+            if gone.is_some() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Nothing in here is left half done by a panic.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("used", &self.used()).finish_non_exhaustive()
+    }
+}
