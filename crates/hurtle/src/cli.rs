@@ -1,5 +1,7 @@
 //! The command line: what can be written, and the configuration it means.
 
+mod purge;
+
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
@@ -14,6 +16,8 @@ use crate::config::{
 use crate::explain::Question;
 use crate::sys;
 use crate::tls::{Keyring, local};
+
+pub use purge::PurgeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -40,6 +44,8 @@ pub enum Command {
     PrintConfig(ServeArgs),
     /// Say which file or rule answers a URL path, with which headers, and how it would be sent.
     Explain(ExplainArgs),
+    /// Have a running server forget what it has kept of its upstreams' answers.
+    Purge(PurgeArgs),
 }
 
 /// Names a configuration file.

@@ -22,6 +22,11 @@ fn main() -> ExitCode {
             let text = explain::explain(&config, &args.question()).map_err(Failure::Run)?;
             say(text.trim_end())
         }),
+        Command::Purge(args) => args
+            .socket()
+            .map_err(Failure::Config)
+            .and_then(|socket| args.give(&socket).map_err(Failure::Run))
+            .and_then(|answer| say(answer.trim_end())),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

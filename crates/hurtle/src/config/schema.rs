@@ -212,7 +212,7 @@ pub(super) static TOP: Section = Section {
             "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
         Key::new("admin", Text("a path"), Means("off"), "\"/run/hurtle-admin.sock\"",
-            "A unix socket on which this server's user, and nobody else, may give orders: so far, to \
+            "A unix socket on which the user who starts the server, and nobody else, may give orders: so far, to \
              forget what `cache` has kept (`hurtle purge`)."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
             "Listeners behind a load balancer that speaks the PROXY protocol."),

@@ -2,6 +2,7 @@
 
 mod accept;
 mod activation;
+mod admin;
 mod certificates;
 mod mount;
 pub mod process;
@@ -10,6 +11,7 @@ mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -45,6 +47,8 @@ pub struct Server {
     apps: Vec<mount::Mounted>,
     guard: Guard,
     keyring: Option<Arc<Keyring>>,
+    /// Where orders are taken.
+    admin: Option<UnixListener>,
 }
 
 /// Where a server listens: as configured, with the port a `0` stood for.
@@ -162,10 +166,11 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let keyring = certificates::load(&config)?;
+        let admin = config.admin.as_deref().map(admin::bind).transpose()?;
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring })
+        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring, admin })
     }
 
     /// The directories it serves.
@@ -224,6 +229,7 @@ impl Server {
         let rate = self.config.limits.address_rate;
         let addresses = (rate > 0).then(|| Addresses::new(rate));
         let mut upload_roots = self.upload_roots();
+        let mut admin = self.admin;
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -233,6 +239,7 @@ impl Server {
                 listings: listings.clone(),
                 changed: changed.clone(),
                 caches: caches.clone(),
+                admin: admin.take(),
                 addresses: addresses.clone(),
                 // One of them is enough.
                 upload_roots: std::mem::take(&mut upload_roots),

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Port, Room, accept, accept_rest};
+use super::admin;
 use super::mount::Mounted;
 use super::{DRAIN_GRACE, Order, share};
 use crate::auth::Guard;
@@ -49,6 +51,8 @@ pub(super) struct Shared {
     pub(super) listings: Listings,
     pub(super) changed: Changed,
     pub(super) caches: Caches,
+    /// Where orders are taken; one worker does.
+    pub(super) admin: Option<UnixListener>,
     pub(super) addresses: Option<Addresses>,
     /// Directories that are to be cleared of uploads nobody has finished.
     pub(super) upload_roots: Vec<PathBuf>,
@@ -74,10 +78,13 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 }
 
 async fn serve(
-    shared: Shared,
+    mut shared: Shared,
     listeners: Vec<Port>,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
+    if let Some(socket) = shared.admin.take() {
+        rt::spawn(admin::obey(socket, shared.caches.clone()));
+    }
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     clear_uploads(&shared);
     let (worker, room) = make(shared);

@@ -139,7 +139,7 @@ impl<T: Transport> Connection<T> {
             && let Join::Lead(flight) = wish.cache.join(&wish.key, request.field_lines)
         {
             let stale = Some(Arc::clone(stored));
-            let fill = self.fill(request, asked, wish, flight, stale);
+            let fill = self.fetch(request, asked, wish, flight, stale);
             rt::spawn(fill.run());
         }
     }
@@ -176,7 +176,7 @@ impl<T: Transport> Connection<T> {
                 }
                 Join::Lead(flight) => {
                     let (leader, told) = rt::once();
-                    let mut fill = self.fill(request, asked, &wish, flight, stale.clone());
+                    let mut fill = self.fetch(request, asked, &wish, flight, stale.clone());
                     fill.leader = Some(leader);
                     rt::spawn(fill.run());
                     match self.until_told(told.wait()).await {
@@ -249,7 +249,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn fill(
+    fn fetch(
         &self,
         request: &Request<'_>,
         asked: &Asked,
