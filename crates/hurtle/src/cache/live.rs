@@ -152,19 +152,14 @@ impl Live {
         coming.end = End::Whole;
         coming.wake();
         let mut charge = coming.charge.take()?;
-        let len = coming.reach();
-        let body: Bytes = match (coming.pieces.len(), coming.tail.len()) {
-            (0, _) => Bytes::copy_from_slice(&coming.tail),
-            (1, 0) => coming.pieces[0].clone(),
-            _ => {
-                let mut body = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-                coming.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
-                body.extend_from_slice(&coming.tail);
-                body.into()
-            }
-        };
-        charge.shrink(len);
+        let body = coming.join();
+        charge.shrink(body.len() as u64);
         Some((body, charge))
+    }
+
+    /// Keeps this as long as there are readers: what they read is in memory.
+    pub fn hold(&self, charge: Option<Charge>) {
+        self.lock().charge = charge;
     }
 
     /// It broke off: readers must not take it for whole.
@@ -178,7 +173,19 @@ impl Live {
 impl Coming {
     /// Bytes that came.
     fn reach(&self) -> u64 {
-        self.start + (self.pieces.len() * PIECE_BYTES + self.tail.len()) as u64
+        let pieces: usize = self.pieces.iter().map(Bytes::len).sum();
+        self.start + (pieces + self.tail.len()) as u64
+    }
+
+    /// All of it, in one piece of which the others are now parts.
+    fn join(&mut self) -> Bytes {
+        let mut body = Vec::with_capacity(self.pieces.len() * PIECE_BYTES + self.tail.len());
+        self.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
+        body.append(&mut self.tail);
+        let body = Bytes::from(body);
+        let begins = (0..body.len()).step_by(PIECE_BYTES);
+        self.pieces = begins.map(|at| body.slice(at..body.len().min(at + PIECE_BYTES))).collect();
+        body
     }
 
     fn wake(&mut self) {
@@ -202,7 +209,8 @@ impl Coming {
         let offset = usize::try_from(at - self.start).ok()?;
         let (number, within) = (offset / PIECE_BYTES, offset % PIECE_BYTES);
         match self.pieces.get(number) {
-            Some(piece) => Some(piece.slice(within..)),
+            Some(piece) if within < piece.len() => Some(piece.slice(within..)),
+            Some(_) => None,
             None if within < self.tail.len() => Some(Bytes::copy_from_slice(&self.tail[within..])),
             None => None,
         }

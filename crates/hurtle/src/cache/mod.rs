@@ -196,3 +196,77 @@ impl fmt::Debug for Cache {
         f.debug_struct("Cache").field("used", &self.used()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use http::StatusCode;
+
+    use super::*;
+    use crate::semantics::caching::Freshness;
+
+    fn cache(memory: u64) -> Arc<Cache> {
+        let config = config::ResponseCache { memory, ..config::ResponseCache::default() };
+        Arc::new(Cache::new(&config, &Disk::start(NonZeroUsize::MIN).unwrap(), 1))
+    }
+
+    fn store(cache: &Arc<Cache>, key: &[u8], len: usize) {
+        let freshness =
+            Freshness { lifetime: 60, while_revalidating: 0, if_error: 0, strict: false };
+        let head = Head {
+            status: StatusCode::OK,
+            lines: "A: b\r\n".into(),
+            freshness,
+            age_secs: 0,
+            came_ms: 0,
+            selected: Vec::new(),
+        };
+        let Join::Lead(flight) = cache.join(key, b"") else { return };
+        let Some((room, body)) = cache.reserve(head.cost()).zip(cache.reserve(len as u64)) else {
+            return;
+        };
+        let content = Content::new(Kept::Bytes(vec![0; len].into()), vec![body]);
+        flight.store(&Arc::new(Stored::new(head, content, room)));
+    }
+
+    #[test]
+    fn memory_is_bounded_whoever_fills_it_and_all_of_it_comes_back() {
+        const MEMORY: u64 = 200_000;
+        let cache = cache(MEMORY);
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for n in 0..2_000_usize {
+                        let key = (n * 7 + thread) % 300;
+                        store(cache, key.to_string().as_bytes(), (n * 37 + thread) % 9_000);
+                        cache.find(key.to_string().as_bytes(), b"", 0);
+                    }
+                });
+            }
+        });
+        let (used, _) = cache.used();
+        assert!((1..=MEMORY).contains(&used), "{used}");
+        assert!(cache.purge(|_| true) > 10);
+        assert_eq!(cache.used(), (0, 0));
+    }
+
+    #[test]
+    fn what_is_asked_for_stays() {
+        let cache = cache(100_000);
+        for n in 0..1_000 {
+            store(&cache, n.to_string().as_bytes(), 5_000);
+            assert!(n == 0 || cache.find(b"0", b"", 0).stored.is_some(), "gone after {n}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_remembered_for_a_while() {
+        let cache = cache(100_000);
+        let Join::Lead(flight) = cache.join(b"a", b"") else { panic!("somebody else leads") };
+        flight.refuse(1_000);
+        assert!(cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS - 1).uncacheable);
+        assert!(!cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS).uncacheable);
+    }
+}

@@ -15,9 +15,9 @@ use crate::disk::Lane;
 
 impl Cache {
     /// A whole body as it is kept: on the disk if it is large and there is room, else in memory, where
-    /// it has room already.
-    pub async fn keep(&self, body: Bytes, charge: Charge) -> Arc<Content> {
-        let in_memory = |body, charge| Content::new(Kept::Bytes(body), vec![charge]);
+    /// it has room already; that room, if it is not needed for it any more.
+    pub async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
+        let in_memory = |body, charge| (Content::new(Kept::Bytes(body), vec![charge]), None);
         let Some(directory) = self.directory.as_ref().filter(|_| body.len() > DISK_FROM_BYTES)
         else {
             return in_memory(body, charge);
@@ -27,7 +27,10 @@ impl Cache {
         let (directory, written, lane) = (directory.clone(), body.clone(), self.lane);
         let job = move || write(&directory, &written, lane);
         match self.disk.run(lane, job).await {
-            Ok(Ok(open)) => Content::new(Kept::File(Arc::new(open)), vec![bytes, file]),
+            Ok(Ok(open)) => {
+                let kept = Kept::File(Arc::new(open));
+                (Content::new(kept, vec![bytes, file]), Some(charge))
+            }
             Ok(Err(e)) => {
                 tracing::error!("cache: cannot write a body: {e}");
                 in_memory(body, charge)

@@ -384,7 +384,7 @@ mod tests {
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
             (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
-            (&[LogField::Cache], Exchange { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
+            (&[Cache], Exchange { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
             (&[Referer, Host], Exchange { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
             (&[Target], Exchange { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),
             (&[Target], Exchange { target: "/é€😀".as_bytes(), ..GET }, r#"{"target":"/\u00E9\u20AC\uD83D\uDE00"}"#, "UTF-8, a surrogate pair too"),

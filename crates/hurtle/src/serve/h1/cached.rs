@@ -164,8 +164,10 @@ impl<T: Transport> Connection<T> {
                 self.outcome = Some(Outcome::Bypassed("uncacheable"));
                 return Cached::Alone;
             }
-            if request.method == Method::Head || request.range.is_some() {
+            if request.range.is_some() {
                 self.outcome = Some(Outcome::Passed(Why::Partial));
+            }
+            if request.range.is_some() || request.method == Method::Head {
                 return Cached::Alone;
             }
             let stale = found.stored;

@@ -258,7 +258,8 @@ impl Fill {
             errand.finish();
         }
         if let Some(((body, charge), flight)) = live.finish().zip(flight) {
-            let content = cache.keep(body, charge).await;
+            let (content, spare) = cache.keep(body, charge).await;
+            live.hold(spare);
             flight.store(&Arc::new(Stored::new(live.head.clone(), content, room)));
         }
     }

@@ -207,3 +207,13 @@ fn pipelined_hits_on_one_connection() {
     }
     pair.upstream.is_left_alone();
 }
+
+#[test]
+fn an_answer_that_names_a_file_is_asked_for_each_time() {
+    let pair = Pair::with("cache = {}\ninternal = \"/nowhere\"");
+    let fields = format!("{MINUTE}X-Accel-Redirect: /a\r\n");
+    for _ in 0..2 {
+        let (head, _) = pair.asked(&get("/", ""), &fields, "");
+        assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    }
+}
