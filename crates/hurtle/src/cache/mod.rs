@@ -175,7 +175,8 @@ impl Cache {
     /// Gives up what was not used lately; false: there is nothing left.
     fn evict(&self, room: Room) -> bool {
         let on_disk = room != Room::Memory;
-        for _ in 0..SHARDS {
+        // Twice round: the first may find that all were used.
+        for _ in 0..2 * SHARDS {
             let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
             let gone = lock(&self.shards[at]).evict(on_disk);
             if gone.is_some() {

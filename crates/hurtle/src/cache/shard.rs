@@ -152,9 +152,9 @@ impl Shard {
         gone
     }
 
+    /// Looks at each slot once at most: what was used is spared until the next time.
     pub(super) fn evict(&mut self, on_disk: bool) -> Option<Slot> {
-        // Twice round: the first may find all of them used.
-        for _ in 0..2 * self.slots.len() {
+        for _ in 0..self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
             let slot = &mut self.slots[self.hand];
             if on_disk && !slot.variants.iter().any(|stored| stored.is_on_disk()) {

@@ -316,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [LogField; 11] = [
+    const ALL: [LogField; 12] = [
         LogField::Time,
         LogField::Client,
         LogField::Method,
@@ -328,6 +328,7 @@ mod tests {
         LogField::Host,
         LogField::Referer,
         LogField::UserAgent,
+        LogField::Cache,
     ];
 
     const GET: Exchange<'_> = Exchange {
@@ -380,7 +381,7 @@ mod tests {
         use LogField::*;
         #[rustfmt::skip]
         let rows = [
-            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua"}"#, "all of them"),
+            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua","cache":null}"#, "all of them"),
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
             (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
