@@ -132,7 +132,7 @@ impl Cache {
         let purged = self.shards.iter().map(|shard| {
             // What is dropped is dropped after the lock.
             let gone = lock(shard).remove_all(&chosen);
-            gone.iter().map(|slot| slot.count()).sum::<usize>()
+            gone.iter().map(shard::Slot::count).sum::<usize>()
         });
         purged.sum()
     }

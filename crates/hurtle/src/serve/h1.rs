@@ -6,6 +6,7 @@ mod app;
 mod asked;
 mod cached;
 mod duplex;
+mod fault;
 mod fill;
 mod input;
 mod log;

@@ -7,14 +7,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 
+use super::fault::tell;
 use super::is_bodiless;
-use super::proxy::{is_interim, tell};
+use super::proxy::{INTERIM_MAX, is_interim};
 use super::reading::{Piece, Reading};
 use crate::cache::{Cache, Charge, Content, Flight, Head, Kept, Live, News, Stored};
 use crate::clock;
 use crate::h1::fields::pairs;
+use crate::h1::framing::BodyLength;
 use crate::h1::keep;
 use crate::h1::reply::{self, Length, Reply};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Proxy, Source, Waits};
@@ -361,13 +364,13 @@ impl Body<'_> {
 }
 
 /// The whole body, if it came with its head.
-fn here(errand: &mut Errand, len: Option<u64>) -> Option<bytes::Bytes> {
+fn here(errand: &mut Errand, len: Option<u64>) -> Option<Bytes> {
     let len = usize::try_from(len?).ok()?;
     let link = errand.link()?;
     if link.input.bytes().len() < len {
         return None;
     }
-    let body = bytes::Bytes::copy_from_slice(&link.input.bytes()[..len]);
+    let body = Bytes::copy_from_slice(&link.input.bytes()[..len]);
     if len > 0 {
         link.input.consume(len);
     }
@@ -375,7 +378,6 @@ fn here(errand: &mut Errand, len: Option<u64>) -> Option<bytes::Bytes> {
 }
 
 fn exact_len(reply: &Reply<'_>) -> Option<u64> {
-    use crate::h1::framing::BodyLength;
     match reply.length {
         Length::Framed(BodyLength::None) => Some(0),
         Length::Framed(BodyLength::Exactly(len)) => Some(len),
@@ -386,7 +388,7 @@ fn exact_len(reply: &Reply<'_>) -> Option<u64> {
 /// Connects, sends, and listens until a final head has come. Interim ones are for nobody.
 async fn listen(errand: &mut Errand, waits: &Waits) -> Result<Taken, Fault> {
     errand.connect(waits).await?;
-    for _ in 0..super::proxy::INTERIM_MAX {
+    for _ in 0..INTERIM_MAX {
         match errand.listen(waits).await? {
             Heard::Head(head) if !is_interim(&head)? => return Ok(head),
             Heard::Head(_) => {}

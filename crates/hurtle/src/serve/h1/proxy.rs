@@ -10,6 +10,7 @@ use super::app::ended_by;
 use super::asked::{ask, path_of};
 use super::cached::Cached;
 use super::duplex::{Broken, Duplex};
+use super::fault::{Failed, Told, named, tell};
 use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
 use super::{Connection, Next, persistence};
@@ -51,32 +52,6 @@ pub(super) struct Exchange {
     protocol: Option<String>,
     /// A client that waits for leave to send its body has got it.
     invited: bool,
-}
-
-/// Why there is no response's head.
-enum Failed {
-    /// The upstreams' fault; the client is told as little as this.
-    Status(StatusCode),
-    /// The client's.
-    Broken(Broken),
-}
-
-/// What one upstream came to.
-enum Told {
-    Fault(Fault),
-    Broken(Broken),
-}
-
-impl From<Fault> for Told {
-    fn from(fault: Fault) -> Told {
-        Told::Fault(fault)
-    }
-}
-
-impl From<Broken> for Told {
-    fn from(broken: Broken) -> Told {
-        Told::Broken(broken)
-    }
 }
 
 impl<T: Transport> Connection<T> {
@@ -467,17 +442,4 @@ pub(super) fn is_interim(head: &[u8]) -> Result<bool, Fault> {
 fn is_agreed(protocol: Option<&str>, reply: &Reply<'_>) -> bool {
     let agreed = protocol.zip(reply.upgrade);
     agreed.is_some_and(|(asked, got)| got.eq_ignore_ascii_case(asked.as_bytes()))
-}
-
-/// Says whose fault it is, to the operator: the client is told a status.
-pub(super) fn tell(errand: &Errand, what: &str, why: &dyn std::fmt::Display, status: StatusCode) {
-    tracing::error!("upstream {}: {why} ({what}: {})", errand.whom(), status.as_u16());
-}
-
-/// A request as the log names it.
-pub(super) fn named(request: &Request<'_>) -> String {
-    let method = String::from_utf8_lossy(request.method.as_bytes());
-    // The query may hold what is nobody's business.
-    let path = path_of(&request.target).map_or(b"*".as_slice(), |(path, _)| path);
-    format!("{method} {}", String::from_utf8_lossy(path))
 }

@@ -210,8 +210,8 @@ fn pipelined_hits_on_one_connection() {
 
 #[test]
 fn an_answer_that_names_a_file_is_asked_for_each_time() {
-    let pair = Pair::with("cache = {}\ninternal = \"/nowhere\"");
-    let fields = format!("{MINUTE}X-Accel-Redirect: /a\r\n");
+    let pair = Pair::with(&format!("internal = {:?}\ncache = {{}}", std::env::temp_dir()));
+    let fields = format!("{MINUTE}X-Accel-Redirect: /no-such-file\r\n");
     for _ in 0..2 {
         let (head, _) = pair.asked(&get("/", ""), &fields, "");
         assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
