@@ -21,6 +21,8 @@ pub enum Join {
     Coming(Reader),
     /// What is coming is not for this request.
     Alone,
+    /// Something else is known by now: it is to be looked up again.
+    Anew,
 }
 
 /// What came of fetching.

@@ -77,6 +77,13 @@ pub struct Found {
     pub uncacheable: bool,
 }
 
+impl Found {
+    fn is_as(&self, other: &Found) -> bool {
+        let stored = |found: &Found| found.stored.as_ref().map(Arc::as_ptr);
+        stored(self) == stored(other) && self.uncacheable == other.uncacheable
+    }
+}
+
 /// What room is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -114,10 +121,15 @@ impl Cache {
     }
 
     /// Takes part in fetching what is missing: as the one who fetches, or one of those who wait.
-    pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8]) -> Join {
+    /// `found`: what was known before; by now it may be there.
+    pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8], now_ms: u64, found: &Found) -> Join {
         let id = self.flights.fetch_add(1, Relaxed);
         let flight = || Flight::new(Arc::clone(self), key, id);
-        self.shard(key).join(key, lines, id, flight)
+        let mut shard = self.shard(key);
+        match shard.is_flying(key) || shard.find(key, lines, now_ms).is_as(found) {
+            true => shard.join(key, lines, id, flight),
+            false => Join::Anew,
+        }
     }
 
     /// Forgets what is stored for a target that may have changed (RFC 9111 4.4); what is just being
@@ -223,7 +235,8 @@ mod tests {
             came_ms: 0,
             selected: Vec::new(),
         };
-        let Join::Lead(flight) = cache.join(key, b"") else { return };
+        let found = cache.find(key, b"", 0);
+        let Join::Lead(flight) = cache.join(key, b"", 0, &found) else { return };
         let Some((room, body)) = cache.reserve(head.cost()).zip(cache.reserve(len as u64)) else {
             return;
         };
@@ -254,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_missing_and_is_there_by_now_is_not_fetched_again() {
+        let cache = cache(100_000);
+        let missing = cache.find(b"a", b"", 0);
+        store(&cache, b"a", 5);
+        assert!(matches!(cache.join(b"a", b"", 0, &missing), Join::Anew));
+        let known = cache.find(b"a", b"", 0);
+        assert!(matches!(cache.join(b"a", b"", 0, &known), Join::Lead(_)), "it is asked about");
+    }
+
+    #[test]
     fn what_is_asked_for_stays() {
         let cache = cache(100_000);
         for n in 0..1_000 {
@@ -265,8 +288,11 @@ mod tests {
     #[test]
     fn what_is_refused_is_remembered_for_a_while() {
         let cache = cache(100_000);
-        let Join::Lead(flight) = cache.join(b"a", b"") else { panic!("somebody else leads") };
+        let nothing = Found::default();
+        let Join::Lead(flight) = cache.join(b"a", b"", 0, &nothing) else { panic!("not alone") };
         flight.refuse(1_000);
+        let joined = cache.join(b"a", b"", 1_000, &nothing);
+        assert!(matches!(joined, Join::Anew), "it is known by now: {joined:?}");
         assert!(cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS - 1).uncacheable);
         assert!(!cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS).uncacheable);
     }

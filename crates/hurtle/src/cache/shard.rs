@@ -58,6 +58,10 @@ impl Shard {
         }
     }
 
+    pub(super) fn is_flying(&self, key: &[u8]) -> bool {
+        self.flying.contains_key(key)
+    }
+
     pub(super) fn join(
         &mut self,
         key: &[u8],

@@ -117,30 +117,37 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
-        let now_ms = clock::now_ms();
-        let key = self.key(request, asked);
-        let found = cache.find(&key, request.field_lines, now_ms);
-        let stored = found.stored?;
         let directives = caching::of_request(pairs(request.field_lines));
+        let wish = Wish { cache, key: self.key(request, asked), directives };
+        let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
+        self.usable_answer(request, asked, &wish, &found)
+    }
+
+    /// What was found, if it may be sent.
+    fn usable_answer(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        wish: &Wish<'_>,
+        found: &Found,
+    ) -> Option<Answer> {
+        let stored = found.stored.as_ref()?;
         let head = &stored.head;
-        match caching::usable(&head.freshness, head.age(now_ms), &directives) {
+        match caching::usable(&head.freshness, head.age(clock::now_ms()), &wish.directives) {
             Use::Ask => return None,
             Use::Fresh | Use::Stale => {}
-            Use::Meanwhile => {
-                let wish = Wish { cache, key, directives };
-                self.renew(request, asked, &wish, &stored);
-            }
+            Use::Meanwhile => self.renew(request, asked, wish, found),
         }
-        Some(self.hit(request, asked, &stored, Outcome::Hit))
+        Some(self.hit(request, asked, stored, Outcome::Hit))
     }
 
     /// Has a response asked about anew, while it is sent.
-    fn renew(&self, request: &Request<'_>, asked: &Asked, wish: &Wish<'_>, stored: &Arc<Stored>) {
+    fn renew(&self, request: &Request<'_>, asked: &Asked, wish: &Wish<'_>, found: &Found) {
+        let (lines, now_ms) = (request.field_lines, clock::now_ms());
         if request.method == Method::Get
-            && let Join::Lead(flight) = wish.cache.join(&wish.key, request.field_lines)
+            && let Join::Lead(flight) = wish.cache.join(&wish.key, lines, now_ms, found)
         {
-            let stale = Some(Arc::clone(stored));
-            let fill = self.fetch(request, asked, wish, flight, stale);
+            let fill = self.fetch(request, asked, wish, flight, found.stored.clone());
             rt::spawn(fill.run());
         }
     }
@@ -154,7 +161,11 @@ impl<T: Transport> Connection<T> {
         let directives = caching::of_request(pairs(request.field_lines));
         let wish = Wish { cache, key: self.key(request, asked), directives };
         for _ in 0..TRIES_MAX {
-            let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
+            let now_ms = clock::now_ms();
+            let found = cache.find(&wish.key, request.field_lines, now_ms);
+            if let Some(answer) = self.usable_answer(request, asked, &wish, &found) {
+                return Cached::Answer(answer);
+            }
             let why = why(&found, &wish.directives);
             if wish.directives.only_if_cached {
                 // RFC 9111 5.2.1.7.
@@ -171,8 +182,10 @@ impl<T: Transport> Connection<T> {
             if request.range.is_some() || request.method == Method::Head {
                 return Cached::Alone;
             }
+            let joined = cache.join(&wish.key, request.field_lines, now_ms, &found);
             let stale = found.stored;
-            let (led, outcome) = match cache.join(&wish.key, request.field_lines) {
+            let (led, outcome) = match joined {
+                Join::Anew => continue,
                 Join::Alone => return Cached::Alone,
                 Join::Coming(reader) => {
                     (Some(Led::News(News::Coming(reader))), Outcome::Collapsed(why))
