@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 
+use super::acme::acme;
 use super::auth::check_privacy;
 use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_site::sites;
@@ -59,6 +60,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         let listening: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).collect();
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
+    acme(&top, &mut config, reader);
     check_privacy(&config.listen, reader);
     config
 }

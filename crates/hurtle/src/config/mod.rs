@@ -5,6 +5,7 @@
 //! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
 //! unknown keys are found and the reference page is written; `print` is the way back to TOML.
 
+mod acme;
 mod auth;
 mod bounds;
 mod check;
@@ -29,6 +30,7 @@ mod reader;
 mod reference;
 mod response_cache;
 mod schema;
+mod schema_acme;
 mod schema_mount;
 mod schema_tls;
 mod suggest;
@@ -42,6 +44,7 @@ mod upstream;
 mod users;
 mod value;
 
+pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
 pub use load::{check_files, load};

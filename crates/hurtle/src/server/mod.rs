@@ -1,6 +1,7 @@
 //! A whole server: its listeners, its workers, its end.
 
 mod accept;
+mod acme;
 mod activation;
 mod admin;
 mod certificates;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
+use crate::acme::Acme;
 use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
@@ -49,6 +51,7 @@ pub struct Server {
     keyring: Option<Arc<Keyring>>,
     /// Where orders are taken.
     admin: Option<UnixListener>,
+    acme: Option<Acme>,
 }
 
 /// Where a server listens: as configured, with the port a `0` stood for.
@@ -165,12 +168,24 @@ impl Server {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        let acme = acme::load(&config)?;
         let keyring = certificates::load(&config)?;
         let admin = config.admin.as_deref().map(admin::bind).transpose()?;
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring, admin })
+        Ok(Server {
+            config,
+            listeners,
+            bound,
+            inherited,
+            access_log,
+            apps,
+            guard,
+            keyring,
+            admin,
+            acme,
+        })
     }
 
     /// The directories it serves.
@@ -253,8 +268,9 @@ impl Server {
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
         let watching = self.keyring.map(certificates::watch).transpose()?;
-        let stop = Stop(orders);
-        Ok(Running { threads, stop, access_log: self.access_log, _watching: watching })
+        let getting = self.acme.map(acme::start).transpose()?;
+        let (stop, access_log) = (Stop(orders), self.access_log);
+        Ok(Running { threads, stop, access_log, _watching: watching, _getting: getting })
     }
 }
 
@@ -266,6 +282,7 @@ pub struct Running {
     access_log: Option<Arc<Writer>>,
     /// Certificates are looked after while this is there.
     _watching: Option<Sender<()>>,
+    _getting: Option<acme::Alive>,
 }
 
 /// The access log of a running server, to reopen it.
