@@ -132,12 +132,7 @@ health = "/healthz"
 health_interval = "2s"
 upgrades = ["WebSocket", "foo/2"]
 internal = "private"
-
-[site.mount.cache]
-memory = "1 MiB"
-disk = "cache"
-disk_size = "20 GiB"
-max_object = 0
+cache = { memory = "1 MiB", disk = "cache", disk_size = "20 GiB", max_object = 0 }
 
 [[site]]
 hosts = "other.example"
