@@ -1,6 +1,7 @@
 //! The fuzz targets: each a plain function over bytes that panics when a promise is broken, so that
 //! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) can both drive it.
 
+mod cache_control;
 mod chunked;
 mod config;
 pub mod driver;
@@ -12,6 +13,7 @@ mod request_head;
 mod split_equals_whole;
 mod target;
 
+pub use cache_control::cache_control;
 pub use chunked::chunked;
 pub use config::config;
 pub use gateway_answer::gateway_answer;
@@ -33,6 +35,7 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    Target { name: "cache_control", run: cache_control },
     Target { name: "chunked", run: chunked },
     Target { name: "config", run: config },
     Target { name: "gateway_answer", run: gateway_answer },

@@ -1,5 +1,7 @@
 //! The command line: what can be written, and the configuration it means.
 
+mod purge;
+
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
@@ -15,6 +17,8 @@ use crate::explain::Question;
 use crate::server::apps::keeper::Kept;
 use crate::sys;
 use crate::tls::{Keyring, local};
+
+pub use purge::PurgeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -44,6 +48,8 @@ pub enum Command {
     /// Keep an application of the server's; the server starts this itself.
     #[command(hide = true)]
     KeepApp(KeepAppArgs),
+    /// Have a running server forget what it has kept of its upstreams' answers.
+    Purge(PurgeArgs),
 }
 
 /// Names a configuration file.

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::answer::Answer;
 use crate::auth::Guard;
 use crate::body::Body;
+use crate::cache::Caches;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
@@ -61,6 +62,7 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         listings,
         sendfile: config.sendfile,
         changed: Changed::default(),
+        caches: Caches::new(1),
     };
     let sites = Sites::new(config, &means, &Guard::closed(), &Slots::new(0));
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
@@ -233,7 +235,7 @@ fn describe_target(root: &Path, target: &Target) -> String {
 
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
     let delimiter = match answer.fields {
-        Fields::Ready(_) => Delimiter::Given,
+        Fields::Ready(_) | Fields::Dated(_) => Delimiter::Given,
         Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Chunked, Delimiter::Length),
     };
     let mut head = Vec::new();

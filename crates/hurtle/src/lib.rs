@@ -78,6 +78,9 @@ pub mod files;
 pub mod observe;
 
 #[doc(hidden)]
+pub mod cache;
+
+#[doc(hidden)]
 pub mod auth;
 
 #[doc(hidden)]

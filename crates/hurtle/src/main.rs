@@ -24,6 +24,11 @@ fn main() -> ExitCode {
             say(text.trim_end())
         }),
         Command::KeepApp(args) => return keep_app(&args.kept()),
+        Command::Purge(args) => args
+            .socket()
+            .map_err(Failure::Config)
+            .and_then(|socket| args.give(&socket).map_err(Failure::Run))
+            .and_then(|answer| say(answer.trim_end())),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -141,6 +141,11 @@ pub struct Teller<T>(tokio::sync::oneshot::Sender<T>);
 pub struct Told<T>(tokio::sync::oneshot::Receiver<T>);
 
 impl<T> Teller<T> {
+    /// Whether nobody waits for it any more.
+    pub fn is_deaf(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Gives it; if nobody waits any more it is dropped.
     pub fn tell(self, value: T) {
         drop(self.0.send(value));

@@ -434,7 +434,7 @@ impl Site {
     /// Puts the site's own page in the place of a plain error.
     pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         // 412 and 416 come from a file that is there, and their fields say something of it.
-        if matches!(plain.fields, Fields::Ready(_)) {
+        if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
             return plain;
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };

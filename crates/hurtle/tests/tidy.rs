@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["body"],
     &["answer"],
     &["transport"],
-    &["files", "observe"],
+    &["files", "observe", "cache"],
     &["auth", "uploads"],
     &["handler"],
     &["site"],

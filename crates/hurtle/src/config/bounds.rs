@@ -27,6 +27,8 @@ pub(super) const APP_FILES_MIN: u64 = 16;
 pub(super) const APP_FILES_MAX: u64 = 1 << 20;
 /// Its processes and threads: the most that Linux numbers.
 pub(super) const APP_PROCESSES_MAX: u64 = 1 << 22;
+/// A cache of answers: less has room for none.
+pub(super) const CACHE_MEMORY_MIN: u64 = 64 << 10;
 
 /// Interrupted uploads that are kept: they are counted whenever one is begun.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;

@@ -2,12 +2,13 @@
 //! the reading of single values `value`'s. Nothing here looks at the file system.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 
 use super::acme::acme;
 use super::auth::check_privacy;
+use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_site::sites;
 use super::defaults::workers;
 use super::listen::listen;
@@ -52,6 +53,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("group", reader, account, &mut config.group);
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
+    top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
@@ -62,6 +64,15 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     acme(&top, &mut config, reader);
     check_privacy(&config.listen, reader);
     config
+}
+
+fn admin(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    let path = value.path(reader)?;
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        let hint = format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
+        value.wrong(reader, Wrong::new("the path is too long").hint(hint));
+    }
+    Some(path)
 }
 
 fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {

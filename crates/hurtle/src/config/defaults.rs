@@ -62,6 +62,7 @@ impl Config {
             group: None,
             apps: None,
             trusted_proxies: Vec::new(),
+            admin: None,
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),

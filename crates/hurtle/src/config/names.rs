@@ -103,5 +103,6 @@ impl Named for LogField {
         ("host", Self::Host),
         ("referer", Self::Referer),
         ("user_agent", Self::UserAgent),
+        ("cache", Self::Cache),
     ];
 }

@@ -85,6 +85,9 @@ impl Page {
         if let Some(apps) = &config.apps {
             self.key("apps", path(apps));
         }
+        if let Some(admin) = &config.admin {
+            self.key("admin", path(admin));
+        }
         if let Some(user) = &config.user {
             self.key("user", quoted(user));
         }
@@ -114,6 +117,15 @@ impl Page {
         self.key("upgrades", list(proxy.upgrades.iter().map(|name| quoted(name))));
         if let Some(internal) = &proxy.internal {
             self.key("internal", path(internal));
+        }
+        if let Some(cache) = &proxy.cache {
+            self.header("[site.mount.cache]");
+            self.key("memory", quoted(&size_text(cache.memory)));
+            if let Some(disk) = &cache.disk {
+                self.key("disk", path(disk));
+                self.key("disk_size", quoted(&size_text(cache.disk_size)));
+            }
+            self.key("max_object", quoted(&size_text(cache.max_object)));
         }
     }
 

@@ -27,6 +27,7 @@ user = "www-data"
 group = "www-data"
 apps = "apps"
 trusted_proxies = ["10.0.0.0/8", "::1"]
+admin = "run/admin.sock"
 
 [proxy_protocol]
 on = ["unix:hurtle.sock", "127.0.0.1:8443"]
@@ -132,6 +133,7 @@ health = "/healthz"
 health_interval = "2s"
 upgrades = ["WebSocket", "foo/2"]
 internal = "private"
+cache = { memory = "1 MiB", disk = "cache", disk_size = "20 GiB", max_object = 0 }
 
 [[site]]
 hosts = "other.example"
@@ -222,6 +224,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[site.mount.uploads]", _) => {
             let mount = "[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n";
             format!("{site}{mount}[site.mount.uploads]\n{line}")
+        }
+        ("[site.mount.cache]", name) => {
+            let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };
+            let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
+            format!("{site}{mount}[site.mount.cache]\n{beside}{line}")
         }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")

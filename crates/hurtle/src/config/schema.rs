@@ -11,7 +11,7 @@ use super::bounds::{
 };
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
-use super::schema_mount::{MOUNT, UPLOADS};
+use super::schema_mount::{CACHE, MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
 use super::types::{LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -151,7 +151,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 14] = [
+pub(super) static SECTIONS: [&Section; 15] = [
     &TOP,
     &PROXY_PROTOCOL,
     &ACME,
@@ -160,6 +160,7 @@ pub(super) static SECTIONS: [&Section; 14] = [
     &TLS,
     &MOUNT,
     &UPLOADS,
+    &CACHE,
     &RULE,
     &HEADER,
     &ERRORS,
@@ -216,6 +217,9 @@ pub(super) static TOP: Section = Section {
         Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
             "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
+        Key::new("admin", Text("a path"), Means("off"), "\"/run/hurtle-admin.sock\"",
+            "A unix socket on which the user who starts the server, and nobody else, may give orders: so far, to \
+             forget what `cache` has kept (`hurtle purge`)."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
             "Listeners behind a load balancer that speaks the PROXY protocol."),
         Key::new("acme", Table(&ACME), Means("required where a certificate is `\"auto\"`"),

@@ -1,7 +1,9 @@
 //! The keys of a mount, and of what may be uploaded to one; the other tables are `schema`'s.
 
 use super::auth::AuthName;
-use super::bounds::{BYTES_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
+use super::bounds::{
+    BYTES_MAX, CACHE_MEMORY_MIN, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+};
 use super::names::names;
 use super::schema::Absent::{Is, Means};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
@@ -133,6 +135,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("authorizer", Text("an address"), Means("nobody is asked"), "\"127.0.0.1:9001\"",
             "Ask this FastCGI application (in the role of an authorizer) before a request is \
              answered: what it answers with another status than 200 is the answer."),
+        Key::new("cache", Table(&CACHE), Means("off"), "{}",
+            "Whether answers are kept for other requests, as they allow it (RFC 9111); the table may \
+             be empty (`cache = {}`).").with(PROXY),
         Key::new("redirect", Text("a URL or an absolute path"), Means("see `files`, `proxy`, `respond`"),
             "\"https://example.org/\"",
             "Redirect everything beneath the path; the rest of the path and the query are appended \
@@ -167,5 +172,23 @@ pub(super) static UPLOADS: Section = Section {
         Key::new("fsync", Flag, Is("false"), "true",
             "Whether a file is on the disk, and not only in the kernel's memory, before its upload \
              is answered."),
+    ],
+};
+
+#[rustfmt::skip] // A paragraph a key.
+pub(super) static CACHE: Section = Section {
+    header: "[site.mount.cache]",
+    doc: "Answers of upstreams that are kept for other requests; see [cache.md](cache.md).",
+    keys: &[
+        Key::new("memory", Size(CACHE_MEMORY_MIN, BYTES_MAX), Is("\"64 MiB\""), "\"256 MiB\"",
+            "Memory for them, for the whole process."),
+        Key::new("disk", Text("a directory"), Means("none; all is in memory"), "\"/var/cache/hurtle\"",
+            "Where bodies of more than 64 KiB are kept, in files without names: nothing is left there \
+             when the server ends."),
+        Key::new("disk_size", Size(0, BYTES_MAX), Is("\"1 GiB\""), "\"20 GiB\"",
+            "What they may take there.").with(&["disk"]),
+        Key::new("max_object", Size(0, BYTES_MAX), Is("\"16 MiB\""), "\"1 MiB\"",
+            "The largest body that is kept; also a quarter of `memory` at most, through which each \
+             passes."),
     ],
 };

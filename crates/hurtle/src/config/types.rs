@@ -57,6 +57,8 @@ pub struct Config {
     pub apps: Option<PathBuf>,
     /// Proxies in front of this server: whom they name as the client is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// A unix socket that takes orders; `None`: there is none.
+    pub admin: Option<PathBuf>,
     /// Bounds on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -212,6 +214,7 @@ pub enum LogField {
     Host,
     Referer,
     UserAgent,
+    Cache,
 }
 
 /// Where log lines go.

@@ -10,6 +10,7 @@ use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use super::listen::UNIX;
 use super::problem::{Wrong, shown};
 use super::reader::Reader;
+use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
 use super::target::url_path;
 use super::value::Value;
@@ -37,6 +38,8 @@ pub struct Proxy {
     pub upgrades: Vec<String>,
     /// The directory whose files an upstream may name in its answer; `None`: none.
     pub internal: Option<PathBuf>,
+    /// What is kept of the answers; `None`: nothing.
+    pub cache: Option<ResponseCache>,
 }
 
 /// One server behind a proxy.
@@ -95,6 +98,7 @@ impl Proxy {
             health_interval: Duration::from_secs(5),
             upgrades: vec!["websocket".to_owned()],
             internal: None,
+            cache: None,
         }
     }
 }
@@ -122,6 +126,7 @@ pub(super) fn proxy(
     table.set("health_interval", reader, Value::duration, &mut p.health_interval);
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
+    p.cache = response_cache(table, reader);
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())
 }
 

@@ -35,6 +35,8 @@ pub struct Onward<'a> {
     pub http2: bool,
     /// The protocol to change to, in lower case, if the client may.
     pub upgrade: Option<&'a str>,
+    /// Lines in the place of the request's conditions and ranges: it is asked for whoever comes.
+    pub for_all: Option<&'a [u8]>,
 }
 
 /// What a trusted proxy said of those before it.
@@ -66,7 +68,7 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
         nominated.extend(list(connection).filter(|name| !is_usual(name)));
     }
     for (name, value) in pairs(request.field_lines) {
-        if is_nominated(name, &nominated) {
+        if is_nominated(name, &nominated) || (onward.for_all.is_some() && is_own_wish(name)) {
             continue;
         }
         match fate(name) {
@@ -76,9 +78,37 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
             Fate::Trust(_) => {}
         }
     }
+    out.extend_from_slice(onward.for_all.unwrap_or_default());
     of_this_hop(out, request, onward);
     of_the_way(out, onward, &said, host);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a field asks for what only this client wants: some ranges, or nothing if it has it.
+fn is_own_wish(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"range") || begins_as(name, b"if-")
+}
+
+/// Appends what a request is told from others by: the scheme, host and target as they are forwarded,
+/// and what a trusted proxy says of them.
+pub fn identity(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
+    out.extend_from_slice(if onward.secure { b"https://" } else { b"http://" });
+    host_value(out, request, onward);
+    out.extend_from_slice(onward.path.as_bytes());
+    if let Some(query) = onward.query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+    if !onward.trusted {
+        return;
+    }
+    for (name, value) in pairs(request.field_lines) {
+        let of_client = is_same(name, b"x-forwarded-for");
+        if !of_client && begins_as(name, b"x-forwarded-") {
+            out.push(b'\n');
+            line(out, name, value);
+        }
+    }
 }
 
 /// RFC 9110 7.2, written from what was parsed of the target or the Host field.
@@ -349,7 +379,7 @@ pub fn redressed(lines: &[u8], kept: &[u8], removed: &[HeaderName], set: &[u8]) 
 }
 
 /// Every field of a response that is the client's business.
-fn each_for_client<'a>(reply: &Reply<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+pub(super) fn each_for_client<'a>(reply: &Reply<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
     let nominated: Vec<&[u8]> = (reply.connection.iter().flat_map(|value| list(value)))
         .filter(|name| !is_usual(name))
         .collect();
@@ -403,7 +433,7 @@ pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
 }
 
 /// Writes a field line from the parts it was parsed into.
-fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -432,6 +462,7 @@ mod tests {
             secure: false,
             http2: false,
             upgrade: None,
+            for_all: None,
         };
         let mut out = Vec::new();
         request(&mut out, &parsed, &onward);
@@ -514,6 +545,7 @@ mod tests {
                 secure: false,
                 http2: false,
                 upgrade: None,
+                for_all: None,
             };
             let mut out = Vec::new();
             request(&mut out, &parsed, &onward);

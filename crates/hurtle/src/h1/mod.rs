@@ -7,6 +7,7 @@ pub mod fields;
 pub mod forward;
 pub mod framing;
 pub mod head;
+pub mod keep;
 pub mod line;
 pub mod reply;
 pub mod request;

@@ -13,6 +13,8 @@ use super::fields::may_trail;
 pub enum Fields {
     /// Lines made in advance, each ended by CRLF, `Content-Length` among them.
     Ready(Bytes),
+    /// The same, from another server: `Date` is among them, too, and says when they were made.
+    Dated(Bytes),
     /// From a handler or an application.
     Map(HeaderMap),
 }
@@ -56,11 +58,13 @@ pub fn encode(
     persistence: Persistence,
 ) {
     status_line(status, out);
-    out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date);
-    out.extend_from_slice(b"\r\n");
+    if !matches!(fields, Fields::Dated(_)) {
+        out.extend_from_slice(b"Date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
+    }
     match fields {
-        Fields::Ready(lines) => out.extend_from_slice(lines),
+        Fields::Ready(lines) | Fields::Dated(lines) => out.extend_from_slice(lines),
         Fields::Map(map) => encode_map(map, out),
     }
     match delimiter {

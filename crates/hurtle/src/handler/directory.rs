@@ -11,6 +11,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use super::{Answering, Ask, Place, dress};
 use crate::answer::Answer;
 use crate::body::RequestBody;
+use crate::cache::Caches;
 use crate::clock;
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
@@ -49,6 +50,8 @@ pub struct Means {
     pub sendfile: Sendfile,
     /// When uploads last changed a file.
     pub changed: Changed,
+    /// What is kept of upstreams' answers.
+    pub caches: Caches,
 }
 
 /// A file that was found.

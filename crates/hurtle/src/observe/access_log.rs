@@ -166,6 +166,7 @@ mod tests {
             host: b"example.org",
             referer: None,
             user_agent: None,
+            cache: None,
             unix_secs: 971_186_136,
         });
     }
@@ -305,6 +306,7 @@ mod tests {
                 host: b"",
                 referer: Some(&huge),
                 user_agent: Some(&huge),
+                cache: None,
                 unix_secs: 0,
             });
             assert!(log.pending.borrow().lines.capacity() <= BUFFER_BYTES);

@@ -29,6 +29,8 @@ pub struct Exchange<'a> {
     pub referer: Option<&'a [u8]>,
     /// The User-Agent field.
     pub user_agent: Option<&'a [u8]>,
+    /// What a cache of upstreams' answers did; `None`: none was asked.
+    pub cache: Option<&'static str>,
     /// Wall-clock time of the request, in seconds since 1970-01-01 UTC.
     pub unix_secs: u64,
 }

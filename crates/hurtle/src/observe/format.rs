@@ -93,6 +93,7 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
             LogField::Host => json_text(Some(exchange.host), out),
             LogField::Referer => json_text(exchange.referer, out),
             LogField::UserAgent => json_text(exchange.user_agent, out),
+            LogField::Cache => json_text(exchange.cache.map(str::as_bytes), out),
         }
     }
     out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
@@ -140,6 +141,7 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::Host => b"host",
         LogField::Referer => b"referer",
         LogField::UserAgent => b"user_agent",
+        LogField::Cache => b"cache",
     }
 }
 
@@ -319,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [LogField; 11] = [
+    const ALL: [LogField; 12] = [
         LogField::Time,
         LogField::Client,
         LogField::Method,
@@ -331,6 +333,7 @@ mod tests {
         LogField::Host,
         LogField::Referer,
         LogField::UserAgent,
+        LogField::Cache,
     ];
 
     const GET: Exchange<'_> = Exchange {
@@ -344,6 +347,7 @@ mod tests {
         host: b"example.org",
         referer: Some(b"ref"),
         user_agent: Some(b"ua"),
+        cache: None,
         unix_secs: 971_186_136,
     };
 
@@ -383,10 +387,11 @@ mod tests {
         use LogField::*;
         #[rustfmt::skip]
         let rows = [
-            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua"}"#, "all of them"),
+            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua","cache":null}"#, "all of them"),
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
             (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
+            (&[Cache], Exchange { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
             (&[Referer, Host], Exchange { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
             (&[Target], Exchange { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),
             (&[Target], Exchange { target: "/é€😀".as_bytes(), ..GET }, r#"{"target":"/\u00E9\u20AC\uD83D\uDE00"}"#, "UTF-8, a surrogate pair too"),

@@ -1,8 +1,9 @@
-//! What the bytes of RFC 9110 mean, as pure functions from bytes to values: no socket, no clock, no
+//! What the bytes of RFC 9110 and 9111 mean, as pure functions from bytes to values: no socket, no clock, no
 //! file system. RFC 9112's framing is `h1`'s; acting on what is decided here is `files`' and
 //! `serve`'s.
 
 pub mod accept; // Accept-Encoding and Accept: which variant a client prefers
+pub mod caching; // RFC 9111: what may be stored, and how long it is good
 pub mod conditional; // the five preconditions and If-Range: whether to send, whether a part will do
 pub mod date; // HTTP-date, written and read
 pub mod etag; // entity-tags and lists of them

@@ -4,10 +4,14 @@
 
 mod app;
 mod asked;
+mod cached;
 mod duplex;
+mod fault;
+mod fill;
 mod gateway;
 mod input;
 mod log;
+mod outcome;
 mod proxy;
 mod reading;
 mod relay;
@@ -25,6 +29,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use self::app::Called;
 use self::asked::{ask, client, file_query, path_of, value};
+use self::outcome::Outcome;
 use self::reading::Reading;
 use self::upload::Upload;
 use super::deadline::Watch;
@@ -55,6 +60,8 @@ pub struct Connection<T> {
     client: Option<IpAddr>,
     /// Bytes of the current answer that the kernel has taken.
     sent: Progress,
+    /// What a cache of upstreams' answers did for the current request.
+    outcome: Option<Outcome>,
     /// Requests answered.
     served: u64,
     /// When the current request was read, if there is a log to tell.
@@ -100,6 +107,7 @@ impl<T: Transport> Connection<T> {
             peer,
             client: peer,
             sent,
+            outcome: None,
             served: 0,
             begun: None,
             ended: false,
@@ -176,6 +184,7 @@ impl<T: Transport> Connection<T> {
     /// One request and its answer.
     async fn exchange(&mut self, request: &Request<'_>) -> Next {
         let now_ms = clock::now_ms();
+        self.outcome = None;
         if !self.worker.trusted_proxies.is_empty() {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
@@ -227,6 +236,9 @@ impl<T: Transport> Connection<T> {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
+                if let Some(answer) = self.stored_answer(request, &asked) {
+                    return self.respond(request, answer, now_ms, false).await;
+                }
                 return Box::pin(self.proxy_exchange(request, asked)).await;
             }
             Some(Err(answer)) => {
@@ -496,7 +508,7 @@ fn is_bodiless(status: StatusCode) -> bool {
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
     match answer.fields {
-        Fields::Ready(_) => Delimiter::Given,
+        Fields::Ready(_) | Fields::Dated(_) => Delimiter::Given,
         Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
         // A body whose length only its end tells is delimited where it is sent.
         Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),

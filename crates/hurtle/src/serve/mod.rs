@@ -25,7 +25,7 @@ use deadline::Deadlines;
 use proxied::Balancers;
 
 /// What a worker's connections share. Nothing in it is shared with another worker's but the pool
-/// behind `store` and `sender`.
+/// behind `store` and `sender`, and what `sites` keep of upstreams' answers.
 #[derive(Debug)]
 pub struct Worker {
     /// Who answers.

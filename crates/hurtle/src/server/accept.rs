@@ -91,7 +91,7 @@ pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Ve
             Ok(sockets.into_iter().map(Listener::Tcp).collect())
         }
         Listen::Unix(path) => {
-            let socket = bind_unix(path, backlog)?;
+            let socket = bind_unix(path, backlog, None)?;
             socket.set_nonblocking(true)?;
             let mut sockets = Vec::with_capacity(count);
             for _ in 1..count {
@@ -104,7 +104,13 @@ pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Ve
 }
 
 /// A socket file somebody answers on is in use; one nobody does is left from a crash.
-fn bind_unix(path: &Path, backlog: u32) -> io::Result<unix::UnixListener> {
+///
+/// `mode`: of the file, before anybody can connect.
+pub(super) fn bind_unix(
+    path: &Path,
+    backlog: u32,
+    mode: Option<u32>,
+) -> io::Result<unix::UnixListener> {
     let is_socket = std::fs::symlink_metadata(path)
         .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()));
     if is_socket {
@@ -115,6 +121,10 @@ fn bind_unix(path: &Path, backlog: u32) -> io::Result<unix::UnixListener> {
     }
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
+    if let Some(mode) = mode {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode)?;
+    }
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok(socket.into())
 }

@@ -3,6 +3,7 @@
 mod accept;
 mod acme;
 mod activation;
+mod admin;
 pub mod apps;
 mod certificates;
 mod mount;
@@ -12,6 +13,7 @@ mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::acme::Acme;
 use crate::auth::Guard;
+use crate::cache::Caches;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
@@ -49,6 +52,8 @@ pub struct Server {
     apps: Vec<mount::Mounted>,
     guard: Guard,
     keyring: Option<Arc<Keyring>>,
+    /// Where orders are taken.
+    admin: Option<UnixListener>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
@@ -172,6 +177,7 @@ impl Server {
         }
         let acme = acme::load(&config)?;
         let keyring = certificates::load(&config)?;
+        let admin = config.admin.as_deref().map(admin::bind).transpose()?;
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
@@ -184,6 +190,7 @@ impl Server {
             apps,
             guard,
             keyring,
+            admin,
             acme,
             deployments: None,
         })
@@ -240,11 +247,13 @@ impl Server {
         let listings = Listings::new(&disk);
         let changed = Changed::default();
         let slots = Slots::new(self.config.limits.programs);
+        let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
         let (orders, _) = watch::channel(Order::Serve);
         let orders = Arc::new(orders);
         let rate = self.config.limits.address_rate;
         let addresses = (rate > 0).then(|| Addresses::new(rate));
         let mut upload_roots = self.upload_roots();
+        let mut admin = self.admin;
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -255,6 +264,8 @@ impl Server {
                 listings: listings.clone(),
                 changed: changed.clone(),
                 slots: slots.clone(),
+                caches: caches.clone(),
+                admin: admin.take(),
                 addresses: addresses.clone(),
                 // One of them is enough.
                 upload_roots: std::mem::take(&mut upload_roots),
@@ -343,6 +354,9 @@ fn raise_descriptor_limit() {
 fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
+
+/// Of the process's descriptors, the part that each cache of answers may have.
+const CACHED_BODIES_SHARE: u64 = 16;
 
 /// A worker's part of what the whole process may have.
 fn share(whole: usize, workers: NonZeroUsize) -> usize {

@@ -60,7 +60,8 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
         Listen::Unix(path) => Some(path.clone()),
         Listen::Tcp(_) => None,
     };
-    config.listen.iter().chain(&config.listen_tls).filter_map(path).collect()
+    let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
+    listening.chain(config.admin.clone()).collect()
 }
 
 fn bind(config: Config, any_port: bool) -> io::Result<Server> {

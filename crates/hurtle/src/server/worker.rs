@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,9 +12,11 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
 use super::accept::{Accepting, Port, Room, accept, accept_rest};
+use super::admin;
 use super::mount::Mounted;
 use super::{DRAIN_GRACE, Deployments, Order, share};
 use crate::auth::Guard;
+use crate::cache::Caches;
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
@@ -49,6 +52,9 @@ pub(super) struct Shared {
     pub(super) listings: Listings,
     pub(super) changed: Changed,
     pub(super) slots: Slots,
+    pub(super) caches: Caches,
+    /// Where orders are taken; one worker does.
+    pub(super) admin: Option<UnixListener>,
     pub(super) addresses: Option<Addresses>,
     /// Directories that are to be cleared of uploads nobody has finished.
     pub(super) upload_roots: Vec<PathBuf>,
@@ -76,10 +82,13 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 }
 
 async fn serve(
-    shared: Shared,
+    mut shared: Shared,
     listeners: Vec<Port>,
     mut orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
+    if let Some(socket) = shared.admin.take() {
+        rt::spawn(admin::obey(socket, shared.caches.clone()));
+    }
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     clear_uploads(&shared);
     let deployments = shared.deployments.clone().map(|list| (list, shared.changed.clone()));
@@ -191,7 +200,18 @@ async fn flush_log(worker: &Worker) {
 
 fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let Shared {
-        config, disk, listings, changed, slots, addresses, guard, log, apps, keyring, ..
+        config,
+        disk,
+        listings,
+        changed,
+        slots,
+        caches,
+        addresses,
+        guard,
+        log,
+        apps,
+        keyring,
+        ..
     } = shared;
     let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
     let cached = descriptors / CACHED_FILES_SHARE;
@@ -202,7 +222,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
-    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed };
+    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
     let mut sites = Sites::new(&config, &means, &guard, &slots);
     for Mounted { site, app } in apps {
         sites.mount(site, app);

@@ -69,7 +69,7 @@ impl Deployed {
         for deployment in list {
             let known = before.iter().position(|app| app.serial == deployment.serial);
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
-                let proxy = Proxy::new(deployment.proxy.clone(), disk, lane.of(disk));
+                let proxy = Proxy::new(deployment.proxy.clone(), (disk, lane.of(disk)), None);
                 proxy.watch();
                 let path = mount_path(&deployment.path);
                 Mounted { serial: deployment.serial, path, proxy: Rc::new(proxy) }

@@ -58,7 +58,7 @@ impl Internal {
         let ask = Ask { key, ..*ask };
         let answer = self.directory.call(store, &ask, &place).await;
         match answer.fields {
-            Fields::Ready(_) => answer,
+            Fields::Ready(_) | Fields::Dated(_) => answer,
             // A disk in trouble is another matter than a wrong name.
             Fields::Map(_) if answer.status.is_server_error() => answer,
             Fields::Map(_) => missing(),

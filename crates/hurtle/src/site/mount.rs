@@ -42,11 +42,9 @@ impl Mount {
             }
             MountHandler::Proxy(proxy) => {
                 internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
-                Handler::Proxy(Rc::new(Proxy::new(
-                    (**proxy).clone(),
-                    &means.disk,
-                    means.disk.lane(),
-                )))
+                let names = (&means.disk, means.disk.lane());
+                let cache = means.caches.of(proxy, &means.disk);
+                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), names, cache)))
             }
             MountHandler::FastCgi(app) => {
                 beside = app.files_beside().map(|files| Directory::new(files, means));

@@ -6,6 +6,7 @@
 mod answers;
 mod balance;
 mod bodies;
+mod cache;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]
 mod client;

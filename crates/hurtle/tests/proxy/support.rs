@@ -82,9 +82,14 @@ impl Proxy {
 
     /// As these keys of the top and of the mount say, on one worker.
     pub(crate) fn of(top: &str, mount: &str) -> Proxy {
+        Proxy::on(1, top, mount)
+    }
+
+    /// The same on some workers.
+    pub(crate) fn on(workers: usize, top: &str, mount: &str) -> Proxy {
         let text = format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n");
         let mut config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
-        config.workers = std::num::NonZeroUsize::MIN;
+        config.workers = workers.try_into().unwrap();
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         let server = Server::bind(config).unwrap();
         let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };

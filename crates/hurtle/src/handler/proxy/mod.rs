@@ -13,9 +13,11 @@ mod wait;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::cache::Cache;
 use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
 use crate::rt;
@@ -41,6 +43,7 @@ const REQUEST_WORTH: u32 = 2;
 pub struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
+    cache: Option<Arc<Cache>>,
     /// Whose turn it is.
     turn: Cell<usize>,
     budget: Cell<u32>,
@@ -58,12 +61,17 @@ pub struct Key<'a> {
 }
 
 impl Proxy {
-    /// As configured; names are looked up on the pool.
-    pub fn new(config: config::Proxy, disk: &Disk, lane: Lane) -> Proxy {
+    /// As configured; names are looked up on the pool. `cache`: where answers are kept.
+    pub fn new(
+        config: config::Proxy,
+        (disk, lane): (&Disk, Lane),
+        cache: Option<Arc<Cache>>,
+    ) -> Proxy {
         let peer = |upstream| Rc::new(Peer::new(upstream, disk.clone(), lane));
         Proxy {
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,
+            cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
             gate: Gate::default(),
@@ -73,6 +81,11 @@ impl Proxy {
     /// What was configured.
     pub fn config(&self) -> &config::Proxy {
         &self.config
+    }
+
+    /// Where answers are kept, if they are.
+    pub fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
     }
 
     /// Begins to ask the upstreams how they are, if that is configured, for as long as this lives.
@@ -144,7 +157,7 @@ mod tests {
         let config = config::Proxy { balance, ..config::Proxy::new(upstreams) };
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let lane = disk.lane();
-        Proxy::new(config, &disk, lane)
+        Proxy::new(config, (&disk, lane), None)
     }
 
     fn key(path: &[u8]) -> Key<'_> {

@@ -6,6 +6,7 @@ use http::{StatusCode, Version};
 
 use super::Connection;
 use super::asked::value;
+use super::outcome::Outcome;
 use crate::clock;
 use crate::h1::request::Request;
 use crate::observe::Exchange;
@@ -36,6 +37,7 @@ impl<T: Transport> Connection<T> {
             host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
             referer: request.and_then(|r| value(&r.referer)),
             user_agent: request.and_then(|r| value(&r.user_agent)),
+            cache: self.outcome.map(Outcome::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
         });
     }

@@ -8,7 +8,9 @@ use http::StatusCode;
 
 use super::app::ended_by;
 use super::asked::{ask, path_of};
+use super::cached::Cached;
 use super::duplex::{Broken, Duplex};
+use super::fault::{Failed, Told, named, tell};
 use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
 use super::{Connection, Next, persistence};
@@ -16,7 +18,7 @@ use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
 use crate::files::FileQuery;
-use crate::h1::forward::{self, Dress, Onward};
+use crate::h1::forward::{self, Dress};
 use crate::h1::framing::BodyLength;
 use crate::h1::reply::{self, Reply};
 use crate::h1::request::{Method, Request};
@@ -26,7 +28,7 @@ use crate::semantics::target::encode_path;
 use crate::transport::{Output, Taken, Transport};
 
 /// Interim responses relayed for one request; who sends more never means to answer.
-const INTERIM_MAX: usize = 32;
+pub(super) const INTERIM_MAX: usize = 32;
 
 /// A body that came with its head, and is this small, leaves with it in one write.
 const COPY_BYTES_MAX: usize = 16 << 10;
@@ -53,32 +55,6 @@ pub(super) struct Exchange {
     invited: bool,
 }
 
-/// Why there is no response's head.
-enum Failed {
-    /// The upstreams' fault; the client is told as little as this.
-    Status(StatusCode),
-    /// The client's.
-    Broken(Broken),
-}
-
-/// What one upstream came to.
-enum Told {
-    Fault(Fault),
-    Broken(Broken),
-}
-
-impl From<Fault> for Told {
-    fn from(fault: Fault) -> Told {
-        Told::Fault(fault)
-    }
-}
-
-impl From<Broken> for Told {
-    fn from(broken: Broken) -> Told {
-        Told::Broken(broken)
-    }
-}
-
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
     pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
@@ -88,30 +64,42 @@ impl<T: Transport> Connection<T> {
             let answer = Answer::method_refused(true);
             return self.respond(request, answer, clock::now_ms(), unread).await;
         }
+        match self.cached(request, &asked).await {
+            Cached::Alone => {}
+            Cached::Answer(answer) => {
+                return self.respond(request, answer, clock::now_ms(), false).await;
+            }
+            Cached::Pass(passed) => {
+                let (errand, head) = *passed;
+                let exchange = Exchange::bodiless(asked, errand);
+                return self.hear(request, exchange, head).await;
+            }
+            Cached::Failed(status) => {
+                return self.fail(request, &asked, Upload::none(), status).await;
+            }
+            Cached::Broken(broken) => return self.broken(broken).await,
+        }
         let (upload, body) = Upload::relayed(request);
         let proxy = Rc::clone(&asked.proxy);
         let protocol = forward::upgrade(request, &proxy.config().upgrades);
-        let onward = Onward {
-            path: &encode_path(&asked.path),
-            query: path_of(&request.target).and_then(|(_, query)| query),
-            authority: "",
-            peer: self.peer,
-            client: self.client,
-            trusted: self.trusts_peer(),
-            secure: self.io.is_secure(),
-            http2: T::IS_HTTP2,
-            upgrade: protocol,
-        };
+        let path = encode_path(&asked.path);
+        let onward = self.onward(request, &path, protocol);
         let errand = Errand::new(&proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
         let waits = Waits::default();
         let mut exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
         match self.ask(request, &mut exchange).await {
             Ok(head) => self.hear(request, exchange, head).await,
-            Err(Failed::Status(status)) => self.fail(request, exchange, status).await,
-            Err(Failed::Broken(Broken::Sin(sin))) => self.refuse(sin).await,
-            Err(Failed::Broken(Broken::Stalled)) => Next::Abort,
-            Err(Failed::Broken(_)) => Next::Drop,
+            Err(Failed::Status(status)) => self.give_up(request, exchange, status).await,
+            Err(Failed::Broken(broken)) => self.broken(broken).await,
+        }
+    }
+
+    async fn broken(&mut self, broken: Broken) -> Next {
+        match broken {
+            Broken::Sin(sin) => self.refuse(sin).await,
+            Broken::Stalled => Next::Abort,
+            _ => Next::Drop,
         }
     }
 
@@ -131,7 +119,7 @@ impl<T: Transport> Connection<T> {
             if !errand.choose(Key { client, path: &asked.path }) {
                 // Else it was told of those that were asked.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
-                    tell(errand, request, &"none is well", status);
+                    tell(errand, &named(request), &"none is well", status);
                 }
                 return Err(Failed::Status(status));
             }
@@ -142,14 +130,14 @@ impl<T: Transport> Connection<T> {
                 Ok(Ok(head)) => return Ok(head),
                 Ok(Err(Told::Fault(fault))) => {
                     status = StatusCode::BAD_GATEWAY;
-                    tell(errand, request, &fault, status);
+                    tell(errand, &named(request), &fault, status);
                     let retry = errand.may_retry(&fault);
                     errand.failed(matches!(fault, Fault::Gone(_) | Fault::Deaf(_)));
                     retry
                 }
                 Err(Broken::Late) => {
                     status = StatusCode::GATEWAY_TIMEOUT;
-                    tell(errand, request, &errand.phase(), status);
+                    tell(errand, &named(request), &errand.phase(), status);
                     errand.failed(false);
                     errand.may_retry_late()
                 }
@@ -174,7 +162,7 @@ impl<T: Transport> Connection<T> {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                tell(errand, request, &"the application is not running", status);
+                tell(errand, &named(request), &"the application is not running", status);
                 Err(Failed::Status(status))
             }
             Err(broken) => Err(Failed::Broken(broken)),
@@ -192,12 +180,13 @@ impl<T: Transport> Connection<T> {
             Ok(reply) => reply,
             Err(fault) => {
                 let status = StatusCode::BAD_GATEWAY;
-                tell(&exchange.errand, request, &fault, status);
+                tell(&exchange.errand, &named(request), &fault, status);
                 exchange.errand.failed(false);
-                return self.fail(request, exchange, status).await;
+                return self.give_up(request, exchange, status).await;
             }
         };
         exchange.errand.succeeded();
+        self.invalidate(request, &exchange.asked, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (exchange.protocol.take(), reply.status)
         {
@@ -231,7 +220,10 @@ impl<T: Transport> Connection<T> {
         let mut out = Output::new();
         let persistence = persistence(request, goes_on);
         let date = clock::date(clock::now_ms());
-        let (removed, set) = self.rules(&exchange.asked, status);
+        let (removed, mut set) = self.rules(&exchange.asked, status);
+        if let Some(outcome) = self.outcome {
+            outcome.line(&mut set);
+        }
         let removes =
             |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
         let dress = Dress { removes: &removes, set };
@@ -245,9 +237,9 @@ impl<T: Transport> Connection<T> {
                 Ok(()) => Ok(()),
                 Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
                 Err(Cut::Upstream(why, status)) => {
-                    tell(&exchange.errand, request, &why, status);
+                    tell(&exchange.errand, &named(request), &why, status);
                     if self.sent.moved.get() == 0 {
-                        return self.fail(request, exchange, status).await;
+                        return self.give_up(request, exchange, status).await;
                     }
                     Err(ended_by(Broken::Answer, delimiter))
                 }
@@ -327,8 +319,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Answers in an upstream's place.
-    async fn fail(
+    /// Answers in the place of an upstream that was asked.
+    async fn give_up(
         &mut self,
         request: &Request<'_>,
         mut exchange: Exchange,
@@ -337,6 +329,17 @@ impl<T: Transport> Connection<T> {
         exchange.settle_invitation(request);
         let Exchange { asked, errand, upload, .. } = exchange;
         drop(errand);
+        self.fail(request, &asked, upload, status).await
+    }
+
+    /// Answers in an upstream's place.
+    async fn fail(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        upload: Upload,
+        status: StatusCode,
+    ) -> Next {
         let worker = Rc::clone(&self.worker);
         let mut answer = Answer::error(status, None);
         if let Some((path, query)) = path_of(&request.target) {
@@ -348,7 +351,11 @@ impl<T: Transport> Connection<T> {
     }
 
     /// What the site's rules do to an answer's fields: names left out, and whole lines added.
-    fn rules(&self, asked: &Asked, status: StatusCode) -> (Vec<http::HeaderName>, Vec<u8>) {
+    pub(super) fn rules(
+        &self,
+        asked: &Asked,
+        status: StatusCode,
+    ) -> (Vec<http::HeaderName>, Vec<u8>) {
         let (mut removed, mut set) = (Vec::new(), Vec::new());
         // As nginx's add_header: an error is not dressed as what was asked for.
         if status.as_u16() < 400 {
@@ -371,6 +378,12 @@ impl<T: Transport> Connection<T> {
 }
 
 impl Exchange {
+    /// Of a request without a body, whose answer's head is there.
+    fn bodiless(asked: Asked, errand: Errand) -> Exchange {
+        let (waits, upload) = (Waits::default(), Upload::none());
+        Exchange { asked, errand, waits, upload, protocol: None, invited: false }
+    }
+
     /// A client that never got leave to send its body may send it or not: nothing after it can be
     /// told from it.
     fn settle_invitation(&mut self, request: &Request<'_>) {
@@ -414,13 +427,11 @@ async fn listen<T: Transport>(
                 continue;
             }
         };
-        // The status line's tenth byte is the status's first; a line without it is for `parse`.
-        if head.get(9) != Some(&b'1') {
+        if !is_interim(&head)? {
             return Ok(head);
         }
         let reply = reply::parse(&head).map_err(Fault::Flaw)?;
         match reply.status {
-            StatusCode::SWITCHING_PROTOCOLS => return Ok(head),
             StatusCode::CONTINUE => {
                 errand.release();
                 // A second one, or one that the client does not wait for, says nothing.
@@ -439,17 +450,18 @@ async fn listen<T: Transport>(
     Err(Told::Fault(Fault::Cut))
 }
 
+/// Whether a response's head is not its last.
+pub(super) fn is_interim(head: &[u8]) -> Result<bool, Fault> {
+    // The status line's tenth byte is the status's first; a line without it is for `parse`.
+    if head.get(9) != Some(&b'1') {
+        return Ok(false);
+    }
+    let reply = reply::parse(head).map_err(Fault::Flaw)?;
+    Ok(reply.status != StatusCode::SWITCHING_PROTOCOLS)
+}
+
 /// RFC 9110 7.8: the change must be to what was asked for.
 fn is_agreed(protocol: Option<&str>, reply: &Reply<'_>) -> bool {
     let agreed = protocol.zip(reply.upgrade);
     agreed.is_some_and(|(asked, got)| got.eq_ignore_ascii_case(asked.as_bytes()))
-}
-
-/// Says whose fault it is, to the operator: the client is told a status.
-fn tell(errand: &Errand, request: &Request<'_>, why: &dyn std::fmt::Display, status: StatusCode) {
-    let method = String::from_utf8_lossy(request.method.as_bytes());
-    // The query may hold what is nobody's business.
-    let path = path_of(&request.target).map_or(b"*".as_slice(), |(path, _)| path);
-    let (whom, path) = (errand.whom(), String::from_utf8_lossy(path));
-    tracing::error!("upstream {whom}: {why} ({method} {path}: {})", status.as_u16());
 }

@@ -1,0 +1,299 @@
+//! Responses of upstreams, stored for others (RFC 9111): where they are, who is just fetching one,
+//! and the bounds on all of them. What may be stored and used, `semantics::caching` says; fetching
+//! is the engine's.
+//!
+//! One cache serves all workers, so that an object is fetched once. Its keys are spread over shards,
+//! each with a lock that is held for a look-up and never while anything is waited for.
+
+mod charge;
+mod flight;
+mod live;
+mod registry;
+mod shard;
+mod stored;
+mod write;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config;
+use crate::disk::{Disk, Lane};
+
+pub use charge::Charge;
+pub use flight::{Flight, Join, News};
+pub use live::{Live, Reader};
+pub use registry::Caches;
+pub use stored::{Content, Head, Kept, Stored};
+
+use charge::Space;
+use shard::Shard;
+
+/// Parts of a cache that are locked apart.
+const SHARDS: usize = 16;
+
+/// How long it is remembered that a response must not be stored, so that nobody waits for the next
+/// one of its kind.
+pub const UNCACHEABLE_MS: u64 = 30_000;
+
+/// What a key costs beside its bytes, in bytes; with the bound on bytes it bounds their number.
+const SLOT_BYTES: u64 = 256;
+
+/// A body in memory may be this part of all the memory at most.
+const OBJECT_SHARE: u64 = 4;
+
+/// Bodies larger than this go to the disk, where there is one: below, a read from memory is cheaper
+/// than `sendfile`.
+const DISK_FROM_BYTES: usize = 64 << 10;
+
+/// One mount's cache, shared by all workers.
+pub struct Cache {
+    shards: [Mutex<Shard>; SHARDS],
+    memory: Arc<Space>,
+    disk_bytes: Arc<Space>,
+    /// Descriptors of bodies on disk.
+    files: Arc<Space>,
+    /// Where large bodies are kept.
+    directory: Option<PathBuf>,
+    object_bytes_max: u64,
+    disk: Disk,
+    lane: Lane,
+    /// The shard that gives something up next.
+    hand: AtomicUsize,
+    flights: AtomicU64,
+}
+
+/// What is known of a key.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// A response for this request, however old.
+    pub stored: Option<Arc<Stored>>,
+    /// There are some, but for other requests (Vary).
+    pub varies: bool,
+    /// What comes is not to be stored, as far as is known.
+    pub uncacheable: bool,
+}
+
+impl Found {
+    fn is_as(&self, other: &Found) -> bool {
+        let stored = |found: &Found| found.stored.as_ref().map(Arc::as_ptr);
+        stored(self) == stored(other) && self.uncacheable == other.uncacheable
+    }
+}
+
+/// What room is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Memory,
+    Disk,
+    Files,
+}
+
+impl Cache {
+    /// An empty one. `files_max`: descriptors it may hold.
+    pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
+        let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
+        Cache {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            memory: Space::new(config.memory),
+            disk_bytes: Space::new(config.disk_size),
+            files: Space::new(files_max),
+            directory: config.disk.clone(),
+            object_bytes_max,
+            disk: disk.clone(),
+            lane: disk.lane(),
+            hand: AtomicUsize::new(0),
+            flights: AtomicU64::new(0),
+        }
+    }
+
+    /// The largest body that is stored, in bytes.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max
+    }
+
+    /// What is stored for a request with these field lines.
+    pub fn find(&self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+        self.shard(key).find(key, lines, now_ms)
+    }
+
+    /// Takes part in fetching what is missing: as the one who fetches, or one of those who wait.
+    /// `found`: what was known before; by now it may be there.
+    pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8], now_ms: u64, found: &Found) -> Join {
+        let id = self.flights.fetch_add(1, Relaxed);
+        let flight = || Flight::new(Arc::clone(self), key, id);
+        let mut shard = self.shard(key);
+        match shard.is_flying(key) || shard.find(key, lines, now_ms).is_as(found) {
+            true => shard.join(key, lines, id, flight),
+            false => Join::Anew,
+        }
+    }
+
+    /// Forgets what is stored for a target that may have changed (RFC 9111 4.4); what is just being
+    /// fetched is not stored either.
+    pub fn invalidate(&self, key: &[u8]) {
+        let gone = self.shard(key).remove(key);
+        drop(gone);
+    }
+
+    /// Forgets all whose key is chosen; how many there were.
+    pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
+        let purged = self.shards.iter().map(|shard| {
+            // What is dropped is dropped after the lock.
+            let gone = lock(shard).remove_all(&chosen);
+            gone.iter().map(shard::Slot::count).sum::<usize>()
+        });
+        purged.sum()
+    }
+
+    /// Bytes of memory and of the disk in use.
+    pub fn used(&self) -> (u64, u64) {
+        (self.memory.used(), self.disk_bytes.used())
+    }
+
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[xxh3_64(key) as usize % SHARDS])
+    }
+
+    /// Room in memory, for what is about to be there; `None`: there is none, whatever is given up.
+    pub fn reserve(&self, bytes: u64) -> Option<Charge> {
+        self.room(Room::Memory, bytes)
+    }
+
+    /// Whether a charge is this much, or can be made so.
+    fn covers(&self, charge: &mut Charge, bytes: u64) -> bool {
+        let missing = bytes.saturating_sub(charge.amount());
+        missing == 0 || self.room(Room::Memory, missing).map(|more| charge.merge(more)).is_some()
+    }
+
+    fn room(&self, room: Room, amount: u64) -> Option<Charge> {
+        let space = match room {
+            Room::Memory => &self.memory,
+            Room::Disk => &self.disk_bytes,
+            Room::Files => &self.files,
+        };
+        let charge = space.charge(amount)?;
+        while space.is_exceeded() {
+            if !self.evict(room) {
+                return None;
+            }
+        }
+        Some(charge)
+    }
+
+    /// Gives up what was not used lately; false: there is nothing left.
+    fn evict(&self, room: Room) -> bool {
+        let on_disk = room != Room::Memory;
+        // Twice round: the first may find that all were used.
+        for _ in 0..2 * SHARDS {
+            let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
+            let gone = lock(&self.shards[at]).evict(on_disk);
+            if gone.is_some() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Nothing in here is left half done by a panic.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("used", &self.used()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use http::StatusCode;
+
+    use super::*;
+    use crate::semantics::caching::Freshness;
+
+    fn cache(memory: u64) -> Arc<Cache> {
+        let config = config::ResponseCache { memory, ..config::ResponseCache::default() };
+        Arc::new(Cache::new(&config, &Disk::start(NonZeroUsize::MIN).unwrap(), 1))
+    }
+
+    fn store(cache: &Arc<Cache>, key: &[u8], len: usize) {
+        let freshness =
+            Freshness { lifetime: 60, while_revalidating: 0, if_error: 0, strict: false };
+        let head = Head {
+            status: StatusCode::OK,
+            lines: "A: b\r\n".into(),
+            freshness,
+            age_secs: 0,
+            came_ms: 0,
+            selected: Vec::new(),
+        };
+        let found = cache.find(key, b"", 0);
+        let Join::Lead(flight) = cache.join(key, b"", 0, &found) else { return };
+        let Some((room, body)) = cache.reserve(head.cost()).zip(cache.reserve(len as u64)) else {
+            return;
+        };
+        let content = Content::new(Kept::Bytes(vec![0; len].into()), vec![body]);
+        flight.store(&Arc::new(Stored::new(head, content, room)));
+    }
+
+    #[test]
+    fn memory_is_bounded_whoever_fills_it_and_all_of_it_comes_back() {
+        const MEMORY: u64 = 200_000;
+        let cache = cache(MEMORY);
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for n in 0..2_000_usize {
+                        let key = (n * 7 + thread) % 300;
+                        store(cache, key.to_string().as_bytes(), (n * 37 + thread) % 9_000);
+                        cache.find(key.to_string().as_bytes(), b"", 0);
+                    }
+                });
+            }
+        });
+        let (used, _) = cache.used();
+        assert!((1..=MEMORY).contains(&used), "{used}");
+        assert!(cache.purge(|_| true) > 10);
+        assert_eq!(cache.used(), (0, 0));
+    }
+
+    #[test]
+    fn what_was_missing_and_is_there_by_now_is_not_fetched_again() {
+        let cache = cache(100_000);
+        let missing = cache.find(b"a", b"", 0);
+        store(&cache, b"a", 5);
+        assert!(matches!(cache.join(b"a", b"", 0, &missing), Join::Anew));
+        let known = cache.find(b"a", b"", 0);
+        assert!(matches!(cache.join(b"a", b"", 0, &known), Join::Lead(_)), "it is asked about");
+    }
+
+    #[test]
+    fn what_is_asked_for_stays() {
+        let cache = cache(100_000);
+        for n in 0..1_000 {
+            store(&cache, n.to_string().as_bytes(), 5_000);
+            assert!(n == 0 || cache.find(b"0", b"", 0).stored.is_some(), "gone after {n}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_remembered_for_a_while() {
+        let cache = cache(100_000);
+        let nothing = Found::default();
+        let Join::Lead(flight) = cache.join(b"a", b"", 0, &nothing) else { panic!("not alone") };
+        flight.refuse(1_000);
+        let joined = cache.join(b"a", b"", 1_000, &nothing);
+        assert!(matches!(joined, Join::Anew), "it is known by now: {joined:?}");
+        assert!(cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS - 1).uncacheable);
+        assert!(!cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS).uncacheable);
+    }
+}

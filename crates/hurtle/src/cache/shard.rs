@@ -1,0 +1,183 @@
+//! A part of a cache behind one lock: what is stored, by key, and who is fetching what. What is
+//! given up is handed out, to be dropped after the lock.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::flight::{Flying, Join, State};
+use super::{Charge, Flight, Found, Stored};
+use crate::rt;
+
+/// Responses stored for one key: those that were asked for last.
+pub(super) const VARIANTS_MAX: usize = 8;
+
+/// Keys and what is known of them. Evicted by second chance: a hand goes round the slots, and takes
+/// one that was not used since it last passed.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    index: HashMap<Arc<[u8]>, usize>,
+    slots: Vec<Slot>,
+    hand: usize,
+    flying: HashMap<Arc<[u8]>, Flying>,
+}
+
+/// What is known of a key.
+#[derive(Debug)]
+pub(super) struct Slot {
+    key: Arc<[u8]>,
+    /// The latest first.
+    variants: Vec<Arc<Stored>>,
+    uncacheable_until_ms: u64,
+    used: bool,
+    _charge: Charge,
+}
+
+impl Slot {
+    fn new(key: &Arc<[u8]>, charge: Charge) -> Slot {
+        let key = Arc::clone(key);
+        Slot { key, variants: Vec::new(), uncacheable_until_ms: 0, used: false, _charge: charge }
+    }
+
+    /// Responses in it.
+    pub(super) fn count(&self) -> usize {
+        self.variants.len()
+    }
+}
+
+impl Shard {
+    pub(super) fn find(&mut self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+        let Some(at) = self.index.get(key) else { return Found::default() };
+        let slot = &mut self.slots[*at];
+        slot.used = true;
+        let stored = slot.variants.iter().find(|stored| stored.head.answers(lines)).cloned();
+        Found {
+            varies: stored.is_none() && !slot.variants.is_empty(),
+            uncacheable: now_ms < slot.uncacheable_until_ms,
+            stored,
+        }
+    }
+
+    pub(super) fn is_flying(&self, key: &[u8]) -> bool {
+        self.flying.contains_key(key)
+    }
+
+    pub(super) fn join(
+        &mut self,
+        key: &[u8],
+        lines: &[u8],
+        id: u64,
+        flight: impl FnOnce() -> Flight,
+    ) -> Join {
+        match self.flying.get_mut(key).map(|flying| &mut flying.state) {
+            Some(State::Asked(waiting)) => {
+                let (teller, told) = rt::once();
+                // Who has given up waiting is counted no longer.
+                waiting.retain(|teller: &rt::Teller<_>| !teller.is_deaf());
+                waiting.push(teller);
+                Join::Wait(told)
+            }
+            Some(State::Coming(live)) if live.head.answers(lines) => match live.reader() {
+                Some(reader) => Join::Coming(reader),
+                None => Join::Alone,
+            },
+            Some(State::Coming(_)) => Join::Alone,
+            None => {
+                let flight = flight();
+                let flying = Flying { id, state: State::Asked(Vec::new()) };
+                self.flying.insert(Arc::clone(flight.key()), flying);
+                Join::Lead(flight)
+            }
+        }
+    }
+
+    /// Whose flight it is, if it was not called off.
+    pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut Flying> {
+        self.flying.get_mut(key).filter(|flying| flying.id == id)
+    }
+
+    pub(super) fn land(&mut self, key: &[u8], id: u64) -> Option<Flying> {
+        self.flying(key, id)?;
+        self.flying.remove(key)
+    }
+
+    /// Stores in place of what answered the same request; what goes is returned.
+    pub(super) fn insert(
+        &mut self,
+        key: &Arc<[u8]>,
+        stored: Arc<Stored>,
+        charge: Charge,
+    ) -> Vec<Arc<Stored>> {
+        let slot = self.slot(key, charge);
+        slot.uncacheable_until_ms = 0;
+        let same = |other: &Arc<Stored>| other.head.selected == stored.head.selected;
+        let (mut gone, kept): (Vec<_>, Vec<_>) = slot.variants.drain(..).partition(same);
+        slot.variants.push(stored);
+        for other in kept {
+            let full = slot.variants.len() == VARIANTS_MAX;
+            if full { gone.push(other) } else { slot.variants.push(other) }
+        }
+        gone
+    }
+
+    /// Remembers that what comes for a key is not to be stored.
+    pub(super) fn refuse(
+        &mut self,
+        key: &Arc<[u8]>,
+        until_ms: u64,
+        charge: Charge,
+    ) -> Vec<Arc<Stored>> {
+        let slot = self.slot(key, charge);
+        slot.uncacheable_until_ms = until_ms;
+        std::mem::take(&mut slot.variants)
+    }
+
+    fn slot(&mut self, key: &Arc<[u8]>, charge: Charge) -> &mut Slot {
+        let next = self.slots.len();
+        let at = *self.index.entry(Arc::clone(key)).or_insert(next);
+        if at == next {
+            self.slots.push(Slot::new(key, charge));
+        }
+        &mut self.slots[at]
+    }
+
+    pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<Flying>) {
+        let at = self.index.get(key).copied();
+        (at.map(|at| self.take(at)), self.flying.remove(key))
+    }
+
+    pub(super) fn remove_all(&mut self, chosen: impl Fn(&[u8]) -> bool) -> Vec<Slot> {
+        self.flying.retain(|key, _| !chosen(key));
+        let mut gone = Vec::new();
+        let mut at = 0;
+        while at < self.slots.len() {
+            if chosen(&self.slots[at].key) { gone.push(self.take(at)) } else { at += 1 }
+        }
+        gone
+    }
+
+    /// Looks at each slot once at most: what was used is spared until the next time.
+    pub(super) fn evict(&mut self, on_disk: bool) -> Option<Slot> {
+        for _ in 0..self.slots.len() {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = &mut self.slots[self.hand];
+            if on_disk && !slot.variants.iter().any(|stored| stored.is_on_disk()) {
+                continue;
+            }
+            if !std::mem::take(&mut slot.used) {
+                return Some(self.take(self.hand));
+            }
+        }
+        None
+    }
+
+    /// Takes a slot out; the last one comes to its place.
+    fn take(&mut self, at: usize) -> Slot {
+        let slot = self.slots.swap_remove(at);
+        self.index.remove(&slot.key);
+        if let Some(moved) = self.slots.get(at) {
+            self.index.insert(Arc::clone(&moved.key), at);
+        }
+        slot
+    }
+}

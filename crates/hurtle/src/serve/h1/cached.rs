@@ -1,0 +1,438 @@
+//! Requests that a cache of upstreams' answers may answer: what is stored is sent, what is missing is
+//! fetched once for all who ask. Fetching is `fill`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::Connection;
+use super::asked::{path_of, value};
+use super::duplex::Broken;
+use super::fault::named;
+use super::fill::{Fill, Led};
+use super::outcome::{Outcome, Why};
+use super::proxy::Asked;
+use super::upload::Upload;
+use crate::answer::Answer;
+use crate::body::{Body, FileSlice, RequestBody, Stream};
+use crate::cache::{Cache, Flight, Found, Head, Join, Kept, News, Reader, Stored};
+use crate::clock;
+use crate::h1::fields::pairs;
+use crate::h1::forward::{self, Onward};
+use crate::h1::framing::BodyLength;
+use crate::h1::keep;
+use crate::h1::request::{Method, Request};
+use crate::h1::response::{Fields, field};
+use crate::handler::proxy::{Errand, Waits};
+use crate::rt::{self, First};
+use crate::semantics::caching::{self, Directives, Use};
+use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use crate::semantics::date;
+use crate::semantics::range::{self, Selection};
+use crate::semantics::target::encode_path;
+use crate::transport::{Taken, Transport};
+
+/// How long a request waits for another's answer to begin before it asks by itself.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How often it begins anew where whoever fetched gave up.
+const TRIES_MAX: usize = 3;
+
+/// What a cache makes of a request.
+pub(super) enum Cached {
+    /// This is sent.
+    Answer(Answer),
+    /// An upstream's answer, for this request only.
+    Pass(Box<(Errand, Taken)>),
+    /// There is none.
+    Failed(StatusCode),
+    /// It goes to an upstream by itself.
+    Alone,
+    /// The client is gone.
+    Broken(Broken),
+}
+
+/// A request and its key.
+struct Wish<'a> {
+    cache: &'a Arc<Cache>,
+    key: Vec<u8>,
+    directives: Directives,
+}
+
+/// A body that is there, or comes.
+enum Source<'a> {
+    Kept(&'a Kept),
+    Coming(Reader),
+}
+
+impl<T: Transport> Connection<T> {
+    /// A request's way on, if the cache has it or can have it.
+    pub(super) fn onward<'a>(
+        &self,
+        request: &Request<'a>,
+        path: &'a str,
+        upgrade: Option<&'a str>,
+    ) -> Onward<'a> {
+        Onward {
+            path,
+            query: path_of(&request.target).and_then(|(_, query)| query),
+            authority: "",
+            peer: self.peer,
+            client: self.client,
+            trusted: self.trusts_peer(),
+            secure: self.io.is_secure(),
+            http2: T::IS_HTTP2,
+            upgrade,
+            for_all: None,
+        }
+    }
+
+    fn key(&self, request: &Request<'_>, asked: &Asked) -> Vec<u8> {
+        let mut key = Vec::with_capacity(128);
+        let path = encode_path(&asked.path);
+        forward::identity(&mut key, request, &self.onward(request, &path, None));
+        key
+    }
+
+    /// What changes a target makes what is stored of it worthless (RFC 9111 4.4).
+    pub(super) fn invalidate(&self, request: &Request<'_>, asked: &Asked, status: StatusCode) {
+        if let Some(cache) = asked.proxy.cache()
+            && caching::is_unsafe(request.method.as_bytes())
+            && status.as_u16() < 400
+        {
+            cache.invalidate(&self.key(request, asked));
+        }
+    }
+
+    /// Asks the cache at once: what is stored and may be sent.
+    pub(super) fn stored_answer(&mut self, request: &Request<'_>, asked: &Asked) -> Option<Answer> {
+        let cache = asked.proxy.cache()?;
+        if !may_answer(request) {
+            self.outcome = Some(Outcome::Passed(Why::Method));
+            return None;
+        }
+        if request.if_match.is_some() || request.if_unmodified_since.is_some() {
+            // RFC 9111 4.3.2: these are the origin's to evaluate.
+            self.outcome = Some(Outcome::Bypassed("precondition"));
+            return None;
+        }
+        let directives = caching::of_request(pairs(request.field_lines));
+        let wish = Wish { cache, key: self.key(request, asked), directives };
+        let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
+        self.usable_answer(request, asked, &wish, &found)
+    }
+
+    /// What was found, if it may be sent.
+    fn usable_answer(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        wish: &Wish<'_>,
+        found: &Found,
+    ) -> Option<Answer> {
+        let stored = found.stored.as_ref()?;
+        let head = &stored.head;
+        match caching::usable(&head.freshness, head.age(clock::now_ms()), &wish.directives) {
+            Use::Ask => return None,
+            Use::Fresh | Use::Stale => {}
+            Use::Meanwhile => self.renew(request, asked, wish, found),
+        }
+        Some(self.hit(request, asked, stored, Outcome::Hit))
+    }
+
+    /// Has a response asked about anew, while it is sent.
+    fn renew(&self, request: &Request<'_>, asked: &Asked, wish: &Wish<'_>, found: &Found) {
+        let (lines, now_ms) = (request.field_lines, clock::now_ms());
+        if request.method == Method::Get
+            && let Join::Lead(flight) = wish.cache.join(&wish.key, lines, now_ms, found)
+        {
+            let fill = self.fetch(request, asked, wish, flight, found.stored.clone());
+            rt::spawn(fill.run());
+        }
+    }
+
+    /// Asks the cache, and has fetched what is missing.
+    pub(super) async fn cached(&mut self, request: &Request<'_>, asked: &Asked) -> Cached {
+        let Some(cache) = asked.proxy.cache() else { return Cached::Alone };
+        if matches!(self.outcome, Some(Outcome::Bypassed(_) | Outcome::Passed(Why::Method))) {
+            return Cached::Alone;
+        }
+        let directives = caching::of_request(pairs(request.field_lines));
+        let wish = Wish { cache, key: self.key(request, asked), directives };
+        for _ in 0..TRIES_MAX {
+            let now_ms = clock::now_ms();
+            let found = cache.find(&wish.key, request.field_lines, now_ms);
+            if let Some(answer) = self.usable_answer(request, asked, &wish, &found) {
+                return Cached::Answer(answer);
+            }
+            let why = why(&found, &wish.directives);
+            if wish.directives.only_if_cached {
+                // RFC 9111 5.2.1.7.
+                return Cached::Answer(Answer::error(StatusCode::GATEWAY_TIMEOUT, None));
+            }
+            self.outcome = Some(Outcome::Passed(why));
+            if found.uncacheable {
+                self.outcome = Some(Outcome::Bypassed("uncacheable"));
+                return Cached::Alone;
+            }
+            if request.range.is_some() {
+                self.outcome = Some(Outcome::Passed(Why::Partial));
+            }
+            if request.range.is_some() || request.method == Method::Head {
+                return Cached::Alone;
+            }
+            let joined = cache.join(&wish.key, request.field_lines, now_ms, &found);
+            let stale = found.stored;
+            let (led, outcome) = match joined {
+                Join::Anew => continue,
+                Join::Alone => return Cached::Alone,
+                Join::Coming(reader) => {
+                    (Some(Led::News(News::Coming(reader))), Outcome::Collapsed(why))
+                }
+                Join::Lead(flight) => {
+                    let (leader, told) = rt::once();
+                    let mut fill = self.fetch(request, asked, &wish, flight, stale.clone());
+                    fill.leader = Some(leader);
+                    rt::spawn(fill.run());
+                    match self.until_told(told.wait()).await {
+                        Ok(led) => (led, Outcome::Stored(why)),
+                        Err(broken) => return Cached::Broken(broken),
+                    }
+                }
+                Join::Wait(told) => {
+                    let told = rt::race(told.wait(), rt::sleep(WAIT_MAX));
+                    match self.until_told(told).await {
+                        Ok(First::A(news)) => (news.map(Led::News), Outcome::Collapsed(why)),
+                        Ok(First::B(())) => {
+                            self.outcome = Some(Outcome::Bypassed("waited-too-long"));
+                            return Cached::Alone;
+                        }
+                        Err(broken) => return Cached::Broken(broken),
+                    }
+                }
+            };
+            let Some(led) = led else { continue };
+            return self.told(request, asked, &wish, (led, outcome), stale);
+        }
+        Cached::Alone
+    }
+
+    /// Waits for what somebody has to say, and for the client's going away.
+    async fn until_told<R>(&mut self, told: impl Future<Output = R>) -> Result<R, Broken> {
+        self.beside(&mut Upload::none(), &Waits::default(), async |_| told.await).await
+    }
+
+    fn told(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        wish: &Wish<'_>,
+        (led, outcome): (Led, Outcome),
+        stale: Option<Arc<Stored>>,
+    ) -> Cached {
+        match led {
+            Led::Pass(passed) => Cached::Pass(passed),
+            Led::News(News::Released) => Cached::Alone,
+            Led::News(News::Coming(reader)) => {
+                if !reader.live().head.answers(request.field_lines) {
+                    return Cached::Alone;
+                }
+                Cached::Answer(self.coming(request, asked, reader, outcome))
+            }
+            Led::News(News::Stored(stored)) => {
+                if !stored.head.answers(request.field_lines) {
+                    return Cached::Alone;
+                }
+                let same = |old: &Arc<Stored>| Arc::ptr_eq(&old.content, &stored.content);
+                let refreshed = stale.is_some_and(|old| same(&old));
+                let outcome = if refreshed { Outcome::Revalidated } else { outcome };
+                Cached::Answer(self.hit(request, asked, &stored, |_| outcome))
+            }
+            Led::News(News::Failed(status)) => {
+                let usable = |stored: &Arc<Stored>| {
+                    let (head, now_ms) = (&stored.head, clock::now_ms());
+                    let age = head.age(now_ms);
+                    caching::usable_on_error(&head.freshness, age, &wish.directives)
+                };
+                match stale.filter(usable) {
+                    Some(stored) => {
+                        Cached::Answer(self.hit(request, asked, &stored, Outcome::HitOnError))
+                    }
+                    None => Cached::Failed(status),
+                }
+            }
+        }
+    }
+
+    fn fetch(
+        &self,
+        request: &Request<'_>,
+        asked: &Asked,
+        wish: &Wish<'_>,
+        flight: Flight,
+        stale: Option<Arc<Stored>>,
+    ) -> Fill {
+        let mut conditions = Vec::new();
+        if let Some(stale) = &stale {
+            let said = caching::of_response(pairs(&stale.head.lines));
+            // RFC 9111 4.3.1.
+            said.etag.inspect(|etag| field(&mut conditions, "If-None-Match", etag));
+            let modified = said.last_modified;
+            modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
+        }
+        let path = encode_path(&asked.path);
+        let onward = self.onward(request, &path, None);
+        let onward = Onward { for_all: Some(&conditions), ..onward };
+        Fill {
+            proxy: Rc::clone(&asked.proxy),
+            errand: Errand::new(&asked.proxy, request, RequestBody::default(), onward),
+            flight,
+            path: asked.path.clone(),
+            client: self.client,
+            what: named(request),
+            lines: request.field_lines.to_vec(),
+            directives: wish.directives,
+            authorized: request.authorization.is_some(),
+            stale,
+            leader: None,
+        }
+    }
+
+    /// The answer that is stored.
+    fn hit(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        stored: &Stored,
+        outcome: impl FnOnce(i64) -> Outcome,
+    ) -> Answer {
+        let head = &stored.head;
+        let ttl = head.freshness.lifetime as i64 - head.age(clock::now_ms()) as i64;
+        let outcome = outcome(ttl);
+        self.dressed(request, asked, head, Source::Kept(&stored.content.kept), outcome)
+    }
+
+    fn coming(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        reader: Reader,
+        outcome: Outcome,
+    ) -> Answer {
+        let live = Arc::clone(reader.live());
+        self.dressed(request, asked, &live.head, Source::Coming(reader), outcome)
+    }
+
+    /// A response as this client gets it: what it has already, or does not want, is left out.
+    fn dressed(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        head: &Head,
+        source: Source<'_>,
+        outcome: Outcome,
+    ) -> Answer {
+        self.outcome = Some(outcome);
+        let mut last = Vec::new();
+        let age = head.age(clock::now_ms());
+        if age > 0 || matches!(outcome, Outcome::Hit(_) | Outcome::HitOnError(_)) {
+            // RFC 9111 5.1.
+            field(&mut last, "Age", age.to_string().as_bytes());
+        }
+        outcome.line(&mut last);
+        let (removed, set) = self.rules(asked, head.status);
+        last.extend_from_slice(&set);
+        let (status, lines, body) = selected(request, head, source);
+        let lines = match removed.is_empty() {
+            true => [&lines[..], &last].concat(),
+            false => forward::redressed(&lines, b"", &removed, &last),
+        };
+        Answer { status, fields: Fields::Dated(lines.into()), body }
+    }
+}
+
+/// Whether a cache may answer this at all.
+fn may_answer(request: &Request<'_>) -> bool {
+    matches!(request.method, Method::Get | Method::Head)
+        && request.body == BodyLength::None
+        && forward::upgrades(request).is_none()
+}
+
+fn why(found: &Found, directives: &Directives) -> Why {
+    match &found.stored {
+        Some(_) if directives.no_cache || directives.max_age.is_some() => Why::Request,
+        Some(_) => Why::Stale,
+        None if found.varies => Why::VaryMiss,
+        None => Why::UriMiss,
+    }
+}
+
+/// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
+fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCode, Vec<u8>, Body) {
+    let mut lines = head.lines.to_vec();
+    if head.status == StatusCode::OK {
+        let said = caching::of_response(pairs(&head.lines));
+        let validators = Validators {
+            etag: said.entity_tag(),
+            last_modified: said.last_modified.and_then(date::parse),
+        };
+        let preconditions = Preconditions {
+            if_none_match: value(&request.if_none_match),
+            if_modified_since: value(&request.if_modified_since),
+            ..Preconditions::default()
+        };
+        if conditional::evaluate(true, &preconditions, &validators) == Verdict::NotModified {
+            return (StatusCode::NOT_MODIFIED, keep::not_modified(&lines), Body::Empty);
+        }
+        if let (Source::Kept(kept), Method::Get, Some(ranges)) =
+            (&source, &request.method, value(&request.range))
+            && conditional::range_applies(value(&request.if_range), &validators)
+        {
+            let len = kept.len();
+            match range::select(ranges, len) {
+                Selection::One(range) => {
+                    let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
+                    field(&mut lines, "Content-Range", text.as_bytes());
+                    length(&mut lines, range.end - range.start);
+                    return (StatusCode::PARTIAL_CONTENT, lines, piece(kept, range));
+                }
+                Selection::Unsatisfiable => {
+                    let mut lines = keep::not_modified(&lines);
+                    field(&mut lines, "Content-Range", format!("bytes */{len}").as_bytes());
+                    length(&mut lines, 0);
+                    return (StatusCode::RANGE_NOT_SATISFIABLE, lines, Body::Empty);
+                }
+                // Several at once are rare, and the whole is always right (RFC 9110 14.2).
+                Selection::Whole | Selection::Many(_) => {}
+            }
+        }
+    }
+    match source {
+        Source::Kept(kept) => {
+            if !super::is_bodiless(head.status) {
+                length(&mut lines, kept.len());
+            }
+            (head.status, lines, piece(kept, 0..kept.len()))
+        }
+        Source::Coming(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
+    }
+}
+
+fn length(lines: &mut Vec<u8>, len: u64) {
+    field(lines, "Content-Length", len.to_string().as_bytes());
+}
+
+fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
+    match kept {
+        Kept::Bytes(bytes) if bytes.is_empty() => Body::Empty,
+        // A range lies within what is in memory.
+        Kept::Bytes(bytes) => Body::Bytes(bytes.slice(range.start as usize..range.end as usize)),
+        Kept::File(file) => Body::File(FileSlice {
+            file: Arc::clone(file),
+            offset: range.start,
+            len: range.end - range.start,
+        }),
+    }
+}

@@ -1,0 +1,116 @@
+//! Bodies: whole or not kept, in memory and on the disk, within their bounds.
+
+use std::fs;
+
+use super::{MINUTE, Pair, get, has};
+
+#[test]
+fn what_breaks_off_is_not_kept() {
+    let pair = Pair::new();
+    for (sentence, part) in [
+        ("of a length", "Content-Length: 9\r\n\r\nhello"),
+        ("in chunks", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+        ("in malformed chunks", "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
+    ] {
+        let mut client = pair.proxy.send(get("/", ""));
+        let (mut peer, _) = pair.upstream.asked();
+        peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}{part}"));
+        drop(peer);
+        let all = client.rest();
+        assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
+    }
+    // A body whose end is its connection's may have broken off, too.
+    let mut client = pair.proxy.send(get("/", ""));
+    let (mut peer, _) = pair.upstream.asked();
+    peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}\r\nhello"));
+    drop(peer);
+    assert_eq!(client.answer().1, "hello");
+    assert_eq!(pair.asked(&get("/", ""), MINUTE, "whole").1, "whole");
+}
+
+#[test]
+fn chunks_become_a_length() {
+    let pair = Pair::new();
+    let mut client = pair.proxy.send(get("/", ""));
+    let (mut peer, _) = pair.upstream.asked();
+    peer.send(format!(
+        "HTTP/1.1 200 OK\r\n{MINUTE}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    ));
+    peer.send("5\r\nworld\r\n0\r\nX-Sum: 1\r\n\r\n");
+    assert_eq!(client.answer().1, "helloworld");
+    let kept = (0..10_000).find_map(|_| {
+        let (head, body) = pair.kept(&get("/", ""));
+        head.contains("; hit").then_some((head, body))
+    });
+    let (head, body) = kept.unwrap();
+    has(&head, "Content-Length: 10");
+    assert_eq!(body, "helloworld");
+}
+
+#[test]
+fn what_is_too_large_is_passed_on() {
+    let pair = Pair::with("cache = { max_object = \"100 KB\" }");
+    let body = "x".repeat(1 << 20);
+    assert_eq!(pair.asked(&get("/said", ""), MINUTE, &body).1.len(), body.len());
+    assert_eq!(pair.asked(&get("/said", ""), MINUTE, "2").1, "2");
+
+    // The length shows only once it is too late to begin anew.
+    let mut client = pair.proxy.send(get("/unsaid", ""));
+    let (mut peer, _) = pair.upstream.asked();
+    let sender = std::thread::spawn(move || {
+        peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}Transfer-Encoding: chunked\r\n\r\n"));
+        for _ in 0..64 {
+            peer.send(format!("4000\r\n{}\r\n", "y".repeat(0x4000)));
+        }
+        peer.send("0\r\n\r\n");
+    });
+    assert_eq!(client.answer().1, "y".repeat(1 << 20));
+    sender.join().unwrap();
+    assert_eq!(pair.asked(&get("/unsaid", ""), MINUTE, "2").1, "2");
+}
+
+#[test]
+fn large_ones_are_on_the_disk_where_nothing_has_a_name() {
+    let directory = std::env::temp_dir().join(format!("hurtle-bodies-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    // Less memory than the bodies need together.
+    let keys = format!("cache = {{ memory = \"2 MB\", disk = {directory:?} }}");
+    let pair = Pair::with(&keys);
+    let body = |n: u32| -> String { (0..40_000).map(|i| format!("{:010}", i * 10 + n)).collect() };
+    for n in 0..8 {
+        assert_eq!(pair.asked(&get(&format!("/{n}"), ""), MINUTE, &body(n)).1, body(n));
+    }
+    for n in 0..8 {
+        let path = format!("/{n}");
+        let kept = (0..10_000).find_map(|_| {
+            let (head, got) = pair.kept(&get(&path, ""));
+            head.contains("; hit").then_some(got)
+        });
+        assert_eq!(kept.unwrap(), body(n));
+        let (_, part) = pair.kept(&get(&path, "Range: bytes=200000-200009\r\n"));
+        assert_eq!(part, body(n)[200_000..200_010]);
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    drop(pair);
+    // Nothing is left of it: another server asks anew.
+    let pair = Pair::with(&keys);
+    assert_eq!(pair.asked(&get("/0", ""), MINUTE, "new").1, "new");
+    let _ = fs::remove_dir(directory);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let pair = Pair::with("cache = { memory = \"100 KB\" }");
+    let body = "z".repeat(10_000);
+    let path = |n| get(&format!("/{n}"), "");
+    for n in 0..50 {
+        assert_eq!(pair.asked(&path(n), MINUTE, &body).1.len(), body.len());
+    }
+    let kept = (0..50).filter(|n| {
+        let mut client =
+            pair.proxy.send(get(&format!("/{n}"), "Cache-Control: only-if-cached\r\n"));
+        client.answer().0.starts_with("HTTP/1.1 200 ")
+    });
+    let kept = kept.count();
+    assert!((5..10).contains(&kept), "{kept} of 10,000 bytes are in 100,000");
+}

@@ -1,0 +1,98 @@
+//! Many who want the same at once.
+
+use super::{MINUTE, Pair, get, reply};
+use crate::client::Client;
+use crate::support::{Proxy, Upstream};
+
+const CROWD: usize = 100;
+
+#[test]
+fn one_asks_for_all_of_them_on_all_workers() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
+    let pair = Pair { proxy: Proxy::on(3, "", &mount), upstream };
+    let mut clients: Vec<Client> = (0..CROWD).map(|_| pair.proxy.send(get("/", ""))).collect();
+    pair.reply(MINUTE, "body");
+    for client in &mut clients {
+        assert_eq!(client.answer().1, "body");
+    }
+    pair.upstream.is_left_alone();
+}
+
+#[test]
+fn a_body_reaches_all_of_them_as_it_comes() {
+    let pair = Pair::new();
+    let mut first = pair.proxy.send(get("/", ""));
+    let (mut peer, _) = pair.upstream.asked();
+    peer.send(format!(
+        "HTTP/1.1 200 OK\r\n{MINUTE}Content-Length: 10\r\nConnection: close\r\n\r\n"
+    ));
+    peer.send("hello");
+    first.head();
+    assert_eq!(first.take(5), b"hello");
+    let mut second = pair.proxy.send(get("/", ""));
+    assert!(second.head().contains("fwd=uri-miss; collapsed"));
+    assert_eq!(second.take(5), b"hello");
+    peer.send("world");
+    assert_eq!((first.take(5), second.take(5)), (b"world".to_vec(), b"world".to_vec()));
+    let kept = (0..10_000).find_map(|_| {
+        let (head, body) = pair.kept(&get("/", ""));
+        head.contains("; hit").then_some(body)
+    });
+    assert_eq!(kept.as_deref(), Some("helloworld"));
+}
+
+#[test]
+fn who_asked_first_may_go() {
+    let pair = Pair::new();
+    let first = pair.proxy.send(get("/", ""));
+    let (peer, _) = pair.upstream.asked();
+    let mut second = pair.proxy.send(get("/", ""));
+    first.reset();
+    reply(peer, MINUTE, "body");
+    assert_eq!(second.answer().1, "body");
+    pair.upstream.is_left_alone();
+}
+
+#[test]
+fn what_is_not_for_all_releases_them_at_once_and_is_remembered() {
+    const FEW: usize = 10;
+    let pair = Pair::new();
+    for round in 0..2 {
+        let mut clients: Vec<Client> = (0..FEW).map(|_| pair.proxy.send(get("/", ""))).collect();
+        let mut peers = Vec::new();
+        if round == 0 {
+            reply(pair.upstream.asked().0, "Cache-Control: no-store\r\n", "body");
+        }
+        // All of the others ask, and none waits for another's answer.
+        while peers.len() < FEW - usize::from(round == 0) {
+            peers.push(pair.upstream.asked().0);
+        }
+        peers.into_iter().for_each(|peer| reply(peer, "Cache-Control: no-store\r\n", "body"));
+        for client in &mut clients {
+            assert_eq!(client.answer().1, "body");
+        }
+        pair.upstream.is_left_alone();
+    }
+}
+
+#[test]
+fn what_one_alone_may_not_share_says_nothing_of_the_others() {
+    let pair = Pair::new();
+    let credentials = get("/", "Authorization: Basic eA==\r\n");
+    assert_eq!(pair.asked(&credentials, MINUTE, "his").1, "his");
+    assert_eq!(pair.asked(&get("/", ""), MINUTE, "all's").1, "all's");
+    assert_eq!(pair.kept(&get("/", "")).1, "all's");
+}
+
+#[test]
+fn all_are_told_that_nobody_is_there() {
+    let upstream = Upstream::new();
+    let address = upstream.address;
+    drop(upstream);
+    let proxy = Proxy::with(&[address], "cache = {}");
+    let mut clients: Vec<Client> = (0..5).map(|_| proxy.send(get("/", ""))).collect();
+    for client in &mut clients {
+        assert!(client.answer().0.starts_with("HTTP/1.1 502 "));
+    }
+}

@@ -1,0 +1,219 @@
+//! What is kept, for whom, and what they get of it.
+
+use super::{MINUTE, Pair, get, has, reply};
+use crate::client::Client;
+
+#[test]
+fn what_is_kept_and_what_is_asked_again() {
+    let pair = Pair::new();
+    #[rustfmt::skip]
+    let rows = [
+        ("RFC 9111 5.2.2.1: fresh", MINUTE, "", "", true),
+        ("4.2.2: nothing is guessed", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
+        ("5.3 Expires", "Expires: Fri, 31 Dec 9999 23:59:59 GMT\r\n", "", "", true),
+        ("5.3: long past", "Expires: 0\r\n", "", "", false),
+        ("5.2.2.5 no-store", "Cache-Control: max-age=60, no-store\r\n", "", "", false),
+        ("5.2.2.7 private", "Cache-Control: max-age=60, private\r\n", "", "", false),
+        ("5.2.2.4 no-cache", "Cache-Control: max-age=60, no-cache\r\n", "", "", false),
+        ("5.2.2.10 s-maxage", "Cache-Control: max-age=0, s-maxage=60\r\n", "", "", true),
+        ("4.2.3: too old when it came", "Cache-Control: max-age=60\r\nAge: 61\r\n", "", "", false),
+        ("4.2.3: old, but not too old", "Cache-Control: max-age=60\r\nAge: 30\r\n", "", "", true),
+        ("4.2.3: old by its Date", "Cache-Control: max-age=60\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
+        ("5.2.1.4: the client's no-cache", MINUTE, "", "Cache-Control: no-cache\r\n", false),
+        ("5.4: Pragma", MINUTE, "", "Pragma: no-cache\r\n", false),
+        ("5.2.1.1: the client's max-age", "Cache-Control: max-age=60\r\nAge: 20\r\n", "", "Cache-Control: max-age=10\r\n", false),
+        ("5.2.1.2: max-stale", "Cache-Control: max-age=60\r\nAge: 70\r\n", "", "Cache-Control: max-stale=100\r\n", true),
+        ("5.2.2.2: not against must-revalidate", "Cache-Control: max-age=60, must-revalidate\r\nAge: 70\r\n", "", "Cache-Control: max-stale=100\r\n", false),
+        ("5.2.1.5: the client's no-store", MINUTE, "Cache-Control: no-store\r\n", "", false),
+        ("3.5: of one who has shown who he is", MINUTE, "Authorization: Basic eA==\r\n", "", false),
+        ("3.5: for all the same", "Cache-Control: public, max-age=60\r\n", "Authorization: Basic eA==\r\n", "", true),
+        ("3.5: what was for anybody is for him, too", MINUTE, "", "Authorization: Basic eA==\r\n", true),
+        ("7.3: a cookie", "Cache-Control: max-age=60\r\nSet-Cookie: a=b\r\n", "", "", false),
+        ("7.3: a cookie for all", "Cache-Control: max-age=60, public\r\nSet-Cookie: a=b\r\n", "", "", true),
+        ("4.1: Vary: *", "Cache-Control: max-age=60\r\nVary: *\r\n", "", "", false),
+        ("4.1: the same", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A:   1\r\n", true),
+        ("4.1: another", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A: 2\r\n", false),
+        ("4.1: none", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "", false),
+        ("4.1: what is written here tells no clients apart", "Cache-Control: max-age=60\r\nVary: X-Forwarded-For\r\n", "", "", false),
+        ("what a client says of its host is not believed", MINUTE, "X-Forwarded-Host: evil\r\n", "", true),
+        ("4.3.2: If-Match is the origin's", MINUTE, "", "If-Match: \"a\"\r\n", false),
+    ];
+    for (number, (sentence, fields, first, second, kept)) in rows.into_iter().enumerate() {
+        let path = format!("/{number}");
+        let (_, body) = pair.asked(&get(&path, first), fields, "first");
+        assert_eq!(body, "first", "{sentence}");
+        let mut client = pair.proxy.send(get(&path, second));
+        if !kept {
+            let next = pair.upstream.asked_if_any();
+            reply(next.unwrap_or_else(|| panic!("{sentence}: not asked again")).0, "", "second");
+        }
+        let (head, body) = client.answer();
+        assert_eq!(body, if kept { "first" } else { "second" }, "{sentence}: {head}");
+        pair.upstream.is_left_alone();
+    }
+}
+
+#[test]
+fn keys_are_what_upstreams_are_asked() {
+    let pair = Pair::new();
+    pair.asked(&get("/a/b?x", ""), MINUTE, "1");
+    #[rustfmt::skip]
+    let rows = [
+        ("the same", get("/a/b?x", ""), true),
+        ("spelt otherwise, forwarded alike", get("/a/./%62?x", ""), true),
+        ("another query", get("/a/b?y", ""), false),
+        ("none", get("/a/b", ""), false),
+        ("another host", "GET /a/b?x HTTP/1.1\r\nHost: b\r\n\r\n".to_owned(), false),
+        ("another port", "GET /a/b?x HTTP/1.1\r\nHost: a:81\r\n\r\n".to_owned(), false),
+    ];
+    for (sentence, request, kept) in rows {
+        let body = if kept { pair.kept(&request).1 } else { pair.asked(&request, "", "2").1 };
+        assert_eq!(body == "1", kept, "{sentence}");
+    }
+}
+
+#[test]
+fn what_a_client_gets_of_it() {
+    let pair = Pair::new();
+    let fields = "Cache-Control: max-age=60\r\nAge: 30\r\nETag: \"v1\"\r\nContent-Type: a/b\r\n\
+                  Date: Fri, 31 Dec 9999 23:59:59 GMT\r\nKeep-Alive: x\r\nX-Other: 1\r\n\
+                  Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let (head, _) =
+        pair.asked(&get("/", "If-None-Match: \"v0\"\r\nX-A: 1\r\n"), fields, "0123456789");
+    has(&head, "Cache-Status: hurtle; fwd=uri-miss; stored");
+    assert!(!head.contains("Keep-Alive"), "{head}");
+
+    let (head, body) = pair.kept(&get("/", ""));
+    assert_eq!(body, "0123456789");
+    has(&head, "ETag: \"v1\"");
+    has(&head, "X-Other: 1");
+    assert!(head.contains("Cache-Status: hurtle; hit; ttl="), "{head}");
+    let age = head.lines().find_map(|line| line.strip_prefix("Age: ")).unwrap();
+    assert!((30..60).contains(&age.parse::<u64>().unwrap()), "{head}");
+    assert_eq!(head.matches("Age: ").count(), 1, "{head}");
+
+    let (head, body) = pair.kept(&get("/", "If-None-Match: \"v1\"\r\n"));
+    assert!(head.starts_with("HTTP/1.1 304 ") && body.is_empty(), "{head}");
+    has(&head, "ETag: \"v1\"");
+    assert!(!head.contains("Content-"), "{head}");
+    let since = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    assert!(pair.kept(&get("/", since)).0.starts_with("HTTP/1.1 304 "));
+
+    let (head, body) = pair.kept(&get("/", "Range: bytes=2-4\r\n"));
+    assert!(head.starts_with("HTTP/1.1 206 "), "{head}");
+    has(&head, "Content-Range: bytes 2-4/10");
+    assert_eq!(body, "234");
+    let other = pair.kept(&get("/", "Range: bytes=2-4\r\nIf-Range: \"v0\"\r\n"));
+    assert_eq!(other.1, "0123456789", "a part of another would not do");
+    let (head, _) = pair.kept(&get("/", "Range: bytes=10-\r\n"));
+    assert!(head.starts_with("HTTP/1.1 416 "), "{head}");
+    has(&head, "Content-Range: bytes */10");
+
+    let mut client = pair.proxy.send("HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    has(&client.head(), "Content-Length: 10");
+    assert_eq!(client.rest(), "");
+    pair.upstream.is_left_alone();
+}
+
+#[test]
+fn what_is_asked_for_all_is_asked_without_one_clients_wishes() {
+    let pair = Pair::new();
+    let wishes = "If-None-Match: \"v1\"\r\nIf-Modified-Since: x\r\nX-A: 1\r\n";
+    let mut client = pair.proxy.send(get("/", wishes));
+    let head = pair.reply(&format!("{MINUTE}ETag: \"v1\"\r\n"), "body");
+    assert!(head.contains("X-A: 1") && !head.contains("If-"), "{head}");
+    assert!(client.head().starts_with("HTTP/1.1 304 "), "he has it, all the same");
+    assert_eq!(pair.kept(&get("/", "")).1, "body");
+
+    // A part is not the whole: it is passed on, and nothing is kept of it.
+    let mut client = pair.proxy.send(get("/part", "Range: bytes=0-0\r\n"));
+    let (mut peer, head) = pair.upstream.asked();
+    assert!(head.contains("Range: bytes=0-0"), "{head}");
+    peer.send(format!(
+        "HTTP/1.1 206 Partial Content\r\n{MINUTE}Content-Range: bytes 0-0/9\r\n\
+         Content-Length: 1\r\nConnection: close\r\n\r\na"
+    ));
+    assert_eq!(client.answer().1, "a");
+    assert_eq!(pair.asked(&get("/part", ""), MINUTE, "the whole").1, "the whole");
+}
+
+#[test]
+fn variants_are_kept_apart_and_are_few() {
+    const VARIANTS: usize = 8;
+    let pair = Pair::new();
+    let vary = format!("{MINUTE}Vary: Accept-Language\r\n");
+    let of = |n: usize| get("/", &format!("Accept-Language: l{n}\r\n"));
+    for n in 0..=VARIANTS {
+        let (head, body) = pair.asked(&of(n), &vary, &format!("body {n}"));
+        assert_eq!(body, format!("body {n}"));
+        let why = if n == 0 { "uri-miss" } else { "vary-miss" };
+        has(&head, &format!("Cache-Status: hurtle; fwd={why}; stored"));
+    }
+    for n in 1..=VARIANTS {
+        assert_eq!(pair.kept(&of(n)).1, format!("body {n}"));
+    }
+    assert_eq!(pair.asked(&of(0), &vary, "again").1, "again", "the oldest went");
+}
+
+#[test]
+fn a_change_is_noticed() {
+    let pair = Pair::new();
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    pair.asked(&get("/", ""), MINUTE, "1");
+    let mut client = pair.proxy.send(post);
+    let (mut peer, _) = pair.upstream.asked();
+    peer.send("HTTP/1.1 500 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    client.answer();
+    assert_eq!(pair.kept(&get("/", "")).1, "1", "RFC 9111 4.4: nothing changed");
+    let (head, _) = pair.asked(post, "", "done");
+    has(&head, "Cache-Status: hurtle; fwd=method");
+    assert_eq!(pair.asked(&get("/", ""), MINUTE, "2").1, "2", "RFC 9111 4.4");
+
+    // What was asked for before the change, and comes after it, may be from before.
+    let mut before = pair.proxy.send(get("/late", ""));
+    let (peer, _) = pair.upstream.asked();
+    pair.asked(&post.replace("/ ", "/late "), "", "done");
+    reply(peer, MINUTE, "old");
+    assert_eq!(before.answer().1, "old");
+    assert_eq!(pair.asked(&get("/late", ""), MINUTE, "new").1, "new");
+}
+
+#[test]
+fn nothing_is_kept_unless_it_is_asked_for() {
+    let pair = Pair::with("");
+    for body in ["1", "2"] {
+        let (head, got) = pair.asked(&get("/", ""), MINUTE, body);
+        assert_eq!(got, body);
+        assert!(!head.contains("Cache-Status"), "{head}");
+    }
+}
+
+#[test]
+fn a_client_may_want_nothing_but_what_is_kept() {
+    let pair = Pair::new();
+    let (head, _) = pair.kept(&get("/", "Cache-Control: only-if-cached\r\n"));
+    assert!(head.starts_with("HTTP/1.1 504 "), "RFC 9111 5.2.1.7: {head}");
+}
+
+#[test]
+fn pipelined_hits_on_one_connection() {
+    let pair = Pair::new();
+    let mut client: Client = pair.proxy.send(get("/", ""));
+    pair.reply(MINUTE, "body");
+    assert_eq!(client.answer().1, "body");
+    client.send(get("/", "").repeat(50));
+    for _ in 0..50 {
+        assert_eq!(client.answer().1, "body");
+    }
+    pair.upstream.is_left_alone();
+}
+
+#[test]
+fn an_answer_that_names_a_file_is_asked_for_each_time() {
+    let pair = Pair::with(&format!("internal = {:?}\ncache = {{}}", std::env::temp_dir()));
+    let fields = format!("{MINUTE}X-Accel-Redirect: /no-such-file\r\n");
+    for _ in 0..2 {
+        let (head, _) = pair.asked(&get("/", ""), &fields, "");
+        assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The cache of upstreams' answers, counted by what upstreams are asked.
+
+mod bodies;
+mod crowd;
+mod kept;
+mod orders;
+mod stale;
+
+use crate::client::Client;
+use crate::support::{Proxy, Upstream};
+
+/// An upstream, and a server that keeps its answers.
+struct Pair {
+    upstream: Upstream,
+    proxy: Proxy,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        Pair::with("cache = {}")
+    }
+
+    /// With these keys of the mount.
+    fn with(keys: &str) -> Pair {
+        let upstream = Upstream::new();
+        let proxy = Proxy::with(&[upstream.address], keys);
+        Pair { upstream, proxy }
+    }
+
+    /// Answers the next request that comes to the upstream; its head.
+    #[track_caller]
+    fn reply(&self, fields: &str, body: &str) -> String {
+        let (peer, head) = self.upstream.asked();
+        reply(peer, fields, body);
+        head
+    }
+
+    /// A request that reaches the upstream, and what its client gets of this answer.
+    #[track_caller]
+    fn asked(&self, request: &str, fields: &str, body: &str) -> (String, String) {
+        let mut client = self.proxy.send(request);
+        self.reply(fields, body);
+        client.answer()
+    }
+
+    /// A request that does not.
+    #[track_caller]
+    fn kept(&self, request: &str) -> (String, String) {
+        let answer = self.proxy.send(request).answer();
+        self.upstream.is_left_alone();
+        answer
+    }
+}
+
+fn reply(mut peer: Client, fields: &str, body: &str) {
+    let len = body.len();
+    peer.send(format!(
+        "HTTP/1.1 200 OK\r\n{fields}Content-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+    ));
+}
+
+fn get(path: &str, fields: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+}
+
+#[track_caller]
+fn has(head: &str, line: &str) {
+    assert!(head.lines().any(|other| other == line), "{line}: {head}");
+}
+
+const MINUTE: &str = "Cache-Control: max-age=60\r\n";

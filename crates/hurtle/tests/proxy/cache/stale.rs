@@ -1,0 +1,92 @@
+//! What is stale: asked about anew, sent meanwhile, or sent where asking fails.
+
+use super::{Pair, get, has};
+
+const OLD: &str = "Cache-Control: max-age=60\r\nAge: 61\r\nETag: \"v1\"\r\nX-A: old\r\n";
+const STILL_GOOD: &str = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\nX-A: new\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn it_is_asked_about_and_its_fields_are_made_new() {
+    let pair = Pair::new();
+    pair.asked(&get("/", ""), OLD, "body");
+    let mut client = pair.proxy.send(get("/", ""));
+    let (mut peer, asked) = pair.upstream.asked();
+    has(&asked, "If-None-Match: \"v1\"");
+    peer.send(STILL_GOOD);
+    let (head, body) = client.answer();
+    assert_eq!(body, "body");
+    has(&head, "X-A: new");
+    has(&head, "Cache-Status: hurtle; fwd=stale; fwd-status=304; stored");
+    assert!(!head.contains("Age: 6"), "{head}");
+    let (head, body) = pair.kept(&get("/", ""));
+    assert_eq!(body, "body");
+    has(&head, "X-A: new");
+    has(&head, "ETag: \"v1\"");
+}
+
+#[test]
+fn it_is_replaced() {
+    let pair = Pair::new();
+    pair.asked(&get("/", ""), OLD, "old");
+    let (head, body) = pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
+    assert_eq!(body, "new");
+    has(&head, "Cache-Status: hurtle; fwd=stale; stored");
+    assert_eq!(pair.kept(&get("/", "")).1, "new");
+}
+
+#[test]
+fn it_is_sent_while_it_is_asked_about() {
+    let pair = Pair::new();
+    let fields = OLD.replace("max-age=60", "max-age=60, stale-while-revalidate=60");
+    pair.asked(&get("/", ""), &fields, "body");
+    let (head, body) = pair.proxy.send(get("/", "")).answer();
+    assert_eq!(body, "body");
+    assert!(head.contains("Cache-Status: hurtle; hit; ttl=-"), "{head}");
+    let (mut peer, _) = pair.upstream.asked();
+    // However many ask meanwhile, it is asked about once.
+    for _ in 0..5 {
+        assert_eq!(pair.kept(&get("/", "")).1, "body");
+    }
+    peer.send(STILL_GOOD);
+    let renewed = |_| pair.kept(&get("/", "")).0.contains("X-A: new");
+    assert!((0..10_000).any(renewed), "what was learnt is not used");
+    pair.upstream.is_left_alone();
+}
+
+#[test]
+fn it_is_sent_where_asking_fails() {
+    let pair = Pair::with("cache = {}\nfirst_byte_timeout = \"100ms\"");
+    let fields = OLD.replace("max-age=60", "max-age=60, stale-if-error=60");
+    pair.asked(&get("/", ""), &fields, "body");
+    for (sentence, answer) in [
+        ("an error", "HTTP/1.1 500 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+        ("no answer", ""),
+        ("nonsense", "what?\r\n\r\n"),
+    ] {
+        let mut client = pair.proxy.send(get("/", ""));
+        let (mut peer, _) = pair.upstream.asked();
+        peer.send(answer);
+        // A connection that ends is tried again, which is another matter: it waits for its time.
+        let (head, body) = client.answer();
+        assert_eq!(body, "body", "{sentence}: {head}");
+        assert!(head.contains("detail=stale-if-error"), "{sentence}: {head}");
+    }
+    let Pair { upstream, proxy } = pair;
+    drop(upstream);
+    assert_eq!(proxy.send(get("/", "")).answer().1, "body", "nobody is there");
+}
+
+#[test]
+fn without_leave_it_is_not() {
+    let pair = Pair::new();
+    pair.asked(&get("/", ""), OLD, "body");
+    let mut client = pair.proxy.send(get("/", ""));
+    let (mut peer, _) = pair.upstream.asked();
+    peer.send("HTTP/1.1 500 x\r\nContent-Length: 4\r\nConnection: close\r\n\r\noops");
+    let (head, body) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
+    assert_eq!(body, "oops", "it is the upstream's own answer");
+    // That failure is not remembered: the next good answer is kept.
+    pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
+    assert_eq!(pair.kept(&get("/", "")).1, "new");
+}
