@@ -183,7 +183,7 @@ const SAMPLE_S_MAX: f64 = 600.0;
 const SETTLE_MAX: Duration = Duration::from_millis(300);
 
 /// Starting, checking and stopping a contender: for the estimate only.
-const START: Duration = Duration::from_secs(2);
+const START: Duration = Duration::from_millis(700);
 
 /// Samples of an upward search: for the estimate only.
 const UPWARD_SAMPLES: u32 = 8;
@@ -258,8 +258,7 @@ impl Plan {
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
         let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
-        let is_cold = |work: &&Work| work.beside.as_ref().is_some_and(|b| b.cold.is_some());
-        let starts = 1 + self.works.iter().filter(is_cold).count() as u32;
+        let starts = self.works.len() as u32;
         let turn = (START + self.warm_up) * starts + (self.settle() + self.sample) * samples;
         turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
     }

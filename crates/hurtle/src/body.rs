@@ -5,6 +5,8 @@ mod file;
 mod request;
 mod stream;
 
+use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -99,6 +101,9 @@ const WARM_MS: u64 = 1_000;
 /// without a system call for every answer of a file in demand.
 const UNCHANGED_MS: u64 = 10;
 
+/// Read ahead at once: the longest run that a disk is commonly asked for.
+const READ_AHEAD_BYTES: usize = 128 << 10;
+
 /// An open regular file.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -138,6 +143,27 @@ impl OpenFile {
     /// Whether the window that holds `offset` was never seen in memory.
     pub fn is_unseen(&self, offset: u64) -> bool {
         self.window(offset).is_some_and(|w| w.load(Relaxed) == 0)
+    }
+
+    /// Reads `offset..end`, and drops it, so that the kernel has it: that waits for the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn read_ahead(&self, mut offset: u64, end: u64) -> io::Result<()> {
+        thread_local! {
+            static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_AHEAD_BYTES]);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            while offset < end {
+                let len = scratch.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+                let into = &mut scratch[..len];
+                match rustix::io::retry_on_intr(|| rustix::io::pread(self, &mut *into, offset))? {
+                    0 => break,
+                    n => offset += n as u64,
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Remembers that the window that holds `offset` is in memory.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::rt;
+use crate::{rt, sys};
 
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
@@ -95,7 +95,11 @@ impl Disk {
             Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), lane_threads_max });
         for n in 0..threads.get() {
             let shared = Arc::clone(&shared);
-            thread::Builder::new().name(format!("{name}-{n}")).spawn(move || shared.run())?;
+            thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
+                // What a loop has to do is done in microseconds, and for everybody.
+                sys::give_precedence();
+                shared.run();
+            })?;
         }
         Ok(Disk(Arc::new(Handle(shared))))
     }

@@ -51,6 +51,9 @@ pub mod config;
 pub mod tls;
 
 #[doc(hidden)]
+pub mod acme;
+
+#[doc(hidden)]
 pub mod disk;
 
 #[doc(hidden)]

@@ -198,6 +198,11 @@ impl Site {
         }
     }
 
+    /// What browsers are told of coming by TLS only (RFC 6797).
+    pub fn hsts(&self) -> Option<&HeaderValue> {
+        self.config.tls.as_ref()?.hsts.as_ref()
+    }
+
     /// Whether requests that come by this channel are answered here.
     pub fn is_open_to(&self, channel: Channel) -> bool {
         self.demand.is_met(channel)

@@ -22,6 +22,24 @@ use hurtle::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_thread_that_gives_precedence_is_nice_and_no_other_is() {
+    // proc_pid_stat(5), the 19th field: 16 after the name's closing bracket.
+    let nice = || {
+        let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_whitespace().nth(16).unwrap().parse::<i32>().unwrap()
+    };
+    let before = nice();
+    let behind = std::thread::spawn(move || {
+        sys::give_precedence();
+        nice()
+    });
+    assert!(behind.join().unwrap() > before, "it is served after the others");
+    assert_eq!(nice(), before, "whoever started it is not");
+}
+
+#[test]
 fn what_is_read_as_resident_is_what_the_file_holds() {
     let scratch = Scratch::new("resident");
     let len = 10_000;

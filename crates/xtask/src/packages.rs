@@ -1,7 +1,9 @@
 //! Programs that tests start and cargo does not bring. They are installed where that is our right
 //! (root, with apt-get) and named where it is not: a missing one is a test's business to report.
 
-use crate::command::{is_installed, output, program, run};
+use std::path::PathBuf;
+
+use crate::command::{is_installed, output, program, root, run};
 use crate::steps::{Failure, Outcome};
 
 struct Package {
@@ -21,9 +23,53 @@ const PACKAGES: &[Package] = &[
     Package { name: "lighttpd", programs: &["lighttpd"] },
     // A mount that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
+    // Builds the certificate authority of the tests.
+    Package { name: "golang-go", programs: &["go"] },
 ];
 
+/// An authority that speaks ACME, and a DNS server that says what a test wants; in Go.
+const GO_PROGRAMS: [&str; 2] = ["pebble", "pebble-challtestsrv"];
+const GO_VERSION: &str = "v2.10.1";
+
 pub(crate) fn install() -> Result<Outcome, Failure> {
+    let packages = install_packages()?;
+    let programs = install_go_programs();
+    Ok(match (packages, programs) {
+        (Outcome::Passed, programs) => programs,
+        (packages, Outcome::Passed) => packages,
+        (Outcome::NotRun(first), Outcome::NotRun(second)) => {
+            Outcome::NotRun(format!("{first}; {second}"))
+        }
+    })
+}
+
+/// Into `target/tools/bin`, where the tests look for them.
+fn install_go_programs() -> Outcome {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| "target".into());
+    let Ok(bin) = std::path::absolute(root().join(target).join("tools/bin")) else {
+        return Outcome::NotRun("no place for the tests' authority".to_owned());
+    };
+    let missing: Vec<&str> =
+        GO_PROGRAMS.into_iter().filter(|name| !bin.join(name).exists()).collect();
+    if missing.is_empty() {
+        return Outcome::Passed;
+    }
+    if !is_installed("go") {
+        return Outcome::NotRun(format!("no Go here; missing: {}", missing.join(", ")));
+    }
+    let module = |name| format!("github.com/letsencrypt/pebble/v2/cmd/{name}@{GO_VERSION}");
+    let modules: Vec<String> = missing.iter().map(module).collect();
+    let mut arguments = vec!["install"];
+    arguments.extend(modules.iter().map(String::as_str));
+    match run(program("go", &arguments).env("GOBIN", &bin)) {
+        Ok(()) => Outcome::Passed,
+        // No network is no fault of the code.
+        Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
+    }
+}
+
+fn install_packages() -> Result<Outcome, Failure> {
     let missing: Vec<&str> = PACKAGES
         .iter()
         .filter(|package| !package.programs.iter().any(|name| is_installed(name)))

@@ -67,15 +67,13 @@ pub struct Arena {
 /// What happens, for whoever shows it.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A contender begins its turn.
-    Turn { round: u32, contender: &'a str },
-    /// A piece of work begins.
-    Work { work: &'a str },
+    /// A contender begins a piece of work.
+    Turn { round: u32, contender: &'a str, work: &'a str },
     /// It is over, or was there already.
     Done,
     /// A round is done again, for the floor beside it had moved.
     Again { round: u32 },
-    /// A contender's turn ended early, and why.
+    /// A contender's turn ended early, and why: it has no other in this round.
     Failed { contender: &'a str, why: &'a str },
 }
 
@@ -169,11 +167,17 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
     fn round(&mut self, round: u32, attempt: u32) -> io::Result<()> {
         let names: Vec<String> = self.entrants.iter().map(|e| e.name.clone()).collect();
         self.probe(round, attempt, "before")?;
-        for name in self.plan.order(&names, round, self.arena.seed) {
-            let Some(entrant) = self.entrants.iter().find(|e| e.name == name) else { continue };
-            (self.tell)(Event::Turn { round, contender: &name });
-            let ended = self.turn(entrant, round, attempt).run();
-            self.note(round, &name, ended)?;
+        let mut order = self.plan.order(&names, round, self.arena.seed);
+        // Everybody does one work before anybody does the next: what is compared lies close in time.
+        for work in &self.plan.works {
+            for name in order.clone() {
+                let Some(entrant) = self.entrants.iter().find(|e| e.name == name) else { continue };
+                let ended = self.turn(entrant, round, attempt).run(work);
+                if let Err(Ended::Contender(_)) = ended {
+                    order.retain(|other| *other != name);
+                }
+                self.note(round, &name, ended)?;
+            }
         }
         self.probe(round, attempt, "after")
     }

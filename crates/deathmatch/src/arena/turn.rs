@@ -1,6 +1,6 @@
-//! One contender's turn in one round: started, its bytes checked, its work sampled, its bytes checked
-//! again, stopped. What the journal holds already is not measured again; if that is everything, it
-//! is not even started.
+//! One contender's turn at one piece of work in one round: started, its bytes checked, its work sampled,
+//! its bytes checked again, stopped. What the journal holds already is not measured again; if that is
+//! everything, it is not even started.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ const COLD_SHARE_MIN: f64 = 0.9;
 /// The overload beyond what a contender carries.
 const OVERLOAD: f64 = 1.5;
 
-/// Samples of a rate in a search, at most.
+/// Samples of one rate in a search, or of one work where others use the machine, at most.
 const TRIALS: u32 = 3;
 
 /// Files of one kind whose bytes are checked.
@@ -72,22 +72,31 @@ pub(super) struct Turn<'a, T> {
 }
 
 impl<T: FnMut(Event<'_>)> Turn<'_, T> {
-    /// Does all the work of the plan.
-    pub(super) fn run(mut self) -> Result<(), Ended> {
+    /// Does this work.
+    pub(super) fn run(mut self, work: &Work) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        for work in &self.plan.works {
-            let work = self.possible(work);
-            let name = work.name();
-            (self.tell)(Event::Work { work: &name });
-            match work.shape {
-                Shape::Steady(offered) => {
-                    self.sampled(&name, &work, offered, 0)?;
-                }
-                Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
-            }
-            (self.tell)(Event::Done);
+        let work = self.possible(work);
+        let name = work.name();
+        let (round, contender) = (self.round, &self.entrant.name);
+        (self.tell)(Event::Turn { round, contender, work: &name });
+        match work.shape {
+            Shape::Steady(offered) => self.undisturbed(&name, &work, offered)?,
+            Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
         }
-        self.finish()
+        (self.tell)(Event::Done);
+        self.close()
+    }
+
+    /// A sample, and another where other programs used the machine meanwhile: whether they did is known
+    /// without a look at the figures.
+    fn undisturbed(&mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
+        for trial in 0..TRIALS {
+            let at = self.sampled(name, work, offered, trial)?;
+            if !self.record.samples[at].marks.contains(&Mark::ForeignCpu) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What of a piece of work can be done with this contender on this machine.
@@ -108,7 +117,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         self.first = self.record.samples.len();
         let alone = Work { beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
-        self.finish()
+        self.close()
     }
 
     /// Finds what the contender carries, and looks at it beyond that.
@@ -144,11 +153,11 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(judged)
     }
 
-    /// The plan's first rate, or half of it as often as this turn has seen it needed: a server far
+    /// The plan's first rate, or half of it as often as this round has seen it needed: a server far
     /// slower would only be shown drowning.
     fn start_rate(&self, file: &str, from: f64) -> f64 {
-        let of_turn = |s: &&Sample| self.is_of_turn(s) && s.file == file;
-        let drowned = self.record.samples.iter().filter(of_turn).filter_map(|s| match s.offered {
+        let of_round = |s: &&Sample| self.is_of_round(s) && s.file == file;
+        let drowned = self.record.samples.iter().filter(of_round).filter_map(|s| match s.offered {
             Offered::Sessions { rate, calls } if saturation::drowned(&s.load) => {
                 Some(rate * f64::from(calls))
             }
@@ -162,7 +171,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         start
     }
 
-    fn is_of_turn(&self, s: &Sample) -> bool {
+    fn is_of_round(&self, s: &Sample) -> bool {
         s.round == self.round && s.attempt == self.attempt && s.contender == self.entrant.name
     }
 
@@ -174,7 +183,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         offered: Offered,
         trial: u32,
     ) -> Result<usize, Ended> {
-        let known = |s: &Sample| self.is_of_turn(s) && s.work == name && s.trial == trial;
+        let known = |s: &Sample| self.is_of_round(s) && s.work == name && s.trial == trial;
         if let Some(at) = self.record.samples.iter().position(known) {
             return Ok(at);
         }
@@ -204,10 +213,6 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let server = self.entrant.start().map_err(Ended::Contender)?;
         self.check(&server)?;
         Ok(server)
-    }
-
-    fn finish(mut self) -> Result<(), Ended> {
-        self.close()
     }
 
     /// Checks the bytes again and stops it, where it runs.

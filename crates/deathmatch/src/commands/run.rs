@@ -276,10 +276,10 @@ fn fight(arena: &Arena, plan: &Plan, field: &Field) -> io::Result<Outcome> {
     bar.set_style(
         ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    let mut turn = String::new();
     let outcome = arena.run(plan, &field.entrants, field.floor.as_ref(), |event| match event {
-        Event::Turn { round, contender } => turn = format!("round {}, {contender}", round + 1),
-        Event::Work { work } => bar.set_message(format!("{turn}: {work}")),
+        Event::Turn { round, contender, work } => {
+            bar.set_message(format!("round {}, {contender}: {work}", round + 1));
+        }
         Event::Done => bar.inc(1),
         Event::Again { round } => {
             bar.inc_length((plan.works.len() * field.entrants.len()) as u64);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
+use super::acme::acme;
 use super::auth::check_privacy;
 use super::check_site::sites;
 use super::defaults::workers;
@@ -57,6 +58,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         let listening: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).collect();
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
+    acme(&top, &mut config, reader);
     check_privacy(&config.listen, reader);
     config
 }

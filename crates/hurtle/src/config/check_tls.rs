@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use super::acme::check_names;
 use super::field::field_value;
 use super::problem::{Wrong, shown};
 use super::reader::Reader;
@@ -10,6 +11,9 @@ use super::table::Table;
 use super::tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls};
 use super::types::{HostName, Site};
 use super::value::Value;
+
+/// In place of a certificate: the server gets one. A file of that name is `./auto`.
+pub(super) const AUTOMATIC: &str = "auto";
 
 /// Reads `[site.tls]` of a site whose names are known.
 pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Option<Tls> {
@@ -34,8 +38,19 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
         written.wrong(reader, wrong.hint("write redirect = true"));
     }
     let hsts = hsts.and_then(|value| value.parse(reader, hsts_value));
-    let certificates = certificates(table, reader)?;
-    Some(Tls { certificates, client_auth, redirect, hsts })
+    let written = table.get("certificate");
+    let automatic = written.filter(|written| written.as_text() == Some(AUTOMATIC));
+    let Some(written) = &automatic else {
+        let certificates = certificates(table, reader)?;
+        return Some(Tls { certificates, automatic: false, client_auth, redirect, hsts });
+    };
+    check_names(site, written, reader);
+    if let Some(key) = table.get("key") {
+        let wrong = Wrong::new("the key of an automatic certificate is made with it");
+        key.wrong(reader, wrong.hint("remove it"));
+    }
+    // Where it will be `acme` says.
+    Some(Tls { certificates: Vec::new(), automatic: true, client_auth, redirect, hsts })
 }
 
 /// RFC 6797 6.1: `max-age` is required, and comes first here so that it is seen.

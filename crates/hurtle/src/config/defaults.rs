@@ -48,6 +48,7 @@ impl Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
             listen_tls: Vec::new(),
             proxy_protocol: None,
+            acme: None,
             sites,
             workers: workers(),
             backlog: BACKLOG,
@@ -75,7 +76,9 @@ impl Config {
         }
         for site in &mut self.sites {
             let certificates = vec![certificate.clone()];
-            site.tls = Some(Tls { certificates, client_auth: None, redirect: false, hsts: None });
+            let (client_auth, hsts) = (None, None);
+            let (automatic, redirect) = (false, false);
+            site.tls = Some(Tls { certificates, automatic, client_auth, redirect, hsts });
         }
     }
 

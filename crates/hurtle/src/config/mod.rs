@@ -5,6 +5,7 @@
 //! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
 //! unknown keys are found and the reference page is written; `print` is the way back to TOML.
 
+mod acme;
 mod auth;
 mod bounds;
 mod check;
@@ -28,6 +29,7 @@ mod proxied;
 mod reader;
 mod reference;
 mod schema;
+mod schema_acme;
 mod schema_mount;
 mod schema_tls;
 mod suggest;
@@ -41,6 +43,7 @@ mod upstream;
 mod users;
 mod value;
 
+pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
 pub use load::{check_files, load};

@@ -1,6 +1,7 @@
 //! The written names of every closed set of values: one list each, from which they are read,
 //! printed and documented.
 
+use super::acme::ChallengeKind;
 use super::tls::ClientAuthMode;
 use super::types::{EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 use super::upstream::Balance;
@@ -67,6 +68,11 @@ impl Named for EtagSource {
 impl Named for ClientAuthMode {
     const NAMES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("optional", Self::Optional), ("required", Self::Required)];
+}
+
+impl Named for ChallengeKind {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("tls-alpn-01", Self::TlsAlpn01), ("http-01", Self::Http01)];
 }
 
 impl Named for LogLevel {

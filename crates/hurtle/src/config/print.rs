@@ -6,7 +6,9 @@ use std::path::Path;
 use http::HeaderValue;
 use ipnet::IpNet;
 
+use super::acme::Acme;
 use super::auth::Auth;
+use super::check_tls::AUTOMATIC;
 use super::listen::UNIX;
 use super::names::Named;
 use super::proxied::ProxyProtocol;
@@ -25,6 +27,9 @@ pub fn print(config: &Config) -> String {
     page.top(config);
     if let Some(proxied) = &config.proxy_protocol {
         page.proxy_protocol(proxied);
+    }
+    if let Some(acme) = &config.acme {
+        page.acme(acme);
     }
     page.limits(&config.limits);
     if let Some(log) = &config.access_log {
@@ -176,8 +181,13 @@ impl Page {
 
     fn tls(&mut self, tls: &Tls) {
         self.header("[site.tls]");
-        self.key("certificate", list(tls.certificates.iter().map(|files| path(&files.chain))));
-        self.key("key", list(tls.certificates.iter().map(|files| path(&files.key))));
+        let files = &tls.certificates;
+        if tls.automatic {
+            self.key("certificate", quoted(AUTOMATIC));
+        } else {
+            self.key("certificate", list(files.iter().map(|files| path(&files.chain))));
+            self.key("key", list(files.iter().map(|files| path(&files.key))));
+        }
         if let Some(auth) = &tls.client_auth {
             self.key("client_auth", quoted(if auth.required { "required" } else { "optional" }));
             self.key("client_ca", path(&auth.authorities));
@@ -185,6 +195,27 @@ impl Page {
         self.key("redirect", tls.redirect);
         if let Some(hsts) = &tls.hsts {
             self.key("hsts", field_value(hsts));
+        }
+    }
+
+    fn acme(&mut self, acme: &Acme) {
+        self.header("[acme]");
+        self.key("accept_terms", true);
+        if let Some(email) = &acme.email {
+            self.key("email", quoted(email));
+        }
+        self.key("storage", path(&acme.storage));
+        self.key("challenge", list(acme.challenges.iter().map(|kind| quoted(kind.name()))));
+        for authority in &acme.authorities {
+            self.header("[[acme.authority]]");
+            self.key("directory", quoted(&authority.directory));
+            if let Some(binding) = &authority.binding {
+                self.key("eab_id", quoted(&binding.id));
+                self.key("eab_key", path(&binding.key));
+            }
+            if let Some(root) = &authority.root {
+                self.key("root", path(root));
+            }
         }
     }
 

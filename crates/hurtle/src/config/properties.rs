@@ -31,6 +31,21 @@ trusted_proxies = ["10.0.0.0/8", "::1"]
 on = ["unix:hurtle.sock", "127.0.0.1:8443"]
 from = ["10.0.0.0/8", "::1"]
 
+[acme]
+accept_terms = true
+email = "admin@example.org"
+storage = "acme"
+challenge = ["http-01"]
+
+[[acme.authority]]
+directory = "https://acme.example/directory"
+eab_id = "kid-1"
+eab_key = "eab.key"
+root = "root.pem"
+
+[[acme.authority]]
+directory = "https://other.example/directory"
+
 [limits]
 head_bytes = 1_000
 target_bytes = "1 KiB"
@@ -119,6 +134,7 @@ internal = "private"
 
 [[site]]
 hosts = "other.example"
+tls = { certificate = "auto" }
 mount = [{ respond = "line\n\u0000\u007f\"", status = 503, content_type = "a/b" }]
 "#;
 
@@ -170,6 +186,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", "listen_tls") => format!(
             "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
         ),
+        ("", "acme") | ("[acme]" | "[[acme.authority]]", _) => with_acme(section, name, &line),
         ("[site.tls]", name) => {
             let certificate = "certificate = \"c.pem\"\n";
             let beside = match name {
@@ -242,6 +259,28 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (header, _) => format!("root = \".\"\n{header}\n{line}"),
     }
+}
+
+/// A line about automatic certificates with what it needs beside.
+fn with_acme(section: &Section, name: &str, line: &str) -> String {
+    let acme = match (section.header, name) {
+        ("", _) => line.to_owned(),
+        ("[acme]", "accept_terms") => format!("[acme]\n{line}"),
+        ("[acme]", _) => format!("[acme]\naccept_terms = true\n{line}"),
+        (_, name) => {
+            let directory = if name == "directory" { "" } else { "directory = \"https://a\"\n" };
+            let beside = match name {
+                "eab_id" => "eab_key = \"k\"\n",
+                "eab_key" => "eab_id = \"i\"\n",
+                _ => "",
+            };
+            format!("[acme]\naccept_terms = true\n[[acme.authority]]\n{directory}{beside}{line}")
+        }
+    };
+    format!(
+        "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example\"\n\
+         [site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nfiles = \".\""
+    )
 }
 
 /// A line about users with what it needs beside.

@@ -10,6 +10,7 @@ use super::bounds::{
     HEAD_FIELDS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
+use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
 use super::types::{LogField, LogLevel, Schedule, Sendfile};
@@ -150,9 +151,11 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order to show them.
-pub(super) static SECTIONS: [&Section; 12] = [
+pub(super) static SECTIONS: [&Section; 14] = [
     &TOP,
     &PROXY_PROTOCOL,
+    &ACME,
+    &AUTHORITY,
     &SITE,
     &TLS,
     &MOUNT,
@@ -212,6 +215,8 @@ pub(super) static TOP: Section = Section {
              Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
             "Listeners behind a load balancer that speaks the PROXY protocol."),
+        Key::new("acme", Table(&ACME), Means("required where a certificate is `\"auto\"`"),
+            "{ accept_terms = true }", "How such certificates are got."),
         Key::new("limits", Table(&LIMITS), Means("see there"), "{}",
             "Bounds on what a client may send, hold or delay."),
         Key::new("access_log", Table(&ACCESS_LOG), Means("off"), "{}", "Log of requests."),

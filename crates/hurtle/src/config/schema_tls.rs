@@ -12,10 +12,11 @@ pub(super) static TLS: Section = Section {
     doc: "The site's certificates, for the addresses in `listen_tls`. Files are read again when \
           they change; where the new ones cannot be used, the old ones stay. See https.md.",
     keys: &[
-        Key::new("certificate", List("PEM files"), Required, "\"example.org.pem\"",
+        Key::new("certificate", List("PEM files, or \"auto\""), Required, "\"example.org.pem\"",
             "The site's certificate and those between it and its root; one for each kind of key \
              (ECDSA, RSA). Clients get the first kind they understand. A staple (OCSP, DER) is in \
-             the file of the same name and `.ocsp`."),
+             the file of the same name and `.ocsp`. `\"auto\"`: the server gets one for the names \
+             in `hosts` and renews it, see `[acme]`."),
         Key::new("key", List("PEM files"), Means("in the certificate's file"),
             "\"example.org.key\"", "The private keys, in the order of the certificates."),
         Key::new("client_auth", Choice(names::<ClientAuthMode>), Is("\"off\""), "\"required\"",

@@ -9,6 +9,9 @@ use http::HeaderValue;
 pub struct Tls {
     /// At least one; clients get the first they understand, ECDSA before RSA.
     pub certificates: Vec<CertificateFiles>,
+    /// Whether the server gets its certificate itself (ACME): there is one, which need not be there
+    /// yet.
+    pub automatic: bool,
     /// Whether clients are asked for certificates; `None`: they are not.
     pub client_auth: Option<ClientAuth>,
     /// Whether requests in clear are redirected to HTTPS, by the site's first name that is no

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
+use super::acme::Acme;
 use super::auth::Auth;
 use super::proxied::ProxyProtocol;
 use super::tls::Tls;
@@ -26,6 +27,8 @@ pub struct Config {
     pub listen_tls: Vec<Listen>,
     /// Where connections begin with a header of the PROXY protocol; `None`: nowhere.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// How certificates are got that are nobody else's business; `None`: none are.
+    pub acme: Option<Acme>,
     /// Sites; at least one. Host names are unique among them.
     pub sites: Vec<Site>,
     /// Worker threads, one event loop each.

@@ -26,6 +26,13 @@ pub struct FileQuery<'a> {
     pub accept_encoding: Option<&'a [u8]>,
 }
 
+impl FileQuery<'_> {
+    /// Whether nothing in it asks for less than the whole.
+    pub fn is_for_the_whole(&self) -> bool {
+        self.range.is_none() && self.preconditions == Preconditions::default()
+    }
+}
+
 /// Answers a GET or HEAD. `status`: 200, or an error's for which the file is the page.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
     of(select(entry, query.accept_encoding), status, query)

@@ -121,11 +121,12 @@ impl Lookup {
         self.probe_in(&self.open_root()?)
     }
 
-    /// Finds and opens.
+    /// Finds and opens. `ahead`: so much of the beginning will be sent next, in bytes, unless there
+    /// are variants to choose from; it is read now, while this thread waits for the disk anyway.
     ///
     /// # Errors
     /// See `probe`.
-    pub fn find(&self) -> io::Result<Outcome> {
+    pub fn find(&self, ahead: u64) -> io::Result<Outcome> {
         for _ in 0..RACES_MAX {
             let root = self.open_root()?;
             let (path, states) = match self.probe_in(&root)? {
@@ -133,7 +134,12 @@ impl Lookup {
                 other => return Ok(Outcome::Other(other)),
             };
             match self.open_all(&root, &path, &states) {
-                Ok(Some(opened)) => return Ok(Outcome::File { path, opened }),
+                Ok(Some(opened)) => {
+                    if let [Opened { file, content: None, .. }] = &opened[..] {
+                        file.read_ahead(0, ahead.min(file.stamp.len))?;
+                    }
+                    return Ok(Outcome::File { path, opened });
+                }
                 Ok(None) => {}
                 // The probe only named it; reading is another permission.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {

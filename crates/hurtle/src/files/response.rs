@@ -102,7 +102,7 @@ async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Out
         memory_bytes_max: MEMORY_BYTES_MAX,
     };
     let found: io::Result<_> =
-        disk.run(lane, move || lookup.find()).await.map_err(Trouble::Pool)?;
+        disk.run(lane, move || lookup.find(0)).await.map_err(Trouble::Pool)?;
     found.map_err(Trouble::Disk)
 }
 

@@ -10,6 +10,7 @@ use http::StatusCode;
 
 use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
 use crate::answer::Answer;
+use crate::body::WINDOW_BYTES;
 use crate::disk::{Disk, Failure};
 use crate::{clock, rt};
 
@@ -110,18 +111,29 @@ impl Store {
         Ok(false)
     }
 
-    /// Looks a path up from scratch.
+    /// Looks a path up from scratch. `sends`: the beginning of what is found will be sent next.
     ///
     /// # Errors
     /// When the disk gives no answer.
-    pub async fn find(&self, lookup: &Arc<Lookup>) -> Result<Outcome, Trouble> {
+    pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, Trouble> {
+        let ahead = if sends { WINDOW_BYTES } else { 0 };
+        let found = self.find_and_read(lookup, ahead).await?;
+        if let Outcome::File { opened, .. } = &found
+            && let ([one], true) = (&opened[..], sends)
+        {
+            one.file.set_warm(0, clock::now_ms());
+        }
+        Ok(found)
+    }
+
+    async fn find_and_read(&self, lookup: &Arc<Lookup>, ahead: u64) -> Result<Outcome, Trouble> {
         let job = Arc::clone(lookup);
-        let found = self.disk.run(lookup.lane, move || job.find()).await;
+        let found = self.disk.run(lookup.lane, move || job.find(ahead)).await;
         match found.map_err(Trouble::Pool)? {
             Err(e) if is_out_of_descriptors(&e) => {
                 self.give_up_descriptors();
                 let job = Arc::clone(lookup);
-                let again = self.disk.run(lookup.lane, move || job.find()).await;
+                let again = self.disk.run(lookup.lane, move || job.find(ahead)).await;
                 again.map_err(Trouble::Pool)?.map_err(Trouble::Disk)
             }
             found => found.map_err(Trouble::Disk),

@@ -84,7 +84,7 @@ impl Directory {
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
-        match store.find(&lookup).await {
+        match store.find(&lookup, ask.get && ask.file.is_for_the_whole()).await {
             Err(trouble) => trouble.answer(place.path),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
@@ -140,7 +140,9 @@ impl Directory {
     ) -> Option<Answer> {
         let lookup = Arc::new(self.lookup(place.rest)?);
         let asked_ms = clock::now_ms();
-        let Ok(Outcome::File { path, opened }) = store.find(&lookup).await else { return None };
+        let Ok(Outcome::File { path, opened }) = store.find(&lookup, true).await else {
+            return None;
+        };
         let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
         Some(files::answer(&entry, status, &query))
@@ -174,7 +176,7 @@ impl Directory {
         };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
-        let Ok(Outcome::File { path, opened }) = store.find(&lookup).await else {
+        let Ok(Outcome::File { path, opened }) = store.find(&lookup, ask.get).await else {
             return not_found();
         };
         let entry = self.entry(place, Found { lookup, asked_ms, path, opened });

@@ -20,7 +20,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
 use self::app::Called;
 use self::asked::{ask, client, file_query, path_of, value};
@@ -36,10 +36,11 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
+use crate::semantics::host;
 use crate::semantics::target::Target;
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
-use crate::{clock, rt};
+use crate::{clock, rt, tls};
 
 /// A connection.
 pub struct Connection<T> {
@@ -191,7 +192,7 @@ impl<T: Transport> Connection<T> {
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        if let Some(answer) = self.elsewhere(request) {
+        if let Some(answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
             let unread = request.body != BodyLength::None;
             return self.respond(request, answer, now_ms, unread).await;
         }
@@ -243,6 +244,23 @@ impl<T: Transport> Connection<T> {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
+    }
+
+    /// The answer to an authority that was told to ask (RFC 8555 8.3); before all that a site may
+    /// say of its requests, since it comes in clear and is nobody's client.
+    fn challenge(&self, request: &Request<'_>) -> Option<Answer> {
+        let keyring = self.worker.keyring.as_ref()?;
+        let (path, _) = path_of(&request.target)?;
+        if !path.starts_with(tls::HTTP_PREFIX)
+            || !matches!(request.method, Method::Get | Method::Head)
+        {
+            return None;
+        }
+        let mut name = Vec::new();
+        host::normalize(request.host.as_ref()?.name, &mut name);
+        let answer = keyring.challenge_answer(&name, path)?;
+        let opaque = HeaderValue::from_static("application/octet-stream");
+        Some(Answer::bytes(StatusCode::OK, opaque, answer))
     }
 
     /// The answer to a request that came by the wrong channel for its site.
@@ -307,7 +325,7 @@ impl<T: Transport> Connection<T> {
         let goes_on = self.goes_on(request) && !unread;
         let mut head = Output::new();
         let delimiter = delimiter(&answer);
-        self.encode_head(&mut head, request, &answer, delimiter, goes_on, now_ms);
+        self.encode_head(&mut head, request, &mut answer, delimiter, goes_on, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
@@ -337,15 +355,26 @@ impl<T: Transport> Connection<T> {
         request.keep_alive && more && !self.worker.deadlines.is_draining()
     }
 
+    /// Tells browsers to come by TLS only, where the site that has this name wants that: with every
+    /// answer over TLS, whoever made it (RFC 6797 7.1). A file's fields say it already.
+    fn pin(&self, name: Option<&[u8]>, answer: &mut Answer) {
+        let Fields::Map(fields) = &mut answer.fields else { return };
+        let found = self.worker.sites.find(name).filter(|_| T::SECURE);
+        if let Some(hsts) = found.and_then(|(_, site)| site.hsts()) {
+            fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
+    }
+
     fn encode_head(
         &self,
         head: &mut Output,
         request: &Request<'_>,
-        answer: &Answer,
+        answer: &mut Answer,
         delimiter: Delimiter,
         goes_on: bool,
         now_ms: u64,
     ) {
+        self.pin(request.host.as_ref().map(|h| h.name), answer);
         response::encode(
             head.vec(),
             answer.status,
@@ -386,7 +415,10 @@ impl<T: Transport> Connection<T> {
 
     /// Answers a sin; the framing can no longer be trusted, so nothing more is read as requests.
     async fn refuse(&mut self, sin: Sin) -> Next {
-        let answer = Answer::error(sin.status(), Some(&sin.to_string()));
+        let mut answer = Answer::error(sin.status(), Some(&sin.to_string()));
+        // What was asked of whom is not known, but whom the handshake was with.
+        let name = self.io.server_name();
+        self.pin(name.as_deref().map(str::as_bytes), &mut answer);
         let mut head = Output::new();
         let date = clock::date(clock::now_ms());
         let delimiter = delimiter(&answer);

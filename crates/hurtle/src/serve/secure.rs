@@ -4,12 +4,15 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use rustls::server::ClientHello;
+
 use super::deadline::Late;
 use super::h1::Connection;
 use super::{Place, Worker};
 use crate::clock;
 use crate::h1::Sin;
-use crate::transport::handshake::{Failed, Terms, handshake};
+use crate::tls::{self, Terms};
+use crate::transport::handshake::{Choice, Failed, handshake};
 use crate::transport::{Input, Plain, Tls};
 
 /// Serves a connection to its end; `input` is what was read of it already.
@@ -31,7 +34,7 @@ async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls
     // Whoever has not begun when the server stops need not.
     watch.set_idle(true);
     let local = own_name(&socket);
-    let choose = |name: Option<&str>| terms(worker, name.or(local.as_deref()));
+    let choose = |hello: &ClientHello<'_>| choose(worker, hello, local.as_deref());
     let making = handshake(socket, input, || watch.set_idle(false), choose);
     match watch.wait(making).await {
         Ok(Ok(io)) => Ok(io),
@@ -48,10 +51,25 @@ async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls
     }
 }
 
-/// The terms of the site that a request for this name would go to.
-fn terms(worker: &Worker, name: Option<&str>) -> Option<Terms> {
-    let (site, _) = worker.sites.find(name.map(str::as_bytes))?;
-    worker.keyring.as_ref()?.terms(site)
+/// The terms of the site that a request for this name would go to; but those of an authority that
+/// asks whether the name is this server's, if one was told to.
+fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choice {
+    let Some(keyring) = &worker.keyring else { return Choice::Unknown };
+    // RFC 8737 3: it offers this and nothing else. Whom nobody told to come is refused as any
+    // client that offers nothing spoken here.
+    let is_challenge = hello
+        .alpn()
+        .is_some_and(|mut offered| offered.next() == Some(tls::ALPN) && offered.next().is_none());
+    let challenged = hello.server_name().filter(|_| is_challenge);
+    if let Some(terms) = challenged.and_then(|name| keyring.challenge_terms(name)) {
+        return Choice::Show(terms);
+    }
+    let name = hello.server_name().or(local).map(str::as_bytes);
+    match worker.sites.find(name).and_then(|(site, _)| keyring.terms(site)) {
+        Some(Terms::Ready(config, policy)) => Choice::Speak(config, policy),
+        Some(Terms::NotYet) => Choice::NotYet,
+        None => Choice::Unknown,
+    }
 }
 
 /// What a client that names nobody asked for: an address is no name (RFC 6066 3).

@@ -1,6 +1,7 @@
 //! A whole server: its listeners, its workers, its end.
 
 mod accept;
+mod acme;
 mod activation;
 mod certificates;
 mod mount;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::watch;
 
+use crate::acme::Acme;
 use crate::auth::Guard;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
@@ -44,6 +46,7 @@ pub struct Server {
     apps: Vec<mount::Mounted>,
     guard: Guard,
     keyring: Option<Arc<Keyring>>,
+    acme: Option<Acme>,
 }
 
 /// Where a server listens: as configured, with the port a `0` stood for.
@@ -160,11 +163,12 @@ impl Server {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        let acme = acme::load(&config)?;
         let keyring = certificates::load(&config)?;
         // Now, while the process may still read what only its first user may.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
-        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring })
+        Ok(Server { config, listeners, bound, inherited, access_log, apps, guard, keyring, acme })
     }
 
     /// The directories it serves.
@@ -243,8 +247,9 @@ impl Server {
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
         let watching = self.keyring.map(certificates::watch).transpose()?;
-        let stop = Stop(orders);
-        Ok(Running { threads, stop, access_log: self.access_log, _watching: watching })
+        let getting = self.acme.map(acme::start).transpose()?;
+        let (stop, access_log) = (Stop(orders), self.access_log);
+        Ok(Running { threads, stop, access_log, _watching: watching, _getting: getting })
     }
 }
 
@@ -256,6 +261,7 @@ pub struct Running {
     access_log: Option<Arc<Writer>>,
     /// Certificates are looked after while this is there.
     _watching: Option<Sender<()>>,
+    _getting: Option<acme::Alive>,
 }
 
 /// The access log of a running server, to reopen it.

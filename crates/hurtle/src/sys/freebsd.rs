@@ -118,6 +118,9 @@ pub fn end_handshakes(_listener: BorrowedFd<'_>) -> bool {
     false
 }
 
+/// See the contract in `sys`. `setpriority(2)` is for whole processes here.
+pub fn give_precedence() {}
+
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
     None

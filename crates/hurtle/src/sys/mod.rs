@@ -20,6 +20,8 @@
 //! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for writing,
 //!   gone when it is closed. `EOPNOTSUPP` where there are none.
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
+//! - `give_precedence()`: from now on this thread has a processor after the others that want it, where
+//!   the system tells threads apart; elsewhere nothing.
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
@@ -56,8 +58,9 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use system::{
-    PROBE, backlog_max, create_unnamed, data_dir, end_handshakes, init_groups, link_unnamed,
-    listen_tcp, open_beneath, read_resident, send_file, send_head_and_file, trust_command,
+    PROBE, backlog_max, create_unnamed, data_dir, end_handshakes, give_precedence, init_groups,
+    link_unnamed, listen_tcp, open_beneath, read_resident, send_file, send_head_and_file,
+    trust_command,
 };
 
 /// See the contract above.

@@ -1,10 +1,10 @@
 //! A certificate authority of this user's own, for servers on this machine: made when it is first
 //! needed, kept in the user's data directory, and good for nothing but this machine's own names.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use rustls::pki_types::UnixTime;
 use rustls::sign::CertifiedKey;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
+use super::keep::replace;
 use super::pem;
 use crate::config::CertificateFiles;
 use crate::sys;
@@ -189,19 +190,6 @@ fn is_issued(chain: &Path, authority: &Path, now: u64) -> bool {
 fn keep(files: &CertificateFiles, certificate: &str, key: &KeyPair) -> io::Result<()> {
     replace(&files.key, key.serialize_pem().as_bytes(), 0o600)?;
     replace(&files.chain, certificate.as_bytes(), 0o644)
-}
-
-fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let new = path.with_extension("new");
-    // Left from a crash, it may be readable by others.
-    match fs::remove_file(&new) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
 }
 
 #[cfg(test)]

@@ -112,6 +112,15 @@ pub(super) fn expiry(leaf: &CertificateDer<'_>) -> Option<UnixTime> {
     }
 }
 
+/// When a certificate begins.
+pub(super) fn beginning(leaf: &CertificateDer<'_>) -> Option<UnixTime> {
+    let certificate = EndEntityCert::try_from(leaf).ok()?;
+    match validity(&certificate, UnixTime::since_unix_epoch(Duration::ZERO)) {
+        Err(webpki::Error::CertNotValidYet { not_before, .. }) => Some(not_before),
+        _ => None,
+    }
+}
+
 /// A day of the calendar.
 pub(super) fn day(time: UnixTime) -> String {
     let date = date::format(time.as_secs());
@@ -126,7 +135,8 @@ fn validity(certificate: &EndEntityCert<'_>, now: UnixTime) -> Result<(), webpki
     verified.map(drop)
 }
 
-fn covers(certificate: &EndEntityCert<'_>, host: &HostName) -> bool {
+/// Whether a certificate is for a name.
+pub(super) fn covers(certificate: &EndEntityCert<'_>, host: &HostName) -> bool {
     let name = match host {
         HostName::Exact(name) => name.trim_matches(['[', ']']).to_owned(),
         // Any name beneath it will do: certificates cover one label of them at most.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::EndEntityCert;
 
+use super::der::Der;
 use super::pem;
 
 /// Real ones have hundreds of bytes, or a few thousand with their signer's certificate.
@@ -172,46 +173,6 @@ fn same_number(a: &[u8], b: &[u8]) -> bool {
     let significant = |number: &[u8]| number.iter().position(|byte| *byte != 0);
     let a = significant(a).map(|at| &a[at..]);
     a.is_some() && a == significant(b).map(|at| &b[at..])
-}
-
-/// Elements one after the other.
-#[derive(Clone, Copy, Debug)]
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    /// The next element's contents, if it has this tag.
-    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
-        if self.0.first() != Some(&tag) {
-            return None;
-        }
-        self.skip()
-    }
-
-    /// The elements within the next one, if it has this tag.
-    fn enter(&mut self, tag: u8) -> Option<Der<'a>> {
-        self.take(tag).map(Der)
-    }
-
-    /// The next element's contents, whatever it is.
-    fn skip(&mut self) -> Option<&'a [u8]> {
-        let (&[_, first], rest) = self.0.split_first_chunk()?;
-        // X.690 8.1.3; longer ones than these do not fit.
-        let (len, rest) = match first {
-            0x00..=0x7f => (usize::from(first), rest),
-            0x81 => {
-                let (&[len], rest) = rest.split_first_chunk()?;
-                (usize::from(len), rest)
-            }
-            0x82 => {
-                let (&len, rest) = rest.split_first_chunk()?;
-                (usize::from(u16::from_be_bytes(len)), rest)
-            }
-            _ => return None,
-        };
-        let (contents, rest) = rest.split_at_checked(len)?;
-        self.0 = rest;
-        Some(contents)
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use rustls::server::{Accepted, AcceptedAlert, Acceptor};
+use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello};
 use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 use super::tls::{flush, take_in};
@@ -15,8 +15,18 @@ use super::{Input, Plain, Tls, Transport};
 /// The record type of a handshake (RFC 8446 5.1), every TLS connection's first byte.
 const HANDSHAKE: u8 = 22;
 
-/// What a handshake is done with, and the site's way to authenticate clients.
-pub type Terms = (Arc<ServerConfig>, u32);
+/// What is done with a client.
+#[derive(Debug)]
+pub enum Choice {
+    /// A handshake with these terms, and the site's way to authenticate clients.
+    Speak(Arc<ServerConfig>, u32),
+    /// The same, and then nothing: the handshake is all that is wanted (RFC 8737 3).
+    Show(Arc<ServerConfig>),
+    /// No site has the name.
+    Unknown,
+    /// The site has no certificate yet.
+    NotYet,
+}
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -34,8 +44,8 @@ impl From<io::Error> for Failed {
 }
 
 /// Does the server's part. `input` is what was read already; `begun` is told when the client has
-/// sent something; `choose` finds the terms for the name in the client's hello (SNI,
-/// RFC 6066 3), or that there are none.
+/// sent something; `choose` looks at the client's hello, and above all at the name in it (SNI,
+/// RFC 6066 3).
 ///
 /// # Errors
 /// See `Failed`. The client has been sent an alert where that makes sense.
@@ -43,7 +53,7 @@ pub async fn handshake(
     mut socket: Plain,
     mut input: Input,
     begun: impl FnOnce(),
-    choose: impl FnOnce(Option<&str>) -> Option<Terms>,
+    choose: impl FnOnce(&ClientHello<'_>) -> Choice,
 ) -> Result<Tls, Failed> {
     if input.bytes().is_empty() {
         fill(&mut socket, &mut input).await?;
@@ -56,11 +66,20 @@ pub async fn handshake(
         _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
     }
     let accepted = hello(&mut socket, &mut input).await?;
-    let Some((config, policy)) = choose(accepted.client_hello().server_name()) else {
-        // RFC 6066 3: fatal, since going on with another site's certificate would only look like
-        // an attack.
-        say(&socket, UNRECOGNIZED_NAME);
-        return Err(io::Error::other("no site with a certificate has this name").into());
+    let choice = choose(&accepted.client_hello());
+    let (config, policy) = match choice {
+        Choice::Speak(config, policy) => (config, Some(policy)),
+        Choice::Show(config) => (config, None),
+        Choice::Unknown => {
+            // RFC 6066 3: fatal, since going on with another site's certificate would only look
+            // like an attack.
+            say(&socket, UNRECOGNIZED_NAME);
+            return Err(io::Error::other("no site with a certificate has this name").into());
+        }
+        Choice::NotYet => {
+            say(&socket, INTERNAL_ERROR);
+            return Err(io::Error::other("the site's certificate has not been issued yet").into());
+        }
     };
     let connection =
         accepted.into_connection(config).map_err(|refused| refuse(&socket, refused))?;
@@ -73,11 +92,20 @@ pub async fn handshake(
         process(&socket, &mut session)?;
     }
     agree(&mut socket, &mut session).await?;
-    Ok(Tls::new(socket, session, policy))
+    match policy {
+        Some(policy) => Ok(Tls::new(socket, session, policy)),
+        None => {
+            session.send_close_notify();
+            flush_now(&socket, &mut session);
+            Err(io::Error::other("an authority has seen what it asked for").into())
+        }
+    }
 }
 
 /// A fatal alert (RFC 8446 6): a record of two bytes.
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
+/// The same: nothing is wrong with what the client asks for (RFC 8446 6.2).
+const INTERNAL_ERROR: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 
 async fn fill(socket: &mut Plain, input: &mut Input) -> Result<(), Failed> {
     match poll_fn(|cx| input.poll_fill(socket, cx)).await? {

@@ -106,6 +106,11 @@ pub trait Transport {
         0
     }
 
+    /// The name that the client has asked for, if it did.
+    fn server_name(&self) -> Option<String> {
+        None
+    }
+
     /// Who the client has proved to be.
     fn client(&self) -> Option<ClientCertificate> {
         None

@@ -234,8 +234,15 @@ impl Sender {
     /// Has `offset..end` read by the disk threads, so that the kernel has it.
     async fn read_ahead(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
         let reader = Arc::clone(file);
-        let read = self.disk.run(file.lane, move || read_ahead(&reader, offset, end));
-        Box::pin(read).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        let read = self.disk.run(file.lane, move || reader.read_ahead(offset, end));
+        Box::pin(read).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let now_ms = clock::now_ms();
+        let mut at = offset.next_multiple_of(WINDOW_BYTES);
+        while at < end && end >= file.stamp.len.min(at + WINDOW_BYTES) {
+            file.set_warm(at, now_ms);
+            at += WINDOW_BYTES;
+        }
+        Ok(())
     }
 
     async fn copy_turn(
@@ -364,17 +371,4 @@ fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
         at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
         probe.truncate(1);
     }
-}
-
-/// Runs on the pool: reads, and drops, so that the kernel has it.
-fn read_ahead(file: &OpenFile, mut offset: u64, end: u64) -> io::Result<()> {
-    let mut scratch = vec![0; COPY_PIECE_BYTES];
-    while offset < end {
-        let len = COPY_PIECE_BYTES.min((end - offset) as usize);
-        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut scratch[..len], offset))? {
-            0 => break,
-            n => offset += n as u64,
-        }
-    }
-    Ok(())
 }

@@ -146,6 +146,10 @@ impl Transport for Tls {
         self.policy
     }
 
+    fn server_name(&self) -> Option<String> {
+        self.session.borrow().server_name().map(str::to_owned)
+    }
+
     fn client(&self) -> Option<ClientCertificate> {
         let proved = || self.session.borrow().peer_certificates().map(ClientCertificate::new);
         self.client.get_or_init(proved).clone()

@@ -160,6 +160,34 @@ fn unchunked(mut rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn every_answer_over_tls_asks_for_tls_only() {
+    let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
+        if let Some(tls) = &mut config.sites[0].tls {
+            tls.redirect = true;
+            tls.hsts = Some("max-age=60".parse().unwrap());
+        }
+    });
+    let table = [
+        ("a file", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 200),
+        ("nothing there", "GET /b.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 404),
+        ("a method refused", "PUT /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 405),
+        ("a method nobody knows", "BREW /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 501),
+        ("what is possible", "OPTIONS /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 204),
+        ("a path that is none", "GET /%zz HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
+        ("no host", "GET /a.txt HTTP/1.1\r\n\r\n", 400),
+        ("no request", "nonsense\r\n\r\n", 400),
+    ];
+    for (sentence, request, status) in table {
+        let mut peer = server.connect();
+        peer.send(request);
+        let answer = peer.answer();
+        assert_eq!(answer.status, status, "{sentence}");
+        let pinned = field(&answer.head, "Strict-Transport-Security");
+        assert_eq!(pinned, Some("max-age=60"), "{sentence}");
+    }
+}
+
+#[test]
 fn in_clear_a_site_redirects_to_the_name_it_is_configured_with() {
     let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
         if let Some(tls) = &mut config.sites[0].tls {

@@ -203,7 +203,8 @@ impl Drop for Secure {
 
 /// A site's TLS with this certificate and nothing else.
 pub(crate) fn tls(files: CertificateFiles) -> Tls {
-    Tls { certificates: vec![files], client_auth: None, redirect: false, hsts: None }
+    let certificates = vec![files];
+    Tls { certificates, automatic: false, client_auth: None, redirect: false, hsts: None }
 }
 
 /// Another site with the same files and a name of its own.

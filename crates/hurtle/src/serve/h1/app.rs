@@ -185,7 +185,7 @@ impl<T: Transport> Connection<T> {
             && delimiter != Delimiter::Close
             && !says_close(&answer.fields);
         let now_ms = clock::now_ms();
-        self.encode_head(&mut out, request, &answer, delimiter, goes_on, now_ms);
+        self.encode_head(&mut out, request, &mut answer, delimiter, goes_on, now_ms);
         let head_bytes = out.len() as u64;
         let sent = match mem::take(&mut answer.body) {
             Body::Stream(stream) if !silent => {

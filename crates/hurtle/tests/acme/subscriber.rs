@@ -1,0 +1,131 @@
+//! A server that gets its certificates from a test's authorities.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::geteuid;
+use rustls::RootCertStore;
+
+use crate::child::{Child, hurtle};
+use crate::pebble::{HTTP_PORT, Net, TLS_PORT};
+use crate::peer::{Options, Peer};
+
+/// An attempt waits some seconds for others to look, and an authority takes its time, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is written down for it.
+pub(crate) struct Terms<'a> {
+    pub(crate) hosts: &'a [&'a str],
+    pub(crate) challenge: &'a str,
+    /// Lines of each `[[acme.authority]]` beside `root`.
+    pub(crate) authorities: Vec<String>,
+    pub(crate) ports: (u16, u16),
+}
+
+impl<'a> Terms<'a> {
+    /// `a.test`, from the first authority.
+    pub(crate) fn new(net: &Net) -> Terms<'a> {
+        Terms {
+            hosts: &["a.test"],
+            challenge: "tls-alpn-01",
+            authorities: vec![authority(net, 0)],
+            ports: (HTTP_PORT, TLS_PORT),
+        }
+    }
+
+    /// Starts a server; `number` tells those of one test apart.
+    pub(crate) fn start(&self, net: &Net, number: usize) -> Subscriber {
+        let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+        let (clear, tls) = (net.at(self.ports.0), net.at(self.ports.1));
+        let authorities = self.authorities.iter();
+        let authorities: String = authorities
+            .map(|lines| format!("[[acme.authority]]\nroot = \"root.pem\"\n{lines}\n"))
+            .collect();
+        let text = format!(
+            "listen = \"{clear}\"\nlisten_tls = \"{tls}\"\nworkers = 1\n{user}[acme]\n\
+             accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"state/acme\"\n\
+             challenge = [{:?}]\n{authorities}[[site]]\nhosts = {:?}\n[site.tls]\n\
+             certificate = \"auto\"\n[[site.mount]]\nfiles = {:?}\n",
+            self.challenge,
+            self.hosts,
+            net.dir.root()
+        );
+        let path = net.dir.path(format!("../hurtle-{number}.toml"));
+        fs::write(&path, text).unwrap();
+        let child = Child::start(hurtle().arg("--config").arg(path));
+        Subscriber { child, tls, clear, storage: net.dir.path("../state/acme") }
+    }
+}
+
+/// The lines of a plain authority.
+pub(crate) fn authority(net: &Net, number: u16) -> String {
+    format!("directory = {:?}", net.directory(number))
+}
+
+/// A server.
+pub(crate) struct Subscriber {
+    pub(crate) child: Child,
+    pub(crate) tls: SocketAddr,
+    pub(crate) clear: SocketAddr,
+    pub(crate) storage: PathBuf,
+}
+
+impl Subscriber {
+    /// Waits for this.
+    #[track_caller]
+    pub(crate) fn eventually(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !done() {
+            assert!(Instant::now() < end, "still not: {what}:\n{}", self.child.stderr());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn eventually_says(&self, words: &str) {
+        self.eventually(words, || self.child.stderr().contains(words));
+    }
+
+    /// A handshake for a name.
+    pub(crate) fn connect(&self, name: &str, roots: &RootCertStore) -> std::io::Result<Peer> {
+        Peer::connect(self.tls, name, &Options::trusting(roots.clone()))
+    }
+
+    /// Waits until a client that trusts these is served, and returns what it was shown.
+    #[track_caller]
+    pub(crate) fn served(&self, name: &str, roots: &RootCertStore) -> Vec<u8> {
+        let mut shown = None;
+        self.eventually("it has a certificate", || {
+            shown = self.connect(name, roots).ok().map(|mut peer| {
+                assert_eq!(peer.get_of(name, "/a.txt").body, b"hello\n");
+                peer.certificate()
+            });
+            shown.is_some()
+        });
+        shown.unwrap()
+    }
+
+    /// What a handshake for this name ends with.
+    pub(crate) fn refusal(&self, name: &str) -> String {
+        let refused = self.connect(name, &RootCertStore::empty()).err();
+        refused.map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    /// What is noted of a certificate.
+    pub(crate) fn record(&self, name: &str) -> serde_json::Value {
+        let text = fs::read(self.storage.join(format!("{name}.json"))).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// As if the wait after what failed was over.
+    pub(crate) fn forgive(&self, name: &str) {
+        let mut record = self.record(name);
+        for (_, trial) in record["trials"].as_object_mut().unwrap() {
+            trial["next"] = 0.into();
+        }
+        // In its place: it stays the server's.
+        fs::write(self.storage.join(format!("{name}.json")), record.to_string()).unwrap();
+    }
+}
