@@ -77,7 +77,7 @@ pub struct CallsArgs {
     /// Where contenders are set up.
     #[arg(long, value_name = "DIR", default_value = "deathmatch-calls")]
     pub out: PathBuf,
-    /// Where contenders listen, one at a time.
+    /// Where contenders listen, one at a time; what is behind a proxy has the port after it.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.
@@ -135,7 +135,7 @@ pub struct RunArgs {
     /// What the order of contenders is drawn from [default: the time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Where contenders listen, one at a time.
+    /// Where contenders listen, one at a time; what is behind a proxy has the port after it.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.

@@ -2,20 +2,27 @@
 //! its experiments, a ladder of sizes, the other seeds' questions and the quick look are built in.
 //! Carrying it out is `arena`'s work.
 
+mod file;
+
 use std::fmt;
 use std::time::Duration;
 
+pub use file::File;
 use serde::Deserialize;
 
 use crate::random::SplitMix;
 use crate::sample::{Beside, Cold, Offered};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 8] = [
+pub const BUILT_IN: [(&str, &str); 12] = [
+    ("app", include_str!("../arena/plans/app.toml")),
+    ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
+    ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
+    ("proxy", include_str!("../arena/plans/proxy.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
     ("yield", include_str!("../arena/plans/yield.toml")),
@@ -45,26 +52,6 @@ pub struct Plan {
     pub files: Vec<File>,
     /// What is done, in order.
     pub works: Vec<Work>,
-}
-
-/// A file every contender serves, or many.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct File {
-    /// Its name, below the document root; of many, with `{}` for their number.
-    pub name: String,
-    /// The size of each.
-    pub bytes: u64,
-    /// Of many that differ the largest size, `bytes` being the smallest.
-    #[serde(default)]
-    pub bytes_max: Option<u64>,
-    /// How many.
-    #[serde(default = "one")]
-    pub count: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// One piece of work.
@@ -183,14 +170,8 @@ struct Closed {
 /// Rounds a plan may have; more would run for days.
 const ROUNDS_MAX: u32 = 100;
 
-/// Files of one kind; more would take longer to lay out than to serve.
-const FILES_MAX: u32 = 1_000_000;
-
 /// The steepest popularity: beyond it nearly all would ask for one file.
 const ZIPF_MAX: f64 = 10.0;
-
-/// Where files differ in size, what their sizes are drawn from.
-const SIZES_SEED: u64 = 0x7369_7a65;
 
 /// Streams beside the requests: one thread serves them all, a piece at a time.
 const STREAMS_MAX: u32 = 1000;
@@ -287,6 +268,11 @@ impl Plan {
         self.works.iter().any(Work::uploads)
     }
 
+    /// Whether anything is answered by an application.
+    pub fn needs_app(&self) -> bool {
+        self.files.iter().any(|file| file.app.is_some())
+    }
+
     /// Not counted, between two samples of a contender.
     pub fn settle(&self) -> Duration {
         self.warm_up.min(SETTLE_MAX)
@@ -302,45 +288,6 @@ impl Plan {
             order.reverse();
         }
         order
-    }
-}
-
-impl File {
-    /// Every file's name.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        (0..self.count).map(|number| self.nth(number))
-    }
-
-    /// The name of the file of this number.
-    pub fn nth(&self, number: u32) -> String {
-        self.name.replace("{}", &number.to_string())
-    }
-
-    /// The size of the file of this number, in bytes: the same in every run.
-    pub fn size(&self, number: u32) -> u64 {
-        let span = self.bytes_max.unwrap_or(self.bytes).saturating_sub(self.bytes);
-        let sizes = usize::try_from(span).unwrap_or(usize::MAX).saturating_add(1);
-        self.bytes + SplitMix(SIZES_SEED ^ u64::from(number)).below(sizes) as u64
-    }
-
-    fn check(&self) -> Result<(), BadPlan> {
-        let name = &self.name;
-        let beneath = !name.is_empty() && !name.starts_with('/') && !name.contains("..");
-        if !beneath {
-            return Err(BadPlan(format!("file {name:?}: write a name below the document root")));
-        }
-        if self.count == 0 || self.count > FILES_MAX {
-            return Err(BadPlan(format!("file {name:?}: count: write 1 to {FILES_MAX}")));
-        }
-        if (self.count > 1) != name.contains("{}") {
-            let why = "`{}` in its name stands for the number of one of many (count)";
-            return Err(BadPlan(format!("file {name:?}: {why}")));
-        }
-        if self.bytes_max.is_some_and(|most| self.count == 1 || most < self.bytes) {
-            let why = "bytes_max: write the largest size of many, not below bytes";
-            return Err(BadPlan(format!("file {name:?}: {why}")));
-        }
-        Ok(())
     }
 }
 
@@ -543,6 +490,7 @@ mod tests {
             ("name = \"10k.png\"", "name = \"../x\"", "below the document root", "a way out"),
             ("sessions = {", "zipf = -1\nsessions = {", "zipf: write 0 to 10", "upside down"),
             ("\"floor\", ", "\"floor\", \"floor\", ", "\"floor\" is there twice", "one twice"),
+            ("bytes = 10240", "bytes = 3\napp = \"four\"", "as many bytes", "another text"),
         ] {
             let text = good.replacen(from, to, 1);
             assert_ne!(text, good, "{why}: nothing was replaced");

@@ -312,8 +312,11 @@ pub struct MachineUse {
     pub steal: f64,
     /// Share of all processor time (0 to 1) spent waiting for disks.
     pub iowait: f64,
-    /// Share of all processor time (0 to 1) used by neither the server nor the generator.
+    /// Share of all processor time (0 to 1) used by neither the server, its upstream nor the generator.
     pub foreign: f64,
+    /// Processor time of what the server passes requests on to, in seconds.
+    #[serde(default)]
+    pub upstream_cpu_s: f64,
     /// Per disk that did anything.
     pub disks: BTreeMap<String, DiskUse>,
 }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
+mod scripted;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 use deathmatch::contender::{Contender, Prepared, Site};
 use deathmatch::process::{Running, StartError};
 use deathmatch::verify::{Fault, upload, verify};
+use scripted::free_port;
 
 /// A folder that is gone when the test is over.
 struct Folder(PathBuf);
@@ -59,10 +62,6 @@ fn site(folder: &Folder) -> Site {
         workers: 1,
         uploads: true,
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Processes whose arguments or folder lead here.
@@ -125,8 +124,14 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     }
     let uploads = check_uploads(&prepared, &running)?;
     let pids = running.pids();
+    let upstream = running.upstream_pids();
+    if upstream.is_empty() == contender.upstream.is_some()
+        || upstream.iter().any(|p| pids.contains(p))
+    {
+        return Err(format!("its upstream's processes are {upstream:?}, its own {pids:?}"));
+    }
     let cores = if site.workers == 1 { "0" } else { "0-1" };
-    for pid in &pids {
+    for pid in pids.iter().chain(&upstream) {
         // One that has just ended is pinned to nothing.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
         if !status.contains(&format!("Cpus_allowed_list:\t{cores}\n")) {

@@ -28,7 +28,8 @@ pub(super) fn lay_out(docroot: &Path, plan: &Plan) -> io::Result<()> {
                 fs::create_dir_all(folder)?;
             }
             if !fs::metadata(&path).is_ok_and(|m| m.len() == bytes) {
-                fs::write(&path, noise(seed, bytes))?;
+                let text = file.app.as_ref().map(|text| text.clone().into_bytes());
+                fs::write(&path, text.unwrap_or_else(|| noise(seed, bytes)))?;
                 let read = SystemTime::now() + NOT_READ_FOR;
                 File::options()
                     .write(true)

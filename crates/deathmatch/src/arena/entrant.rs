@@ -146,6 +146,14 @@ impl Server {
         }
     }
 
+    /// The processes of what it passes requests on to.
+    pub(super) fn upstream_pids(&self) -> Vec<u32> {
+        match self {
+            Server::Here(running) => running.upstream_pids(),
+            Server::Elsewhere(_) => Vec::new(),
+        }
+    }
+
     /// # Errors
     /// That it died, and its last words.
     pub(super) fn check_alive(&mut self) -> Result<(), String> {

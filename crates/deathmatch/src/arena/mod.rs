@@ -53,7 +53,8 @@ pub struct Arena {
     pub out: PathBuf,
     /// What the order of contenders is drawn from.
     pub seed: u64,
-    /// Where contenders listen, one at a time, on 127.0.0.1.
+    /// Where contenders listen, one at a time, on 127.0.0.1; what is behind a proxy has the port
+    /// after it.
     pub port: u16,
     /// The contender's processor.
     pub server_core: usize,
@@ -104,6 +105,10 @@ impl Arena {
     /// # Errors
     /// Why it cannot take part.
     pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
+        if plan.needs_app() && !contender.app {
+            let name = &contender.name;
+            return Err(format!("{name} has files alone, and this plan asks an application"));
+        }
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),

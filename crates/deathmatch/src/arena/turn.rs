@@ -279,6 +279,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         job.duration = if is_probe { super::PROBE_FOR } else { self.plan.sample };
         let began_unix_s =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        let upstream = Look::take(&server.upstream_pids());
         let before = server.pids().map(|pids| Look::afresh(&pids));
         let begun = Instant::now();
         let load = load::run(&job)?;
@@ -286,8 +287,11 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         // The generator spins: its processor is its own for all of that time.
         let generator_cpu_s = begun.elapsed().as_secs_f64();
         let after = server.pids().map(|pids| Look::take(&pids));
-        let uses = before.zip(after).map(|(then, now)| then.until(&now, generator_cpu_s));
+        let upstream_cpu_s = upstream.until(&Look::take(&server.upstream_pids()), 0.0).0.cpu_s;
+        let known_cpu_s = generator_cpu_s + upstream_cpu_s;
+        let uses = before.zip(after).map(|(then, now)| then.until(&now, known_cpu_s));
         let (server, machine) = uses.unzip();
+        let machine = machine.map(|machine| MachineUse { upstream_cpu_s, ..machine });
         let mut marks = load::marks(&job, &load);
         if machine.as_ref().is_some_and(|m| m.foreign > FOREIGN_MAX) {
             marks.push(Mark::ForeignCpu);

@@ -19,7 +19,7 @@ pub use prepare::{Prepared, Site};
 pub use probe::Missing;
 
 /// One web server and how it is run. Texts may hold `{BIN}` (the executable), `{WORK}` (its own
-/// folder), `{DOCROOT}`, `{PORT}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
+/// folder), `{DOCROOT}`, `{PORT}`, `{NEXT_PORT}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
 /// a server started by root becomes) and the names under `vars`; a line that begins with `{ROOT}`
 /// counts only when started by root, one that begins with `{UPLOADS}` only where the work uploads.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Contender {
     pub env: BTreeMap<String, String>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
+    /// Whether it runs an application, which answers `hello` with a text.
+    #[serde(default)]
+    pub app: bool,
     /// How it takes files, if it does.
     #[serde(default)]
     pub uploads: Option<Uploads>,
@@ -69,6 +72,13 @@ pub struct Contender {
     /// Logs it writes beside its standard output and error.
     #[serde(default)]
     pub logs: Vec<String>,
+    /// The contender it passes all requests on to, at 127.0.0.1:`{NEXT_PORT}`: started with it, on the same
+    /// processors, and not counted.
+    #[serde(default)]
+    pub upstream: Option<String>,
+    /// Another program of this project that it starts itself: `{HELPER}`.
+    #[serde(default)]
+    pub helper: Option<String>,
     /// Names of its own for the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
@@ -227,6 +237,8 @@ mod tests {
             assert!(!contender.tuned.is_empty(), "{name}: how it is set must be said");
             let no_way = contender.packages.is_empty() && contender.hint.is_none();
             assert!(!no_way, "{name}: how it is installed must be said");
+            let upstream = contender.upstream.as_deref();
+            assert!(upstream.is_none_or(|name| embedded::CONTENDERS.contains(&name)), "{name}");
             for file in &contender.files {
                 assert!(
                     embedded::text(&file.from).is_some(),

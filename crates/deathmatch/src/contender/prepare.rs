@@ -36,7 +36,7 @@ pub struct Site {
     pub work: PathBuf,
     /// The files to be served.
     pub docroot: PathBuf,
-    /// Where it listens, on 127.0.0.1.
+    /// Where it listens, on 127.0.0.1; the port after it is for what it passes requests on to, or starts.
     pub port: u16,
     /// The processors it may use; empty: all.
     pub cores: Vec<usize>,
@@ -98,6 +98,11 @@ impl Contender {
             check_plain(folder)?;
         }
         fs::create_dir_all(&work)?;
+        if self.helper.is_some() {
+            // Its socket is made by the server, once that is another user.
+            open_to_all(&work)?;
+            check_reachable(&work)?;
+        }
         check_reachable(&docroot)?;
         let ready = docroot.join(READY_FILE);
         if !ready.exists() {
@@ -114,10 +119,20 @@ impl Contender {
         if inbox.is_some() {
             check_reachable(&work)?;
         }
-        let launch = filler.launch(site, work)?;
+        let upstream = self.upstream(site, &work)?;
+        let launch = Launch { upstream: upstream.map(Box::new), ..filler.launch(site, work)? };
         let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
         let tuned = tuned.collect::<io::Result<_>>()?;
         Ok(Prepared { launch, inbox, files, tuned })
+    }
+
+    /// What it passes requests on to, on the next port and with the same files.
+    fn upstream(&self, site: &Site, work: &Path) -> io::Result<Option<Launch>> {
+        let Some(name) = &self.upstream else { return Ok(None) };
+        let upstream = Contender::named(name).ok_or_else(|| io::Error::other(name.clone()))?;
+        let (work, port) = (work.join("upstream"), next_port(site)?);
+        let site = Site { work, port, uploads: false, ..site.clone() };
+        upstream.prepare(&site).map(|prepared| Some(prepared.launch))
     }
 
     /// Whether it takes uploads, where they are asked for.
@@ -160,8 +175,20 @@ impl Contender {
             None => template::fill(&self.executable, &names).map_err(io::Error::other)?,
         };
         names.insert("BIN".to_owned(), bin);
+        if let Some(helper) = &self.helper {
+            let path = self.helper(helper).map_err(io::Error::other)?;
+            names.insert("HELPER".to_owned(), path.display().to_string());
+        }
+        if let Ok(port) = next_port(site) {
+            names.insert("NEXT_PORT".to_owned(), port.to_string());
+        }
         Ok(names)
     }
+}
+
+/// Where a contender's upstream listens, or a program it starts.
+fn next_port(site: &Site) -> io::Result<u16> {
+    site.port.checked_add(1).ok_or_else(|| io::Error::other("use a port below 65535"))
 }
 
 struct Filler<'a> {
@@ -236,6 +263,7 @@ impl Filler<'_> {
         }
         Ok(Launch {
             name: contender.name.clone(),
+            upstream: None,
             command,
             env: self.env()?,
             logs: self.fill_all(&contender.logs)?.into_iter().map(PathBuf::from).collect(),
@@ -271,18 +299,23 @@ fn check_plain(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Makes a folder, or empties it. What root starts writes there as another user, who is not looked up:
-/// everybody may, each his own files.
+/// Makes a folder, or empties it.
 fn make_empty(inbox: &Path) -> io::Result<()> {
-    const EVERYBODY_MAY_WRITE: u32 = 0o1777;
     match fs::remove_dir_all(inbox) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => fs::create_dir(inbox)?,
     }
-    if is_root() {
-        fs::set_permissions(inbox, fs::Permissions::from_mode(EVERYBODY_MAY_WRITE))?;
+    open_to_all(inbox)
+}
+
+/// What root starts writes there as another user, who is not looked up: everybody may, each his own
+/// files.
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    const EVERYBODY_MAY_WRITE: u32 = 0o1777;
+    match is_root() {
+        true => fs::set_permissions(folder, fs::Permissions::from_mode(EVERYBODY_MAY_WRITE)),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Servers that were started by root read the files as another user.
@@ -319,6 +352,7 @@ mod tests {
         };
         for mut contender in Contender::all() {
             contender.chosen = Some("/bin/sh".into());
+            contender.helper = contender.helper.map(|_| "/bin/sh".to_owned());
             let names = contender.names(&site, "/work/x".as_ref(), "/files".as_ref()).unwrap();
             let filler = Filler { contender: &contender, names };
             let launch = filler.launch(&site, "/work/x".into()).unwrap();

@@ -48,6 +48,12 @@ impl Contender {
                 return Err(self.missing(&format!("{need} was not found"), ""));
             }
         }
+        if let Some(helper) = &self.helper {
+            self.helper(helper)?;
+        }
+        if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::named(name)) {
+            upstream.probe()?;
+        }
         let mut names = self.vars.clone();
         if let Some(bin) = self.executable()? {
             names.insert("BIN".to_owned(), bin.display().to_string());
@@ -71,6 +77,13 @@ impl Contender {
             Some(path) => Ok(Some(path)),
             None => Err(self.missing(&format!("{} was not found in PATH", self.executable), "")),
         }
+    }
+
+    /// The program of this project that it starts.
+    pub(super) fn helper(&self, name: &str) -> Result<PathBuf, Missing> {
+        let remedy = "it is installed with deathmatch: cargo install --path crates/deathmatch";
+        let missing = || self.missing(&format!("{name} was not found"), remedy);
+        find_sibling(name).or_else(|| find(name)).ok_or_else(missing)
     }
 
     /// With its own remedy where none is given.

@@ -44,16 +44,16 @@ impl Look {
         Look::take(pids)
     }
 
-    /// What happened from this look to a later one. `generator_cpu_s` is all the processor time the
-    /// generator took, its waiting too, for the machine's share of others.
+    /// What happened from this look to a later one. `known_cpu_s` is all the processor time of the
+    /// generator, its waiting too, and of the server's upstream, for the machine's share of others.
     ///
     /// A process that began since counts from its beginning, whoever gave its id. One that ended
     /// since counts by the ticks its parent got when it waited for it; without such a parent it
     /// does not count.
-    pub fn until(&self, later: &Look, generator_cpu_s: f64) -> (ServerUse, MachineUse) {
+    pub fn until(&self, later: &Look, known_cpu_s: f64) -> (ServerUse, MachineUse) {
         let seconds = later.at.saturating_duration_since(self.at).as_secs_f64();
         let server = self.server(later, seconds);
-        let machine = self.machine(later, seconds, server.cpu_s + generator_cpu_s);
+        let machine = self.machine(later, seconds, server.cpu_s + known_cpu_s);
         (server, machine)
     }
 
@@ -113,6 +113,7 @@ impl Look {
             steal: of_ticks(now.stat.steal, then.stat.steal),
             iowait: of_ticks(now.stat.iowait, then.stat.iowait),
             foreign: share(others_s, capacity_s).clamp(0.0, 1.0),
+            upstream_cpu_s: 0.0,
             disks: disks(&then.disks, &now.disks, seconds),
         }
     }

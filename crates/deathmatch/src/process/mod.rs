@@ -34,6 +34,8 @@ const DESCRIPTORS_MAX: u64 = 65_536;
 pub struct Launch {
     /// The contender's name, for messages.
     pub name: String,
+    /// What it passes requests on to, which runs before it does and as long.
+    pub upstream: Option<Box<Launch>>,
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Set beside what this program's own environment holds.
@@ -101,11 +103,14 @@ pub struct Running {
     launch: Launch,
     child: Child,
     guard: Option<Guard>,
+    /// Killed after it.
+    upstream: Option<Box<Running>>,
 }
 
 impl Launch {
     /// Starts it, and returns once it answers.
     pub fn start(&self) -> Result<Running, StartError> {
+        let upstream = self.upstream.as_ref().map(|launch| launch.start()).transpose()?;
         // Also where SO_REUSEPORT would let two servers share a port unnoticed: this bind does not
         // set it, so it fails while anybody listens.
         let free = TcpListener::bind(self.addr);
@@ -117,16 +122,22 @@ impl Launch {
             .and_then(|mut command| command.spawn())
             .map_err(|e| StartError::NotStarted(self.command.join(" "), e))?;
         let guarded = guard.watch(child.id());
-        let mut running = Running { launch: self.clone(), child, guard: Some(guard) };
+        let mut running = Running {
+            launch: self.clone(),
+            child,
+            guard: Some(guard),
+            upstream: upstream.map(Box::new),
+        };
         guarded.map_err(|e| StartError::NotStarted("the guard (sh)".to_owned(), e))?;
         running.wait_until_ready()?;
         Ok(running)
     }
 
-    /// As it would be typed, for the report.
+    /// As it would be typed, for the report; its upstream on a line before it.
     pub fn shown(&self) -> String {
+        let upstream = self.upstream.as_ref().map(|launch| format!("{} &\n$ ", launch.shown()));
         let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
-        env.collect::<String>() + &self.command.join(" ")
+        upstream.unwrap_or_default() + &env.collect::<String>() + &self.command.join(" ")
     }
 
     /// In a session of its own, so that all its processes are known by it and a Ctrl-C at the
@@ -154,9 +165,14 @@ impl Launch {
 }
 
 impl Running {
-    /// All its processes, threads not counted.
+    /// All its processes, threads not counted; those of its upstream are none of them.
     pub fn pids(&self) -> Vec<u32> {
         session::pids(self.child.id())
+    }
+
+    /// The processes of its upstream.
+    pub fn upstream_pids(&self) -> Vec<u32> {
+        self.upstream.as_ref().map_or(Vec::new(), |upstream| upstream.pids())
     }
 
     /// Where it listens.
@@ -174,9 +190,10 @@ impl Running {
         self.launch.uploads.as_ref().map(|path| path.replace("{FILE}", file))
     }
 
-    /// Whether its first process still runs.
+    /// Whether its first process still runs, and that of its upstream.
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        let upstream = self.upstream.as_mut().is_none_or(|upstream| upstream.is_alive());
+        upstream && matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The end of its log.

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 
 /// One file, one work at a rate, one as fast as it goes.
@@ -103,4 +103,14 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).unwrap();
     path
+}
+
+/// A port that is free, as is the one after it: of two that no client is given by chance, for those of
+/// clients begin at 32768 (ip_local_port_range, ip(7)).
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 10_000) as u16;
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let ports = (0..5_000).map(|_| first + 2 * NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.into_iter().find(|&port| is_free(port) && is_free(port + 1)).unwrap()
 }
