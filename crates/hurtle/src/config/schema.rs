@@ -199,7 +199,7 @@ pub(super) static TOP: Section = Section {
             "When a connection that has answered reads again: once something has come, at once \
              (`\"eager\"`), or at once but behind every other that is ready. `\"wait\"` asks the \
              system for nothing in vain; the others are there to compare."),
-        Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Is("4"), "8",
+        Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Is("16"), "8",
             "Threads that wait for disks, so that no connection does."),
         Key::new("revalidate", Time(0, TIME_MS_MAX), Is("\"1s\""), "\"250ms\"",
             "How long a cached file is trusted before its name is looked up again."),

@@ -2,10 +2,12 @@
 //! close. What the bytes mean is `crate::h1`'s; what is answered, the handlers'. Exchanges in which
 //! both directions flow at once are in `app`.
 
+mod admission;
 mod app;
 mod asked;
 mod cached;
 mod duplex;
+mod exchange;
 mod fault;
 mod fill;
 mod gateway;
@@ -25,7 +27,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 
 use self::app::Called;
 use self::asked::{ask, client, file_query, path_of, value};
@@ -42,12 +44,9 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::handler::gateway::Granted;
-use crate::semantics::host;
-use crate::semantics::target::Target;
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
-use crate::{clock, rt, tls};
+use crate::{clock, rt};
 
 /// A connection.
 pub struct Connection<T> {
@@ -280,59 +279,6 @@ impl<T: Transport> Connection<T> {
             None => self.handled(request).await,
         };
         self.respond(request, answer, now_ms, false).await
-    }
-
-    /// The answer to an authority that was told to ask (RFC 8555 8.3); before all that a site may
-    /// say of its requests, since it comes in clear and is nobody's client.
-    fn challenge(&self, request: &Request<'_>) -> Option<Answer> {
-        let keyring = self.worker.keyring.as_ref()?;
-        let (path, _) = path_of(&request.target)?;
-        if !path.starts_with(tls::HTTP_PREFIX)
-            || !matches!(request.method, Method::Get | Method::Head)
-        {
-            return None;
-        }
-        let mut name = Vec::new();
-        host::normalize(request.host.as_ref()?.name, &mut name);
-        let answer = keyring.challenge_answer(&name, path)?;
-        let opaque = HeaderValue::from_static("application/octet-stream");
-        Some(Answer::bytes(StatusCode::OK, opaque, answer))
-    }
-
-    /// The answer to a request that came by the wrong channel for its site.
-    fn elsewhere(&self, request: &Request<'_>) -> Option<Answer> {
-        let name = request.host.as_ref().map(|h| h.name);
-        let (_, site) = self.worker.sites.find(name)?;
-        let channel = self.channel();
-        let open = site.is_open_to(channel);
-        (!open).then(|| site.elsewhere(channel, name, path_of(&request.target)))
-    }
-
-    /// Whether the client has shown what it must, and an authorizer lets the request through, with
-    /// what it has to say; `Err`: what is answered if not.
-    async fn authorise(&self, request: &Request<'_>) -> Result<Granted, Answer> {
-        let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
-        let Some(((_, site), (path, query))) = found.zip(path_of(&request.target)) else {
-            return Ok(Granted::new());
-        };
-        if let Some(gate) = site.gate(path, query, self.client) {
-            gate.check(value(&request.authorization)).await?;
-        }
-        self.ask_authorizer(request, site).await
-    }
-
-    /// The answer that needs no handler, if there is one.
-    fn refusal(&self, request: &Request<'_>) -> Option<Answer> {
-        match request.method {
-            Method::Options if request.target == Target::Asterisk => return Some(Answer::options()),
-            Method::Get | Method::Head | Method::Options => {}
-            Method::Other(_) => return Some(Answer::method_refused(request.method.is_known())),
-        }
-        let name = request.host.as_ref().map(|h| h.name);
-        if self.worker.sites.find(name).is_none() {
-            return Some(Answer::error(StatusCode::MISDIRECTED_REQUEST, None));
-        }
-        (request.method == Method::Options).then(Answer::options)
     }
 
     async fn handled(&self, request: &Request<'_>) -> Answer {

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::{path_of, value};
 use super::duplex::Broken;
-use super::proxy::Asked;
+use super::exchange::Asked;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};

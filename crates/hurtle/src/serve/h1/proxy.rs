@@ -10,6 +10,7 @@ use super::app::ended_by;
 use super::asked::{ask, path_of};
 use super::cached::Cached;
 use super::duplex::{Broken, Duplex};
+use super::exchange::{Asked, Exchange};
 use super::fault::{Failed, Told, named, tell};
 use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
@@ -23,37 +24,12 @@ use crate::h1::framing::BodyLength;
 use crate::h1::reply::{self, Reply};
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{CONTINUE, Delimiter, Fields, field};
-use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Proxy, Waits};
+use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
 use crate::semantics::target::encode_path;
 use crate::transport::{Output, Taken, Transport};
 
 /// Interim responses relayed for one request; who sends more never means to answer.
 pub(super) const INTERIM_MAX: usize = 32;
-
-/// A body that came with its head, and is this small, leaves with it in one write.
-const COPY_BYTES_MAX: usize = 16 << 10;
-
-/// Who is asked on a client's behalf, and for what.
-pub(super) struct Asked {
-    pub(super) proxy: Rc<Proxy>,
-    pub(super) site: usize,
-    /// `None`: an application that was deployed beside the mounts.
-    pub(super) mount: Option<usize>,
-    /// Decoded, after the site's rules.
-    pub(super) path: Vec<u8>,
-}
-
-/// One exchange under way.
-pub(super) struct Exchange {
-    pub(super) asked: Asked,
-    pub(super) errand: Errand,
-    pub(super) waits: Waits,
-    pub(super) upload: Upload,
-    /// The protocol to change to, if the upstream agrees.
-    protocol: Option<String>,
-    /// A client that waits for leave to send its body has got it.
-    invited: bool,
-}
 
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
@@ -374,37 +350,6 @@ impl<T: Transport> Connection<T> {
             dress.iter().for_each(|(name, value)| field(&mut set, name.as_str(), value.as_bytes()));
         }
         (removed, set)
-    }
-}
-
-impl Exchange {
-    /// Of a request without a body, whose answer's head is there.
-    fn bodiless(asked: Asked, errand: Errand) -> Exchange {
-        let (waits, upload) = (Waits::default(), Upload::none());
-        Exchange { asked, errand, waits, upload, protocol: None, invited: false }
-    }
-
-    /// A client that never got leave to send its body may send it or not: nothing after it can be
-    /// told from it.
-    fn settle_invitation(&mut self, request: &Request<'_>) {
-        if request.expect_continue && !self.invited {
-            self.upload.was_not_invited();
-        }
-    }
-
-    /// Puts the whole body behind its head, if it is here and small and nothing else is under way.
-    fn take_whole(&mut self, framing: &Framing, out: &mut Vec<u8>) -> bool {
-        if !self.errand.is_sent() || !self.upload.reading.is_done() {
-            return false;
-        }
-        let Some(len) = framing.known_len() else { return false };
-        let Some(link) = self.errand.link() else { return false };
-        if len > link.input.bytes().len() || len > COPY_BYTES_MAX {
-            return false;
-        }
-        out.extend_from_slice(&link.input.bytes()[..len]);
-        link.input.consume(len);
-        true
     }
 }
 

@@ -1,0 +1,64 @@
+//! One exchange with an upstream, as it stands: who is asked, how far it is, what of it has come.
+
+use std::rc::Rc;
+
+use super::relay::Framing;
+use super::upload::Upload;
+use crate::h1::request::Request;
+use crate::handler::proxy::{Errand, Proxy, Waits};
+
+/// A body that came with its head, and is this small, leaves with it in one write.
+const COPY_BYTES_MAX: usize = 16 << 10;
+
+/// Who is asked on a client's behalf, and for what.
+pub(super) struct Asked {
+    pub(super) proxy: Rc<Proxy>,
+    pub(super) site: usize,
+    /// `None`: an application that was deployed beside the mounts.
+    pub(super) mount: Option<usize>,
+    /// Decoded, after the site's rules.
+    pub(super) path: Vec<u8>,
+}
+
+/// One exchange under way.
+pub(super) struct Exchange {
+    pub(super) asked: Asked,
+    pub(super) errand: Errand,
+    pub(super) waits: Waits,
+    pub(super) upload: Upload,
+    /// The protocol to change to, if the upstream agrees.
+    pub(super) protocol: Option<String>,
+    /// A client that waits for leave to send its body has got it.
+    pub(super) invited: bool,
+}
+
+impl Exchange {
+    /// Of a request without a body, whose answer's head is there.
+    pub(super) fn bodiless(asked: Asked, errand: Errand) -> Exchange {
+        let (waits, upload) = (Waits::default(), Upload::none());
+        Exchange { asked, errand, waits, upload, protocol: None, invited: false }
+    }
+
+    /// A client that never got leave to send its body may send it or not: nothing after it can be
+    /// told from it.
+    pub(super) fn settle_invitation(&mut self, request: &Request<'_>) {
+        if request.expect_continue && !self.invited {
+            self.upload.was_not_invited();
+        }
+    }
+
+    /// Puts the whole body behind its head, if it is here and small and nothing else is under way.
+    pub(super) fn take_whole(&mut self, framing: &Framing, out: &mut Vec<u8>) -> bool {
+        if !self.errand.is_sent() || !self.upload.reading.is_done() {
+            return false;
+        }
+        let Some(len) = framing.known_len() else { return false };
+        let Some(link) = self.errand.link() else { return false };
+        if len > link.input.bytes().len() || len > COPY_BYTES_MAX {
+            return false;
+        }
+        out.extend_from_slice(&link.input.bytes()[..len]);
+        link.input.consume(len);
+        true
+    }
+}
