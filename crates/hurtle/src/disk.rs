@@ -24,6 +24,11 @@ const LANE_JOBS_MAX: usize = 1_024;
 /// How long a requester waits for its job, queueing included, before it gives up with 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+type Job = Box<dyn FnOnce() + Send>;
+
+/// At which end of a lane's queue a job enters.
+type Place = fn(&mut VecDeque<Job>, Job);
+
 /// Why a job gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -65,7 +70,7 @@ struct Queue {
 #[derive(Default)]
 struct LaneState {
     running: usize,
-    jobs: VecDeque<Box<dyn FnOnce() + Send>>,
+    jobs: VecDeque<Job>,
 }
 
 impl std::fmt::Debug for LaneState {
@@ -122,6 +127,26 @@ impl Disk {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        self.run_at(lane, VecDeque::push_back, job).await
+    }
+
+    /// The same, before all that wait in the lane: for what is short, and in demand.
+    ///
+    /// # Errors
+    /// See `Failure`.
+    pub async fn run_next<T, F>(&self, lane: Lane, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.run_at(lane, VecDeque::push_front, job).await
+    }
+
+    async fn run_at<T, F>(&self, lane: Lane, place: Place, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
         let (done, result) = oneshot::channel();
         let job = move || {
             // Nobody waits any more: the client left, or the wait grew too long.
@@ -130,7 +155,7 @@ impl Disk {
             }
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
-        self.0.0.submit(lane, Box::new(job))?;
+        self.0.0.submit(lane, place, Box::new(job))?;
         match rt::timeout(WAIT_MAX, result).await {
             Some(Ok(Ok(value))) => Ok(value),
             Some(Ok(Err(panic))) => {
@@ -151,7 +176,7 @@ impl Disk {
                 tracing::error!("a disk job panicked");
             }
         };
-        let _ = self.0.0.submit(lane, Box::new(job));
+        let _ = self.0.0.submit(lane, VecDeque::push_back, Box::new(job));
     }
 
     /// Drops a value on a thread of the pool, because its end waits for the disk: a file's last
@@ -174,13 +199,13 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn submit(&self, lane: Lane, job: Box<dyn FnOnce() + Send>) -> Result<(), Failure> {
+    fn submit(&self, lane: Lane, place: Place, job: Job) -> Result<(), Failure> {
         let mut queue = self.lock();
         let state = &mut queue.lanes[lane.0];
         if state.jobs.len() >= LANE_JOBS_MAX {
             return Err(Failure::Busy);
         }
-        state.jobs.push_back(job);
+        place(&mut state.jobs, job);
         let wakes = queue.has_work_for_another(self.lane_threads_max);
         drop(queue);
         if wakes {
@@ -219,7 +244,7 @@ impl Queue {
         self.idle > 0 && self.lanes.iter().any(has_work)
     }
 
-    fn next(&mut self, lane_threads_max: usize) -> Option<(usize, Box<dyn FnOnce() + Send>)> {
+    fn next(&mut self, lane_threads_max: usize) -> Option<(usize, Job)> {
         let count = self.lanes.len();
         for step in 0..count {
             let at = (self.turn + step) % count;

@@ -109,8 +109,9 @@ pub struct Opened {
 const SIDECARS: [(Coding, &[u8]); 3] =
     [(Coding::Br, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
-/// A name may change while it is looked up; so often it is looked up again.
-const RACES_MAX: usize = 3;
+/// A name may change while it is looked up; so often it is looked up again. A disk thread gives precedence
+/// to others, so a busy writer can be faster than it many times.
+const RACES_MAX: usize = 32;
 
 impl Lookup {
     /// Finds the first try that exists.

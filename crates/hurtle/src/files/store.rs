@@ -100,7 +100,8 @@ impl Store {
     async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, Trouble> {
         let started_ms = clock::now_ms();
         let lookup = Arc::clone(&entry.lookup);
-        let found = self.disk.run(lookup.lane, move || lookup.probe()).await;
+        // Not behind the files that nobody has asked for lately: they may wait for the disk, this not.
+        let found = self.disk.run_next(lookup.lane, move || lookup.probe()).await;
         entry.refreshing.set(false);
         let found = found.map_err(Trouble::Pool)?.map_err(Trouble::Disk)?;
         if found == entry.target && !entry.weak {
