@@ -6,13 +6,17 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
 
 thread_local! {
-    /// How often tasks of this worker had a turn.
+    /// How often tasks of this worker had a turn that was not a part of a long body.
     static TURNS: Cell<u64> = const { Cell::new(0) };
+    /// Whether this turn is one.
+    static IS_LONG: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `task` beside the others on this worker.
@@ -20,8 +24,10 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
     // In its box: a task within another future would be twice as large.
     let mut task = Box::pin(task);
     drop(tokio::task::spawn_local(poll_fn(move |cx| {
-        TURNS.set(TURNS.get().wrapping_add(1));
-        task.as_mut().poll(cx)
+        IS_LONG.set(false);
+        let polled = task.as_mut().poll(cx);
+        TURNS.set(TURNS.get().wrapping_add(u64::from(!IS_LONG.get())));
+        polled
     })));
 }
 
@@ -30,12 +36,16 @@ pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
     Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
 }
 
-/// Lets every other connection that is ready have its turn first. Whether nobody wanted one.
-pub async fn give_way() -> bool {
-    let before = TURNS.get();
+/// Lets every other connection that is ready have its turn first.
+pub async fn give_way() {
     tokio::task::yield_now().await;
-    // The last turn is the asker's own.
-    TURNS.get().wrapping_sub(before) <= 1
+}
+
+/// Says that this turn is a part of a long body; returns how many turns so far were not. While
+/// that stays the same, nobody has come who would mind a longer wait.
+pub fn long_turn() -> u64 {
+    IS_LONG.set(true);
+    TURNS.get()
 }
 
 /// Waits at least this long.
@@ -44,8 +54,24 @@ pub async fn sleep(time: Duration) {
 }
 
 /// `None` if `task` took longer.
-pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(time, task).await.ok()
+pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
+    Timeout { timed: tokio::time::timeout(time, task) }
+}
+
+pin_project! {
+    /// See `timeout`.
+    pub struct Timeout<F> {
+        #[pin]
+        timed: tokio::time::Timeout<F>,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().timed.poll(cx).map(Result::ok)
+    }
 }
 
 /// A bell that one task waits for and others ring, on whatever worker.
@@ -169,11 +195,39 @@ pub enum First<A, B> {
 }
 
 /// Runs two tasks until one is done, and drops the other. The first is asked first.
-pub async fn race<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    poll_fn(|cx| match a.as_mut().poll(cx) {
-        Poll::Ready(a) => Poll::Ready(First::A(a)),
-        Poll::Pending => b.as_mut().poll(cx).map(First::B),
+pub fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
+    Race { a, b }
+}
+
+// Types, not async functions: those keep what they are given twice, once as an argument and once
+// where they await it, and so each layer of them doubles the ones beneath it.
+pin_project! {
+    /// See `race`.
+    pub struct Race<A, B> {
+        #[pin]
+        a: A,
+        #[pin]
+        b: B,
+    }
+}
+
+impl<A: Future, B: Future> Future for Race<A, B> {
+    type Output = First<A::Output, B::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let both = self.project();
+        match both.a.poll(cx) {
+            Poll::Ready(a) => Poll::Ready(First::A(a)),
+            Poll::Pending => both.b.poll(cx).map(First::B),
+        }
+    }
+}
+
+/// What a task gives if it need not wait for it; else it is woken when it may.
+pub async fn at_once<T>(mut task: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
+    poll_fn(|cx| match task.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
     })
     .await
 }
@@ -207,29 +261,12 @@ pub async fn try_both<E>(
     .await
 }
 
-/// Runs a task; `took` is told how long each turn of it was.
-pub async fn timed<T>(task: impl Future<Output = T>, took: impl Fn(Duration)) -> T {
-    let mut task = pin!(task);
-    poll_fn(|cx| {
-        let begun = Instant::now();
-        let polled = task.as_mut().poll(cx);
-        took(begun.elapsed());
-        polled
-    })
-    .await
-}
-
-/// Runs a task that may panic; the error is what the panic said.
+/// Does what may panic; the error is what the panic said. What panicked must not be asked again.
 ///
 /// # Errors
-/// The task panicked; it must not be asked again, and is not.
-pub async fn caught<T>(task: impl Future<Output = T>) -> Result<T, String> {
-    let mut task = pin!(task);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(said(panic.as_ref()))),
-    })
-    .await
+/// It panicked.
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(panic.as_ref()))
 }
 
 fn said(panic: &(dyn Any + Send)) -> String {
@@ -242,19 +279,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gives_way_learns_whether_anybody_else_had_a_turn() {
+    fn who_sends_a_long_body_learns_whether_anybody_came_who_does_not() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let told = tokio::task::LocalSet::new().block_on(&runtime, async {
             let (tell, told) = tokio::sync::oneshot::channel();
             spawn(async move {
-                // Another was there before; then it is gone; then there is another.
-                let (beside, alone) = (give_way().await, give_way().await);
+                let mut seen = vec![long_turn()];
+                for _ in 0..3 {
+                    give_way().await;
+                    seen.push(long_turn());
+                }
                 spawn(async {});
-                tell.send([beside, alone, give_way().await]).unwrap();
+                give_way().await;
+                seen.push(long_turn());
+                tell.send(seen).unwrap();
             });
-            spawn(async {});
+            // Another long body, whose last turn is beside the first one's third.
+            spawn(async {
+                for _ in 0..2 {
+                    long_turn();
+                    give_way().await;
+                }
+                long_turn();
+            });
             told.await.unwrap()
         });
-        assert_eq!(told, [false, true, false]);
+        assert_eq!(told, [0, 0, 0, 0, 1]);
     }
 }

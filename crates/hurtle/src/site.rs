@@ -60,6 +60,7 @@ pub struct Site {
     demand: Demand,
     /// Whether a request's body may be anybody's business.
     has_readers: bool,
+    has_apps: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
     gate: Option<Rc<Gate>>,
     /// Whether anything is asked anywhere.
@@ -156,6 +157,7 @@ impl Sites {
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
+        site.has_apps = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -196,6 +198,7 @@ impl Site {
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::reads_bodies),
+            has_apps: false,
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
             gate: own,
@@ -230,6 +233,11 @@ impl Site {
     /// take uploads.
     pub fn has_readers(&self) -> bool {
         self.has_readers || !self.deployed.is_empty()
+    }
+
+    /// Whether an application is mounted in it.
+    pub fn has_apps(&self) -> bool {
+        self.has_apps
     }
 
     /// Whether this client may have a file that was found before.

@@ -6,12 +6,16 @@ mod isolated;
 mod watchdog;
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use hyper::upgrade::OnUpgrade;
+use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use self::isolated::Isolated;
@@ -133,13 +137,8 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        let service = self.service.clone();
         let watch = self.watchdog.watch(request.method(), request.uri());
-        Box::pin(async move {
-            let took = |took| watch(took);
-            let answering = answered(service, request, Some(Arc::clone(&watch)));
-            dress_answer(rt::timed(answering, took).await, &rules)
-        })
+        Box::pin(Work::new(self.service.clone(), request, Some(watch), rules))
     }
 
     fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call> {
@@ -148,46 +147,96 @@ where
     }
 }
 
-/// As the site's header rules say.
-fn dress_answer(mut answer: Answer, rules: &[HeaderRule]) -> Answer {
-    if let Fields::Map(map) = &mut answer.fields
-        && answer.status.as_u16() < 400
+pin_project! {
+    /// A service at work on a request. Its output is its answer, or what stands for that if it fails
+    /// or panics, with the site's header rules applied. A type of its own, since as an async function
+    /// it would hold the request three times.
+    pub(super) struct Work<S>
+    where
+        S: Service<Request<RequestBody>>,
     {
-        dress(map, rules.iter());
+        service: S,
+        // Until the service is ready.
+        request: Option<Request<RequestBody>>,
+        #[pin]
+        answering: Option<S::Future>,
+        method: Method,
+        uri: Uri,
+        may_switch: bool,
+        // Watches this and the answer's body.
+        watch: Option<Watch>,
+        rules: Vec<HeaderRule>,
     }
-    answer
 }
 
-/// The service's answer, or what stands for it if it fails or panics; `watch` watches its body.
-async fn answered<S, B>(
-    mut service: S,
-    request: Request<RequestBody>,
-    watch: Option<Watch>,
-) -> Answer
+impl<S: Service<Request<RequestBody>>> Work<S> {
+    fn new(
+        service: S,
+        request: Request<RequestBody>,
+        watch: Option<Watch>,
+        rules: Vec<HeaderRule>,
+    ) -> Work<S> {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let may_switch = request.extensions().get::<OnUpgrade>().is_some();
+        let request = Some(request);
+        Work { service, request, answering: None, method, uri, may_switch, watch, rules }
+    }
+
+    fn poll_service(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<S::Response, S::Error>> {
+        let mut this = self.project();
+        if this.request.is_some() {
+            if let Err(error) = ready!(this.service.poll_ready(cx)) {
+                return Poll::Ready(Err(error));
+            }
+            let answering = this.request.take().map(|request| this.service.call(request));
+            this.answering.set(answering);
+        }
+        match this.answering.as_pin_mut() {
+            Some(answering) => answering.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<S, B> Future for Work<S>
 where
     S: Service<Request<RequestBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let may_switch = request.extensions().get::<OnUpgrade>().is_some();
-    let answering = async {
-        poll_fn(|cx| service.poll_ready(cx)).await?;
-        service.call(request).await
-    };
-    let what = match rt::caught(answering).await {
-        Ok(Ok(response)) if is_final(response.status(), may_switch) => {
-            return answer_of(response, watch);
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let begun = self.watch.as_ref().map(|_| Instant::now());
+        let polled = rt::catch(|| self.as_mut().poll_service(cx));
+        let this = self.project();
+        if let Some((watch, begun)) = this.watch.as_ref().zip(begun) {
+            watch(begun.elapsed());
         }
-        // RFC 9110 15.2: none of these is an answer.
-        Ok(Ok(response)) => format!("answered with {}", response.status()),
-        Ok(Err(error)) => format!("failed: {}", error.into()),
-        Err(panic) => format!("panicked: {panic}"),
-    };
-    // The query may hold what is nobody's business.
-    tracing::error!("the application {what} ({method} {})", uri.path());
-    Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+        let what = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(Ok(response))) if is_final(response.status(), *this.may_switch) => {
+                let mut answer = answer_of(response, this.watch.take());
+                if let Fields::Map(map) = &mut answer.fields
+                    && answer.status.as_u16() < 400
+                {
+                    dress(map, this.rules.iter());
+                }
+                return Poll::Ready(answer);
+            }
+            // RFC 9110 15.2: none of these is an answer.
+            Ok(Poll::Ready(Ok(response))) => format!("answered with {}", response.status()),
+            Ok(Poll::Ready(Err(error))) => format!("failed: {}", error.into()),
+            Err(panic) => format!("panicked: {panic}"),
+        };
+        // The query may hold what is nobody's business.
+        tracing::error!("the application {what} ({} {})", this.method, this.uri.path());
+        Poll::Ready(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None))
+    }
 }
 
 /// Whether an answer's status may be one; `may_switch`: another protocol may follow.

@@ -3,11 +3,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use slab::Slab;
 
 use crate::clock;
@@ -144,15 +145,8 @@ impl Watch {
     }
 
     /// Awaits `task`, but not beyond the deadline.
-    pub async fn wait<T>(&self, task: impl Future<Output = T>) -> Result<T, Late> {
-        let mut task = pin!(task);
-        poll_fn(|cx| {
-            if let Poll::Ready(value) = task.as_mut().poll(cx) {
-                return Poll::Ready(Ok(value));
-            }
-            self.check(cx.waker())
-        })
-        .await
+    pub fn wait<F: Future>(&self, task: F) -> Wait<'_, F> {
+        Wait { watch: self, task }
     }
 
     /// Awaits `task` for as long as `progress` goes on: the deadline moves with it by `stall_ms`.
@@ -191,25 +185,8 @@ impl Watch {
     }
 
     /// Awaits `task`; whenever it waits, `due` says until when it may.
-    pub async fn wait_until<T>(
-        &self,
-        task: impl Future<Output = T>,
-        mut due: impl FnMut() -> u64,
-    ) -> Result<T, Late> {
-        let mut task = pin!(task);
-        let mut set = None;
-        poll_fn(|cx| {
-            if let Poll::Ready(value) = task.as_mut().poll(cx) {
-                return Poll::Ready(Ok(value));
-            }
-            let at_ms = due();
-            if set != Some(at_ms) {
-                set = Some(at_ms);
-                self.set(at_ms);
-            }
-            self.check(cx.waker())
-        })
-        .await
+    pub fn wait_until<F: Future, D: FnMut() -> u64>(&self, task: F, due: D) -> WaitUntil<'_, F, D> {
+        WaitUntil { watch: self, task, due, set: None }
     }
 
     fn check<T>(&self, waker: &Waker) -> Poll<Result<T, Late>> {
@@ -221,6 +198,55 @@ impl Watch {
             *kept = Some(waker.clone());
         }
         Poll::Pending
+    }
+}
+
+pin_project! {
+    /// See `Watch::wait`.
+    pub struct Wait<'a, F> {
+        watch: &'a Watch,
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future> Future for Wait<'_, F> {
+    type Output = Result<F::Output, Late>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.task.poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Ok(value)),
+            Poll::Pending => this.watch.check(cx.waker()),
+        }
+    }
+}
+
+pin_project! {
+    /// See `Watch::wait_until`.
+    pub struct WaitUntil<'a, F, D> {
+        watch: &'a Watch,
+        #[pin]
+        task: F,
+        due: D,
+        set: Option<u64>,
+    }
+}
+
+impl<F: Future, D: FnMut() -> u64> Future for WaitUntil<'_, F, D> {
+    type Output = Result<F::Output, Late>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(value) = this.task.poll(cx) {
+            return Poll::Ready(Ok(value));
+        }
+        let at_ms = (this.due)();
+        if *this.set != Some(at_ms) {
+            *this.set = Some(at_ms);
+            this.watch.set(at_ms);
+        }
+        this.watch.check(cx.waker())
     }
 }
 

@@ -29,7 +29,7 @@ use std::time::Instant;
 
 use http::{StatusCode, header};
 
-use self::app::Called;
+use self::app::{Called, first_frame, says_close};
 use self::asked::{ask, client, file_query, path_of, value};
 use self::outcome::Outcome;
 use self::reading::Reading;
@@ -188,10 +188,20 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        if let Some(answer) = self.quick_answer(request, now_ms) {
-            return self.respond(request, answer, now_ms, false).await;
+        let mut answer = self.quick_answer(request, now_ms);
+        if answer.is_none()
+            && let Some(mut answering) = self.quick_call(request)
+        {
+            // Most applications answer at once: that takes none of what waiting does.
+            answer = rt::at_once(answering.as_mut()).await;
+            if answer.is_none() {
+                return Box::pin(self.app_exchange(request, answering.into())).await;
+            }
         }
-        Box::pin(self.slow_exchange(request, now_ms)).await
+        match answer {
+            Some(answer) => self.respond(request, answer, now_ms, false).await,
+            None => Box::pin(self.slow_exchange(request, now_ms)).await,
+        }
     }
 
     /// The answer that takes nothing but memory: a known file for a request without a body.
@@ -259,7 +269,7 @@ impl<T: Transport> Connection<T> {
             if request.expect_continue
                 && self.input.bytes().is_empty()
                 && !self.is_too_large(request.body)
-                && let Err(next) = self.invite().await
+                && let Err(next) = Box::pin(self.invite()).await
             {
                 return next;
             }
@@ -269,14 +279,14 @@ impl<T: Transport> Connection<T> {
             let discarded = self.discard_body(&mut Reading::new(request.body), bytes_max).await;
             if let Err(sin) = discarded {
                 return match sin {
-                    Some(sin) => self.refuse(sin).await,
+                    Some(sin) => Box::pin(self.refuse(sin)).await,
                     None => Next::Drop,
                 };
             }
         }
         let answer = match refused {
             Some(answer) => answer,
-            None => self.handled(request).await,
+            None => Box::pin(self.handled(request)).await,
         };
         self.respond(request, answer, now_ms, false).await
     }
@@ -298,14 +308,17 @@ impl<T: Transport> Connection<T> {
         now_ms: u64,
         unread: bool,
     ) -> Next {
-        if let Body::Stream(_) = answer.body {
-            return Box::pin(self.answer(request, answer, Upload::none())).await;
-        }
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        if let Body::Stream(_) = answer.body {
+            let first = first_frame(&mut answer, sends_body).await;
+            if let Body::Stream(_) = answer.body {
+                return Box::pin(self.answer(request, answer, Upload::none(), first)).await;
+            }
+        }
         if sends_body {
             self.warm(request, &mut answer, now_ms).await;
         }
-        let goes_on = self.goes_on(request) && !unread;
+        let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);
         let mut head = Output::new();
         let delimiter = delimiter(&answer);
         self.encode_head(&mut head, request, &mut answer, delimiter, goes_on, now_ms);

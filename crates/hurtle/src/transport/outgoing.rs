@@ -1,7 +1,8 @@
 //! How an answer leaves, decided from its size and from what is in memory, not by a switch:
 //! small bodies with their head in one write; files head first and then by `sendfile(2)`, as one
-//! flow, or copied where the channel hides them from the kernel; in bounded turns, after which other connections have theirs; and no byte of a file before
-//! it is in memory, since reading it would hold the loop.
+//! flow, or copied where the channel hides them from the kernel; in bounded turns, after which
+//! other connections have theirs; and no byte of a file before it is in memory, since reading it
+//! would hold the loop.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -25,7 +26,7 @@ const COPY_PIECE_BYTES: usize = 64 << 10;
 
 /// A body's first turn is longer than the others: most files leave in one, which costs a quarter
 /// less than four (1 MiB over loopback), and still holds the loop for less than 0.1 ms. So is
-/// each turn before which nobody else wanted one.
+/// each turn since whose last one only long bodies had theirs.
 const LONG_TURN_BYTES: u64 = 1 << 20;
 
 /// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
@@ -39,6 +40,8 @@ struct Turn<'a> {
     end: u64,
     /// No byte of the file has left before: there is nothing yet that it could contradict.
     first: bool,
+    /// The body takes more turns than one.
+    long: bool,
 }
 
 /// How far an answer has got, for whoever watches it.
@@ -183,10 +186,15 @@ impl Sender {
         sent: &Progress,
         hold: Option<&Hold<'_>>,
     ) -> io::Result<()> {
-        let (mut head, mut offset, mut alone) = (head, slice.offset, false);
+        let (mut head, mut offset) = (head, slice.offset);
         let end = slice.offset + slice.len;
+        let long = slice.len > LONG_TURN_BYTES;
+        let mut others = None;
         while offset < end {
             let first = offset == slice.offset;
+            let before = others;
+            others = long.then(rt::long_turn);
+            let alone = others == before;
             let turn_bytes = if first || alone { LONG_TURN_BYTES } else { WINDOW_BYTES };
             let mut turn_end = end.min(offset + turn_bytes);
             if let Some(hold) = hold {
@@ -195,7 +203,7 @@ impl Sender {
                 let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
                 turn_end = offset + len.saturating_sub(paid).max(1);
             }
-            let turn = Turn { file: &slice.file, offset, end: turn_end, first };
+            let turn = Turn { file: &slice.file, offset, end: turn_end, first, long };
             // The rare ways are boxed: a connection is as large as its largest wait.
             if !T::SENDS_FILES || self.sendfile == Sendfile::Off {
                 Box::pin(self.copy_turn(io, head, turn, sent)).await?;
@@ -206,7 +214,7 @@ impl Sender {
             head = &[];
             offset = turn_end;
             if offset < end {
-                alone = rt::give_way().await;
+                rt::give_way().await;
             }
         }
         if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
@@ -252,7 +260,7 @@ impl Sender {
         turn: Turn<'_>,
         sent: &Progress,
     ) -> io::Result<()> {
-        let Turn { file, mut offset, end, first } = turn;
+        let Turn { file, mut offset, end, first, .. } = turn;
         let (mut head, mut others) = (head, !first);
         // The head goes with the first piece, and both fill whole TLS records.
         let mut room = COPY_PIECE_BYTES.saturating_sub(head.len()).max(COPY_PIECE_BYTES / 2);
@@ -318,12 +326,15 @@ async fn send_turn(
     turn: Turn<'_>,
     sent: &Progress,
 ) -> io::Result<()> {
-    let Turn { file, mut offset, end, first } = turn;
+    let Turn { file, mut offset, end, first, long } = turn;
     let (mut head, mut others) = (head, !first);
     while offset < end {
         // A turn is far below what `usize` holds.
         let len = (end - offset) as usize;
         let n = poll_fn(|cx| {
+            if long {
+                rt::long_turn();
+            }
             // Not before a wait but after it, each time: a slow client's may be long.
             if others {
                 check_unchanged(file)?;

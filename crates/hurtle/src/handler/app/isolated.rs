@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Request, Response, StatusCode};
 use tower_service::Service;
 
-use super::{Answering, Call, answered, dress_answer};
+use super::{Answering, Call, Work};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::config::HeaderRule;
@@ -32,7 +32,7 @@ where
             let (tell, told) = rt::once();
             // If nobody waits for the answer any more, this ends it.
             let task = threads.spawn(async move {
-                let mut answer = answered(service, request, None).await;
+                let mut answer = Work::new(service, request, None, rules).await;
                 let making = hand_over(&mut answer);
                 tell.tell(answer);
                 if let Some((stream, feeder)) = making {
@@ -45,7 +45,7 @@ where
             };
             // The rest of it ends with the answer's body.
             task.let_go();
-            dress_answer(answer, &rules)
+            answer
         })
     }
 

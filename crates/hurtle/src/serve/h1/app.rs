@@ -10,22 +10,23 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::{path_of, value};
-use super::duplex::Broken;
+use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
-use super::stream::Sending;
+use super::stream::{Sending, TURN_BYTES};
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
 use crate::answer::Answer;
-use crate::body::{Body, RequestBody};
+use crate::body::{self, Body, RequestBody};
 use crate::clock;
 use crate::h1::fields;
 use crate::h1::forward::upgrades;
+use crate::h1::framing::BodyLength;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::handler::app::Arrival;
+use crate::handler::app::{App, Arrival};
 use crate::handler::gateway::Granted;
 use crate::handler::proxy::Waits;
-use crate::handler::{Answering, Handler};
+use crate::handler::{Answering, Handler, Place};
 use crate::semantics::fields::has_token;
 use crate::semantics::target::{Target, encode_path};
 use crate::site::Route;
@@ -48,7 +49,66 @@ pub(super) struct AtWork {
     offer: Option<Offer>,
 }
 
+impl From<Answering> for AtWork {
+    /// Upon a request without a body.
+    fn from(answering: Answering) -> AtWork {
+        AtWork { answering, upload: Upload::none(), offer: None }
+    }
+}
+
 impl<T: Transport> Connection<T> {
+    /// Calls the application that answers this request, where nothing has to be waited for before:
+    /// neither a body, nor somebody's leave, nor another protocol.
+    pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Answering> {
+        if request.body != BodyLength::None
+            || request.method == Method::Head
+            || upgrades(request).is_some()
+        {
+            return None;
+        }
+        let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        if !site.has_apps() || !site.is_open_to(self.channel()) || self.challenge(request).is_some()
+        {
+            return None;
+        }
+        let (raw, query) = path_of(&request.target)?;
+        if site.gate(raw, query, self.client).is_some()
+            || site.authorizer(raw, query, self.client).is_some()
+        {
+            return None;
+        }
+        let Route::Mount { path, number, .. } = site.route(raw, query, self.client) else {
+            return None;
+        };
+        let Handler::App(app) = site.mount(number).1 else { return None };
+        let made =
+            self.arriving(request, app, RequestBody::default(), &site.place(&path, number))?;
+        Some(app.call(made, site.place(&path, number).rules().cloned().collect()))
+    }
+
+    /// A request as its application gets it; `None`: it is none the application could use.
+    fn arriving(
+        &self,
+        request: &Request<'_>,
+        app: &App,
+        body: RequestBody,
+        place: &Place<'_>,
+    ) -> Option<http::Request<RequestBody>> {
+        let (raw, query) = path_of(&request.target)?;
+        let mut made = app_request(request, self.version(Some(request)), body, place.rest)?;
+        let original = match made.uri().path().as_bytes() == raw {
+            true => made.uri().clone(),
+            false => uri(raw.to_vec(), query)?,
+        };
+        let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
+        let (client, secure) = (self.client, self.io.is_secure());
+        made.extensions_mut().insert(Arrival { client, secure, original, mount, site });
+        if let Some(certificate) = self.io.client() {
+            made.extensions_mut().insert(certificate);
+        }
+        Some(made)
+    }
+
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
     /// in his place. `granted`: what an authorizer has to say.
     pub(super) async fn call_reader(
@@ -90,7 +150,7 @@ impl<T: Transport> Connection<T> {
             }
             Handler::Gateway(gateway) => {
                 let at = (site, &place);
-                let called = self.gateway_call(request, gateway, at, granted).await?;
+                let called = Box::pin(self.gateway_call(request, gateway, at, granted)).await?;
                 return Some(called.map(|(answering, upload)| {
                     Called::App(AtWork { answering, upload, offer: None })
                 }));
@@ -98,9 +158,11 @@ impl<T: Transport> Connection<T> {
             _ => return None,
         }
         let (upload, body) = Upload::new(request);
-        let version = self.version(Some(request));
-        let made = app_request(request, version, body, place.rest).zip(uri(raw, query));
-        let Some((mut made, original)) = made else {
+        let made = match handler {
+            Handler::App(app) => self.arriving(request, app, body, &place),
+            _ => app_request(request, self.version(Some(request)), body, place.rest),
+        };
+        let Some(mut made) = made else {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
@@ -112,13 +174,6 @@ impl<T: Transport> Connection<T> {
                 {
                     made.extensions_mut().insert(taking);
                     offer = Some(made_offer);
-                }
-                let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
-                let (client, secure) = (self.client, self.io.is_secure());
-                let arrival = Arrival { client, secure, original, mount, site };
-                made.extensions_mut().insert(arrival);
-                if let Some(certificate) = self.io.client() {
-                    made.extensions_mut().insert(certificate);
                 }
                 app.call(made, place.rules().cloned().collect())
             }
@@ -136,13 +191,17 @@ impl<T: Transport> Connection<T> {
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
         let AtWork { answering, mut upload, offer } = called;
         match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,
-                    None => self.answer(request, answer, upload).await,
+                    None => {
+                        let silent = request.method == Method::Head || is_bodiless(answer.status);
+                        let first = first_frame(&mut answer, !silent).await;
+                        self.answer(request, answer, upload, first).await
+                    }
                 }
             }
-            Err(Broken::Sin(sin)) => self.refuse(sin).await,
+            Err(Broken::Sin(sin)) => Box::pin(self.refuse(sin)).await,
             Err(Broken::Stalled) => Next::Abort,
             Err(Broken::Gone | Broken::Answer | Broken::Late) => Next::Drop,
         }
@@ -158,30 +217,22 @@ impl<T: Transport> Connection<T> {
         self.tunnel_to(request, &pipe, Input::default(), out).await
     }
 
-    /// Sends an answer whose request may still be coming.
+    /// Sends an answer whose request may still be coming. `first`: of its body (`first_frame`).
     pub(super) async fn answer(
         &mut self,
         request: &Request<'_>,
         mut answer: Answer,
         mut upload: Upload,
+        first: Option<Frame>,
     ) -> Next {
         let silent = request.method == Method::Head || is_bodiless(answer.status);
         let declared = declared(&answer.fields);
-        // Asked before the first frame is out, and so no part of it any more.
-        let len = answer.body.exact_len().or(declared);
-        let mut first = None;
-        if let (Body::Stream(stream), false) = (&mut answer.body, silent) {
-            first = stream.frame_at_once().await;
-        }
-        if let Some(Some(Err(error))) = &first {
-            tracing::error!("an answer's body failed before its first byte: {error}");
-            answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
-        }
+        let (first, len) = first.map_or((None, None), |first| (first.next, first.len));
         if !silent {
             self.warm(request, &mut answer, clock::now_ms()).await;
         }
         let delimiter = match &answer.body {
-            Body::Stream(_) if !is_bodiless(answer.status) => match len {
+            Body::Stream(_) if !is_bodiless(answer.status) => match len.or(declared) {
                 Some(len) => Delimiter::Length(len),
                 None if request.http10 => Delimiter::Close,
                 None => Delimiter::Chunked,
@@ -205,13 +256,15 @@ impl<T: Transport> Connection<T> {
             Body::Stream(stream) if !silent => {
                 self.sent.moved.set(0);
                 let trailers = request.te_trailers;
-                let streamed = self
-                    .beside(&mut upload, &Waits::default(), async |duplex| {
-                        let sending = Sending { duplex, out, delimiter, trailers };
-                        sending.run(stream, first).await
-                    })
-                    .await;
-                streamed.flatten().map_err(|broken| ended_by(broken, delimiter))
+                let streaming = async |duplex: &Duplex<'_, T>| {
+                    let sending = Sending { duplex, out, delimiter, trailers };
+                    sending.run(stream, first).await
+                };
+                let waits = Waits::default();
+                Box::pin(self.beside(&mut upload, &waits, streaming))
+                    .await
+                    .flatten()
+                    .map_err(|broken| ended_by(broken, delimiter))
             }
             body => self.send(out, if silent { &Body::Empty } else { &body }).await,
         };
@@ -237,6 +290,37 @@ impl<T: Transport> Connection<T> {
     }
 }
 
+/// The first frame of an answer's body, and what is known of its length.
+pub(super) struct Frame {
+    next: Option<body::Next>,
+    /// Bytes the body said it had, before this frame was out, and so no part of it any more.
+    len: Option<u64>,
+}
+
+/// Takes the first frame of an answer's body, if it is there and will be sent. If that is all there
+/// is, the answer is bytes as any other; if it failed, another answer.
+pub(super) async fn first_frame(answer: &mut Answer, sends_body: bool) -> Option<Frame> {
+    let Body::Stream(stream) = &mut answer.body else { return None };
+    let len = stream.exact_len();
+    let next = if sends_body { stream.frame_at_once().await } else { None };
+    let data = match &next {
+        Some(Some(Err(error))) => {
+            tracing::error!("an answer's body failed before its first byte: {error}");
+            *answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+            return None;
+        }
+        Some(Some(Ok(frame))) => frame.data_ref(),
+        _ => None,
+    };
+    if let Some(data) = data.filter(|data| stream.is_end() && data.len() <= TURN_BYTES)
+        && len.or(declared(&answer.fields)).is_none_or(|len| len == data.len() as u64)
+    {
+        answer.body = Body::Bytes(data.clone());
+        return None;
+    }
+    Some(Frame { next, len })
+}
+
 /// How the connection ends when an answer breaks off: where only the connection's end delimits the
 /// body, an orderly one would make the part look whole.
 pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
@@ -258,7 +342,7 @@ pub(super) fn app_request(
     let mut made = http::Request::new(body);
     *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
     // Encoded anew, so that the application reads what its mount was found by.
-    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).as_bytes(), query)?;
+    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).into_bytes(), query)?;
     *made.version_mut() = version;
     *made.headers_mut() = field_map(request)?;
     if version == Version::HTTP_2 {
@@ -278,9 +362,8 @@ pub(super) fn field_map(request: &Request<'_>) -> Option<HeaderMap> {
     Some(map)
 }
 
-fn uri(path: &[u8], query: Option<&[u8]>) -> Option<Uri> {
-    let mut bytes = Vec::with_capacity(path.len() + query.map_or(0, |query| query.len() + 1));
-    bytes.extend_from_slice(path);
+fn uri(path: Vec<u8>, query: Option<&[u8]>) -> Option<Uri> {
+    let mut bytes = path;
     if let Some(query) = query {
         bytes.push(b'?');
         bytes.extend_from_slice(query);
@@ -295,7 +378,7 @@ fn declared(fields: &Fields) -> Option<u64> {
 }
 
 /// Whether an application wants no more requests on this connection.
-fn says_close(fields: &Fields) -> bool {
+pub(super) fn says_close(fields: &Fields) -> bool {
     let Fields::Map(map) = fields else { return false };
     map.get_all(header::CONNECTION).iter().any(|value| has_token(value.as_bytes(), b"close"))
 }

@@ -66,14 +66,14 @@ impl<T: Transport> Connection<T> {
         let mut exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
         match self.ask(request, &mut exchange).await {
             Ok(head) => self.hear(request, exchange, head).await,
-            Err(Failed::Status(status)) => self.give_up(request, exchange, status).await,
+            Err(Failed::Status(status)) => Box::pin(self.give_up(request, exchange, status)).await,
             Err(Failed::Broken(broken)) => self.broken(broken).await,
         }
     }
 
     async fn broken(&mut self, broken: Broken) -> Next {
         match broken {
-            Broken::Sin(sin) => self.refuse(sin).await,
+            Broken::Sin(sin) => Box::pin(self.refuse(sin)).await,
             Broken::Stalled => Next::Abort,
             _ => Next::Drop,
         }
@@ -158,7 +158,7 @@ impl<T: Transport> Connection<T> {
                 let status = StatusCode::BAD_GATEWAY;
                 tell(&exchange.errand, &named(request), &fault, status);
                 exchange.errand.failed(false);
-                return self.give_up(request, exchange, status).await;
+                return Box::pin(self.give_up(request, exchange, status)).await;
             }
         };
         exchange.errand.succeeded();
@@ -169,10 +169,10 @@ impl<T: Transport> Connection<T> {
             let mut out = Output::new();
             forward::switching(out.vec(), &reply, &protocol, &clock::date(clock::now_ms()));
             drop(head);
-            return self.tunnel(request, exchange.errand, out).await;
+            return Box::pin(self.tunnel(request, exchange.errand, out)).await;
         }
         if reply.file.is_some() && exchange.asked.proxy.config().internal.is_some() {
-            return self.send_internal(request, exchange, &reply).await;
+            return Box::pin(self.send_internal(request, exchange, &reply)).await;
         }
         self.pass_back(request, exchange, head).await
     }
@@ -209,13 +209,13 @@ impl<T: Transport> Connection<T> {
         let delimiter = framing.delimiter;
         let sent = match exchange.take_whole(&framing, out.vec()) {
             true => self.send(out, &Body::Empty).await,
-            false => match self.stream_back(request, &mut exchange, out, framing).await {
+            false => match Box::pin(self.stream_back(request, &mut exchange, out, framing)).await {
                 Ok(()) => Ok(()),
                 Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
                 Err(Cut::Upstream(why, status)) => {
                     tell(&exchange.errand, &named(request), &why, status);
                     if self.sent.moved.get() == 0 {
-                        return self.give_up(request, exchange, status).await;
+                        return Box::pin(self.give_up(request, exchange, status)).await;
                     }
                     Err(ended_by(Broken::Answer, delimiter))
                 }
@@ -291,7 +291,7 @@ impl<T: Transport> Connection<T> {
         }
         match upload.reading.is_done() {
             true => self.respond(request, answer, now_ms, false).await,
-            false => self.answer(request, answer, upload).await,
+            false => self.answer(request, answer, upload, None).await,
         }
     }
 
@@ -323,7 +323,7 @@ impl<T: Transport> Connection<T> {
             let ask = ask(request, asked.site, path, query);
             answer = Box::pin(site.with_page(&worker.store, &ask, answer)).await;
         }
-        self.answer(request, answer, upload).await
+        self.answer(request, answer, upload, None).await
     }
 
     /// What the site's rules do to an answer's fields: names left out, and whole lines added.

@@ -17,7 +17,7 @@ use crate::transport::{Output, Transport};
 const COPY_BYTES_MAX: usize = 4 << 10;
 
 /// What one connection sends before the others have their turn, if nothing makes it wait.
-const TURN_BYTES: usize = 256 << 10;
+pub(super) const TURN_BYTES: usize = 256 << 10;
 
 /// The end of a chunked body without trailers.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
