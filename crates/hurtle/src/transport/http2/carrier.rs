@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::super::buffer::Gathered;
 use super::super::{Input, Transport};
 use super::toll::Toll;
 use crate::clock;
@@ -97,34 +98,72 @@ impl Pulse {
     }
 }
 
-/// A channel.
-pub(super) struct Carrier<T: Transport> {
+/// A channel, and what is to leave by it. The library writes each frame by itself, and flushes:
+/// frames are gathered here, and leave together once it has no more (`Session`).
+pub(super) struct Conduit<T: Transport> {
     io: T,
+    out: Gathered,
+    /// Until there is a session, nobody else has it leave.
+    gathers: bool,
+    pulse: Rc<Pulse>,
+}
+
+impl<T: Transport> Conduit<T> {
+    pub(super) fn new(io: T, pulse: Rc<Pulse>) -> Rc<RefCell<Conduit<T>>> {
+        Rc::new(RefCell::new(Conduit { io, out: Gathered::default(), gathers: false, pulse }))
+    }
+
+    /// From now on somebody has it leave.
+    pub(super) fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    /// Whether nothing more can be written before some of it has left.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.is_full()
+    }
+
+    /// Has all that was written leave.
+    pub(super) fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.bytes().is_empty() {
+            let bufs = [IoSlice::new(self.out.bytes())];
+            let written = match self.pulse.insist.take() {
+                true => self.io.write_anyway(cx, &bufs),
+                false => self.io.poll_write(cx, &bufs),
+            };
+            self.pulse.wrote(&written, self.io.taken_of_waiting());
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.out.consume(n),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Transport> Drop for Conduit<T> {
+    fn drop(&mut self) {
+        if self.pulse.abort.get() {
+            self.io.abort();
+        }
+    }
+}
+
+/// A channel in the library's hands.
+pub(super) struct Carrier<T: Transport> {
+    conduit: Rc<RefCell<Conduit<T>>>,
     /// What was read of it already.
     early: Input,
     pulse: Rc<Pulse>,
 }
 
 impl<T: Transport> Carrier<T> {
-    pub(super) fn new(io: T, early: Input, pulse: Rc<Pulse>) -> Carrier<T> {
-        Carrier { io, early, pulse }
-    }
-
-    fn write(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let written = match self.pulse.insist.take() {
-            true => self.io.write_anyway(cx, bufs),
-            false => self.io.poll_write(cx, bufs),
-        };
-        self.pulse.wrote(&written, self.io.taken_of_waiting());
-        written
-    }
-}
-
-impl<T: Transport> Drop for Carrier<T> {
-    fn drop(&mut self) {
-        if self.pulse.abort.get() {
-            self.io.abort();
-        }
+    pub(super) fn new(
+        conduit: Rc<RefCell<Conduit<T>>>,
+        early: Input,
+        pulse: Rc<Pulse>,
+    ) -> Carrier<T> {
+        Carrier { conduit, early, pulse }
     }
 }
 
@@ -141,7 +180,8 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
         let before = into.filled().len();
         let early = this.early.bytes();
         if early.is_empty() {
-            let n = ready!(this.io.poll_read(cx, into.initialize_unfilled()))?;
+            let mut conduit = this.conduit.borrow_mut();
+            let n = ready!(conduit.io.poll_read(cx, into.initialize_unfilled()))?;
             into.advance(n);
         } else {
             let n = early.len().min(into.remaining());
@@ -163,7 +203,7 @@ impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().write(cx, &[IoSlice::new(bytes)])
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -171,29 +211,34 @@ impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().write(cx, bufs)
+        let mut conduit = self.conduit.borrow_mut();
+        if conduit.is_full() {
+            ready!(conduit.poll_out(cx))?;
+        }
+        Poll::Ready(Ok(bufs.iter().map(|buf| conduit.out.put(buf)).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What is said to be written, the kernel has.
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut conduit = self.conduit.borrow_mut();
+        if conduit.gathers { Poll::Ready(Ok(())) } else { conduit.poll_out(cx) }
     }
 
     /// Says the last word, then reads until the peer has seen it: closing with bytes unread would
     /// reset the connection, and what it was told with it.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.pulse.finished_ms.get() == NEVER {
-            this.io.finish();
-            this.pulse.finished_ms.set(clock::now_ms());
+        let mut conduit = self.conduit.borrow_mut();
+        ready!(conduit.poll_out(cx))?;
+        if self.pulse.finished_ms.get() == NEVER {
+            conduit.io.finish();
+            self.pulse.finished_ms.set(clock::now_ms());
         }
         let mut unread = [0; 4 << 10];
         loop {
-            match ready!(this.io.poll_read(cx, &mut unread)) {
+            match ready!(conduit.io.poll_read(cx, &mut unread)) {
                 Ok(0) | Err(_) => return Poll::Ready(Ok(())),
                 Ok(_) => {}
             }

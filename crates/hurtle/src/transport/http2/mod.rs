@@ -5,10 +5,11 @@ mod carrier;
 mod stream;
 mod toll;
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::Reason;
@@ -18,7 +19,7 @@ use http::Method;
 use super::{Input, Transport};
 use crate::h1::restate;
 use crate::tls::ClientCertificate;
-use carrier::Carrier;
+use carrier::{Carrier, Conduit};
 
 pub use carrier::Pulse;
 pub use stream::Stream;
@@ -45,6 +46,7 @@ const BREACHES_MAX: usize = 64;
 /// A connection.
 pub struct Session<T: Transport> {
     connection: Connection<Carrier<T>, Bytes>,
+    conduit: Rc<RefCell<Conduit<T>>>,
     pulse: Rc<Pulse>,
     channel: Rc<Channel>,
     /// The peer was told that it is a burden.
@@ -70,7 +72,8 @@ impl<T: Transport + Unpin> Session<T> {
         let server_name = io.server_name();
         let channel = Rc::new(Channel { secure, policy, client, server_name });
         let pulse = Pulse::new();
-        let carrier = Carrier::new(io, early, Rc::clone(&pulse));
+        let conduit = Conduit::new(io, Rc::clone(&pulse));
+        let carrier = Carrier::new(Rc::clone(&conduit), early, Rc::clone(&pulse));
         let connection = Builder::new()
             .max_concurrent_streams(STREAMS_MAX)
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -83,7 +86,8 @@ impl<T: Transport + Unpin> Session<T> {
             .handshake(carrier)
             .await
             .map_err(io::Error::other)?;
-        Ok(Session { connection, pulse, channel, given_up: false })
+        conduit.borrow_mut().gather();
+        Ok(Session { connection, conduit, pulse, channel, given_up: false })
     }
 
     /// What is to be watched.
@@ -106,14 +110,26 @@ impl<T: Transport + Unpin> Session<T> {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<stream::Arrived>> {
-        let mut next = self.connection.poll_accept(cx);
-        if next.is_pending() && self.pulse.is_burden() && !self.given_up {
-            self.given_up = true;
-            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            next = self.connection.poll_accept(cx);
+        loop {
+            let mut next = self.connection.poll_accept(cx);
+            if next.is_pending() && self.pulse.is_burden() && !self.given_up {
+                self.given_up = true;
+                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                next = self.connection.poll_accept(cx);
+            }
+            if let Poll::Ready(next) = next {
+                // An error ends the connection, and the peer was told.
+                return Poll::Ready(next.and_then(Result::ok));
+            }
+            let mut conduit = self.conduit.borrow_mut();
+            let was_full = conduit.is_full();
+            match conduit.poll_out(cx) {
+                // The library may have waited for room.
+                Poll::Ready(Ok(())) if was_full => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(None),
+                _ => return Poll::Pending,
+            }
         }
-        // An error ends the connection, and the peer was told.
-        Poll::Ready(ready!(next).and_then(Result::ok))
     }
 
     /// Takes no more requests than are on their way, and ends when they are answered.
