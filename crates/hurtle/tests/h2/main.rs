@@ -10,6 +10,7 @@ mod curl;
 mod files;
 mod floods;
 mod peer;
+mod priorities;
 mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;

@@ -7,11 +7,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use h2::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::buffer::Gathered;
 use super::super::{Input, Transport};
 use super::toll::Toll;
+use super::turns::Turns;
 use crate::clock;
 
 /// No time.
@@ -21,8 +23,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Pulse {
     toll: RefCell<Toll>,
-    /// The peer is a burden; nothing more of what it sends is looked at.
-    burden: Cell<bool>,
+    /// What the peer is told when it is given up; nothing more of what it sends is looked at.
+    fault: Cell<Option<Reason>>,
     /// Since when the peer has taken nothing of what is written.
     blocked_ms: Cell<u64>,
     /// What of an unfinished write it has taken.
@@ -33,24 +35,27 @@ pub struct Pulse {
     abort: Cell<bool>,
     /// When the last word was said.
     finished_ms: Cell<u64>,
+    /// Bytes that have left.
+    sent: Cell<u64>,
 }
 
 impl Pulse {
     pub(super) fn new() -> Rc<Pulse> {
         Rc::new(Pulse {
             toll: RefCell::new(Toll::new(clock::now_ms())),
-            burden: Cell::new(false),
+            fault: Cell::new(None),
             blocked_ms: Cell::new(NEVER),
             waiting: Cell::new(0),
             insist: Cell::new(false),
             abort: Cell::new(false),
             finished_ms: Cell::new(NEVER),
+            sent: Cell::new(0),
         })
     }
 
     /// Since when the peer owes the rest of a head, or of a frame that is no body.
     pub fn begun_ms(&self) -> u64 {
-        if self.burden.get() { NEVER } else { self.toll.borrow().begun_ms() }
+        if self.fault.get().is_some() { NEVER } else { self.toll.borrow().begun_ms() }
     }
 
     /// Since when the peer has taken nothing of what waits for it.
@@ -73,18 +78,24 @@ impl Pulse {
         self.insist.set(true);
     }
 
-    pub(super) fn is_burden(&self) -> bool {
-        self.burden.get()
+    pub(super) fn fault(&self) -> Option<Reason> {
+        self.fault.get()
     }
 
-    pub(super) fn set_burden(&self) {
-        self.burden.set(true);
+    pub(super) fn find_fault(&self, fault: Reason) {
+        self.fault.set(Some(fault));
+    }
+
+    /// Bytes that have left.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.get()
     }
 
     fn wrote(&self, written: &Poll<io::Result<usize>>, waiting: u64) {
         match written {
             Poll::Ready(Ok(n)) => {
                 self.toll.borrow_mut().sent(*n);
+                self.sent.set(self.sent.get() + *n as u64);
                 self.blocked_ms.set(NEVER);
             }
             Poll::Ready(Err(_)) => {}
@@ -155,6 +166,7 @@ pub(super) struct Carrier<T: Transport> {
     /// What was read of it already.
     early: Input,
     pulse: Rc<Pulse>,
+    turns: Rc<Turns>,
 }
 
 impl<T: Transport> Carrier<T> {
@@ -162,8 +174,9 @@ impl<T: Transport> Carrier<T> {
         conduit: Rc<RefCell<Conduit<T>>>,
         early: Input,
         pulse: Rc<Pulse>,
+        turns: Rc<Turns>,
     ) -> Carrier<T> {
-        Carrier { conduit, early, pulse }
+        Carrier { conduit, early, pulse, turns }
     }
 }
 
@@ -174,7 +187,7 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.pulse.is_burden() {
+        if this.pulse.fault().is_some() {
             return Poll::Pending;
         }
         let before = into.filled().len();
@@ -188,8 +201,13 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
             into.put_slice(&early[..n]);
             this.early.consume(n);
         }
-        if !this.pulse.toll.borrow_mut().pass(&into.filled()[before..]) {
-            this.pulse.set_burden();
+        let mut toll = this.pulse.toll.borrow_mut();
+        let passed = toll.pass(&into.filled()[before..]);
+        for (stream, priority) in toll.wishes() {
+            this.turns.wish(stream, priority);
+        }
+        if let Err(fault) = passed {
+            this.pulse.find_fault(fault);
             into.set_filled(before);
             return Poll::Pending;
         }

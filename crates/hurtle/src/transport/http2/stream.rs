@@ -16,11 +16,13 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
+use super::incoming::Body;
+use super::turns::Turns;
 use super::{Channel, SEND_BYTES_MAX};
-use crate::h1::chunked::{Decoder, Step, encode_size};
+use crate::h1::chunked::{Decoder, Step};
 use crate::h1::fields;
-use crate::h1::response::encode_trailers;
 use crate::h1::restate::{self, Ends};
+use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
 
 /// A request as the library hands it over.
@@ -33,22 +35,15 @@ pub struct Stream {
     answer: RefCell<Answer>,
 }
 
-/// The request's body on its way in.
-struct Body {
-    frames: RecvStream,
-    chunked: bool,
-    /// What goes before the data: a chunk's framing.
-    framing: Vec<u8>,
-    data: Bytes,
-    over: bool,
-}
-
 /// The answer on its way out.
 struct Answer {
     respond: SendResponse<Bytes>,
     /// The request is a HEAD.
     bodiless: bool,
     state: State,
+    turns: Rc<Turns>,
+    number: u32,
+    priority: Priority,
 }
 
 enum State {
@@ -67,11 +62,13 @@ impl Stream {
         frames: RecvStream,
         chunked: bool,
         bodiless: bool,
+        priority: Priority,
         channel: Rc<Channel>,
     ) -> Stream {
-        let (framing, data) = (Vec::new(), Bytes::new());
-        let body = Body { frames, chunked, framing, data, over: false };
-        let answer = Answer { respond, bodiless, state: State::Head(Vec::new()) };
+        let body = Body::new(frames, chunked);
+        let (state, turns) = (State::Head(Vec::new()), Rc::clone(&channel.turns));
+        let number = respond.stream_id().as_u32();
+        let answer = Answer { respond, bodiless, state, turns, number, priority };
         Stream { channel, body: RefCell::new(body), answer: RefCell::new(answer) }
     }
 
@@ -92,73 +89,6 @@ impl Stream {
     }
 }
 
-impl Body {
-    /// Gives what is there, without waiting if anything is.
-    fn read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut filled = 0;
-        while filled < into.len() {
-            if !self.framing.is_empty() {
-                let given = take_front(&mut into[filled..], &self.framing);
-                self.framing.drain(..given);
-                filled += given;
-                continue;
-            }
-            filled += self.give_data(&mut into[filled..])?;
-            if !self.data.is_empty() || !self.framing.is_empty() {
-                continue;
-            }
-            if self.over {
-                break;
-            }
-            match self.next(cx) {
-                Poll::Ready(next) => next?,
-                Poll::Pending if filled > 0 => break,
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        Poll::Ready(Ok(filled))
-    }
-
-    fn give_data(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.data.is_empty() {
-            return Ok(0);
-        }
-        let given = take_front(into, &self.data);
-        drop(self.data.split_to(given));
-        // The peer may send as much more.
-        self.frames.flow_control().release_capacity(given).map_err(io::Error::other)?;
-        if self.data.is_empty() && self.chunked {
-            self.framing.extend_from_slice(b"\r\n");
-        }
-        Ok(given)
-    }
-
-    /// Waits for the next frame.
-    fn next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(data) = ready!(self.frames.poll_data(cx)) {
-            self.data = data.map_err(io::Error::other)?;
-            if self.chunked && !self.data.is_empty() {
-                encode_size(self.data.len(), &mut self.framing);
-            }
-            return Poll::Ready(Ok(()));
-        }
-        let trailers = ready!(self.frames.poll_trailers(cx)).map_err(io::Error::other)?;
-        self.over = true;
-        if self.chunked {
-            self.framing.extend_from_slice(b"0\r\n");
-            encode_trailers(&trailers.unwrap_or_default(), &mut self.framing);
-            self.framing.extend_from_slice(b"\r\n");
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn take_front(into: &mut [u8], from: &[u8]) -> usize {
-    let n = into.len().min(from.len());
-    into[..n].copy_from_slice(&from[..n]);
-    n
-}
-
 impl Answer {
     /// Takes some of these bytes, which are not none.
     fn take(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -174,12 +104,16 @@ impl Answer {
             }
             State::Exactly(frames, left) => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                let n = ready!(room(frames, cx, most))?;
+                let (turns, number) = (&self.turns, self.number);
+                let n = ready!(room_in_turn(turns, number, self.priority, frames, cx, most))?;
                 *left -= n as u64;
                 let last = *left == 0;
                 send(frames, &bytes[..n], last)?;
                 if last {
+                    turns.leave(number);
                     self.state = State::Over;
+                } else {
+                    turns.sent(number);
                 }
                 Poll::Ready(Ok(n))
             }
@@ -248,6 +182,7 @@ impl Answer {
 
     /// Ends it so that it cannot be taken for whole.
     fn reset(&mut self, reason: Reason) {
+        self.turns.leave(self.number);
         match mem::replace(&mut self.state, State::Over) {
             State::Head(_) => self.respond.send_reset(reason),
             State::Exactly(mut frames, _)
@@ -285,6 +220,31 @@ fn room(
             n => return Poll::Ready(Ok(n.min(most))),
         }
     }
+}
+
+/// The same, once it is this stream's turn.
+fn room_in_turn(
+    turns: &Turns,
+    number: u32,
+    priority: Priority,
+    frames: &mut SendStream<Bytes>,
+    cx: &mut Context<'_>,
+    most: usize,
+) -> Poll<io::Result<usize>> {
+    if turns.is_passed_over(number) {
+        ready!(room(frames, cx, most))?;
+        turns.come_back(number);
+    }
+    if !turns.has(number, priority, cx) {
+        // Others may have what was kept for it. It learns all the same when nobody wants it any more.
+        frames.reserve_capacity(0);
+        return frames.poll_reset(cx).map(|_| Err(io::ErrorKind::BrokenPipe.into()));
+    }
+    let room = room(frames, cx, most);
+    if room.is_pending() {
+        turns.stands(number);
+    }
+    room
 }
 
 fn send(frames: &mut SendStream<Bytes>, bytes: &[u8], last: bool) -> io::Result<()> {
@@ -340,6 +300,12 @@ impl Transport for Stream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.write(cx, bufs)
+    }
+
+    /// While others have their turn, what they send: it is not the peer who is late.
+    fn taken_of_waiting(&self) -> u64 {
+        let answer = self.answer.borrow();
+        if answer.turns.is_waiting(answer.number) { self.channel.pulse.sent() } else { 0 }
     }
 
     async fn reset(&self) {
