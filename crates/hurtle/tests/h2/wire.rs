@@ -89,8 +89,8 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 /// A connection.
-pub(crate) struct Wire {
-    pub(crate) socket: TcpStream,
+pub(crate) struct Wire<S = TcpStream> {
+    pub(crate) socket: S,
     unread: Vec<u8>,
 }
 
@@ -106,7 +106,14 @@ impl Wire {
 
     /// The preface and these settings are sent, and the server's acknowledged.
     pub(crate) fn begin(address: SocketAddr, settings: &[(u16, u32)]) -> Wire {
-        let mut wire = Wire::connect(address);
+        Wire::over(Wire::connect(address).socket, settings)
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
+    /// The same, on a channel that is there.
+    pub(crate) fn over(socket: S, settings: &[(u16, u32)]) -> Wire<S> {
+        let mut wire = Wire { socket, unread: Vec::new() };
         wire.send(PREFACE);
         let payload = settings
             .iter()

@@ -9,7 +9,11 @@
 mod child;
 mod clients;
 mod exchange;
+#[path = "../h2/wire.rs"]
+#[allow(dead_code)]
+mod frames;
 mod handshakes;
+mod http2;
 mod local;
 mod peer;
 mod proxied;

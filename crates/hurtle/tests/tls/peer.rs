@@ -289,6 +289,23 @@ impl Peer {
     }
 }
 
+impl Read for Peer {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Peer::read(self, into)
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A field of a head.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines()
