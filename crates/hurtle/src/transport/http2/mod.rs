@@ -1,8 +1,10 @@
 //! HTTP/2 (RFC 9113) on a channel: the library's connection, with bounds on what a peer can cost,
 //! and its streams as channels of their own (`stream`). Deadlines are left to `serve`.
 
+mod backlog;
 mod carrier;
 mod incoming;
+mod outlet;
 mod stream;
 mod toll;
 mod turns;
@@ -23,6 +25,7 @@ use crate::h1::{fields, restate};
 use crate::rt;
 use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
+use backlog::Backlog;
 use carrier::{Carrier, Conduit};
 use turns::Turns;
 
@@ -69,6 +72,7 @@ struct Channel {
     server_name: Option<String>,
     pulse: Rc<Pulse>,
     turns: Rc<Turns>,
+    backlog: Backlog,
 }
 
 /// Why there is no request yet.
@@ -91,7 +95,8 @@ impl<T: Transport + Unpin> Session<T> {
         let conduit = Conduit::new(io, Rc::clone(&pulse));
         let carrier =
             Carrier::new(Rc::clone(&conduit), early, Rc::clone(&pulse), Rc::clone(&turns));
-        let channel = Channel { secure, policy, client, server_name, pulse, turns };
+        let backlog = Backlog::default();
+        let channel = Channel { secure, policy, client, server_name, pulse, turns, backlog };
         let connection = Builder::new()
             .max_concurrent_streams(STREAMS_MAX)
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -164,13 +169,17 @@ impl<T: Transport + Unpin> Session<T> {
             let mut conduit = self.conduit.borrow_mut();
             let was_full = conduit.is_full();
             match conduit.poll_out(cx) {
-                // The library may have waited for room.
-                Poll::Ready(Ok(())) if was_full => {}
-                Poll::Ready(Ok(())) if self.channel.turns.poll_doubt(cx) => {
-                    return Poll::Ready(Err(Pause::Unused));
-                }
+                Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Pause::Over)),
-                _ => return Poll::Pending,
+                Poll::Pending => return Poll::Pending,
+            }
+            // The library may have waited for room.
+            if !was_full {
+                self.channel.backlog.clear();
+                return match self.channel.turns.poll_doubt(cx) {
+                    true => Poll::Ready(Err(Pause::Unused)),
+                    false => Poll::Pending,
+                };
             }
         }
     }

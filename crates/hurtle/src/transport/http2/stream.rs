@@ -16,9 +16,9 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
+use super::Channel;
 use super::incoming::Body;
-use super::turns::Turns;
-use super::{Channel, SEND_BYTES_MAX};
+use super::outlet::Outlet;
 use crate::h1::chunked::{Decoder, Step};
 use crate::h1::fields;
 use crate::h1::restate::{self, Ends};
@@ -41,9 +41,7 @@ struct Answer {
     /// The request is a HEAD.
     bodiless: bool,
     state: State,
-    turns: Rc<Turns>,
-    number: u32,
-    priority: Priority,
+    outlet: Outlet,
 }
 
 enum State {
@@ -66,9 +64,8 @@ impl Stream {
         channel: Rc<Channel>,
     ) -> Stream {
         let body = Body::new(frames, chunked);
-        let (state, turns) = (State::Head(Vec::new()), Rc::clone(&channel.turns));
-        let number = respond.stream_id().as_u32();
-        let answer = Answer { respond, bodiless, state, turns, number, priority };
+        let outlet = Outlet::new(respond.stream_id().as_u32(), priority, Rc::clone(&channel));
+        let answer = Answer { respond, bodiless, state: State::Head(Vec::new()), outlet };
         Stream { channel, body: RefCell::new(body), answer: RefCell::new(answer) }
     }
 
@@ -104,16 +101,12 @@ impl Answer {
             }
             State::Exactly(frames, left) => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                let (turns, number) = (&self.turns, self.number);
-                let n = ready!(room_in_turn(turns, number, self.priority, frames, cx, most))?;
+                let n = ready!(self.outlet.room_in_turn(frames, cx, most))?;
                 *left -= n as u64;
                 let last = *left == 0;
-                send(frames, &bytes[..n], last)?;
+                self.outlet.send_in_turn(frames, &bytes[..n], last)?;
                 if last {
-                    turns.leave(number);
                     self.state = State::Over;
-                } else {
-                    turns.sent(number);
                 }
                 Poll::Ready(Ok(n))
             }
@@ -121,18 +114,18 @@ impl Answer {
                 let n = match usize::try_from(decoder.data_left()).unwrap_or(usize::MAX) {
                     // Framing needs no room; a line of it at a time, so that no data is met.
                     0 => memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1),
-                    left => ready!(room(frames, cx, left.min(bytes.len())))?,
+                    left => ready!(self.outlet.room(frames, cx, left.min(bytes.len())))?,
                 };
                 match decoder.decode(&bytes[..n]).map_err(io::Error::other)? {
                     Step::NeedMore => Poll::Ready(Ok(n)),
                     Step::Data { skip, len } => {
-                        send(frames, &bytes[skip..skip + len], false)?;
+                        self.outlet.send(frames, &bytes[skip..skip + len], false)?;
                         Poll::Ready(Ok(skip + len))
                     }
                     Step::End(n) => {
                         let trailers = fields::map(decoder.trailers());
                         match trailers.is_empty() {
-                            true => send(frames, b"", true)?,
+                            true => self.outlet.send(frames, b"", true)?,
                             false => frames.send_trailers(trailers).map_err(io::Error::other)?,
                         }
                         self.state = State::Over;
@@ -141,11 +134,22 @@ impl Answer {
                 }
             }
             State::Open(frames) => {
-                let n = ready!(room(frames, cx, bytes.len()))?;
-                send(frames, &bytes[..n], false)?;
+                let n = ready!(self.outlet.room(frames, cx, bytes.len()))?;
+                self.outlet.send(frames, &bytes[..n], false)?;
                 Poll::Ready(Ok(n))
             }
             State::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Waits until some of a body would be taken; how much.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match &mut self.state {
+            State::Exactly(frames, left) => {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX);
+                self.outlet.room_in_turn(frames, cx, most)
+            }
+            _ => Poll::Ready(Ok(usize::MAX)),
         }
     }
 
@@ -175,14 +179,14 @@ impl Answer {
     fn finish(&mut self) {
         if let State::Open(frames) = &mut self.state {
             // The peer may be gone.
-            let _ = send(frames, b"", true);
+            let _ = self.outlet.send(frames, b"", true);
             self.state = State::Over;
         }
     }
 
     /// Ends it so that it cannot be taken for whole.
     fn reset(&mut self, reason: Reason) {
-        self.turns.leave(self.number);
+        self.outlet.leave();
         match mem::replace(&mut self.state, State::Over) {
             State::Head(_) => self.respond.send_reset(reason),
             State::Exactly(mut frames, _)
@@ -201,54 +205,6 @@ impl Answer {
             State::Over => Poll::Pending,
         }
     }
-}
-
-/// Waits until some of so many bytes may be queued; how many.
-fn room(
-    frames: &mut SendStream<Bytes>,
-    cx: &mut Context<'_>,
-    most: usize,
-) -> Poll<io::Result<usize>> {
-    let most = most.min(SEND_BYTES_MAX);
-    frames.reserve_capacity(most);
-    loop {
-        match frames.capacity() {
-            0 => match ready!(frames.poll_capacity(cx)) {
-                Some(grown) => drop(grown.map_err(io::Error::other)?),
-                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            },
-            n => return Poll::Ready(Ok(n.min(most))),
-        }
-    }
-}
-
-/// The same, once it is this stream's turn.
-fn room_in_turn(
-    turns: &Turns,
-    number: u32,
-    priority: Priority,
-    frames: &mut SendStream<Bytes>,
-    cx: &mut Context<'_>,
-    most: usize,
-) -> Poll<io::Result<usize>> {
-    if turns.is_passed_over(number) {
-        ready!(room(frames, cx, most))?;
-        turns.come_back(number);
-    }
-    if !turns.has(number, priority, cx) {
-        // Others may have what was kept for it. It learns all the same when nobody wants it any more.
-        frames.reserve_capacity(0);
-        return frames.poll_reset(cx).map(|_| Err(io::ErrorKind::BrokenPipe.into()));
-    }
-    let room = room(frames, cx, most);
-    if room.is_pending() {
-        turns.stands(number);
-    }
-    room
-}
-
-fn send(frames: &mut SendStream<Bytes>, bytes: &[u8], last: bool) -> io::Result<()> {
-    frames.send_data(Bytes::copy_from_slice(bytes), last).map_err(io::Error::other)
 }
 
 fn response(status: StatusCode, fields: HeaderMap) -> Response<()> {
@@ -302,10 +258,12 @@ impl Transport for Stream {
         self.write(cx, bufs)
     }
 
-    /// While others have their turn, what they send: it is not the peer who is late.
     fn taken_of_waiting(&self) -> u64 {
-        let answer = self.answer.borrow();
-        if answer.turns.is_waiting(answer.number) { self.channel.pulse.sent() } else { 0 }
+        self.answer.borrow().outlet.sent_by_others()
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.answer.get_mut().poll_room(cx)
     }
 
     async fn reset(&self) {
