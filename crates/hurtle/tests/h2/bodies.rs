@@ -152,6 +152,29 @@ fn an_upload_that_breaks_off_leaves_nothing() {
     });
 }
 
+#[test]
+fn an_upload_goes_on_where_it_broke_off() {
+    let server = Server::with(&[], |config| {
+        config.sites[0].auth = Some(Auth::None);
+        files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
+    });
+    talk(server.address, async |mut client| {
+        let begun = "/a.bin\nupload-draft-interop-version: 8\nupload-complete: ?0";
+        let created = send(&mut client, request("PUT", begun), "one, ").await;
+        assert_eq!(created.status, 201, "{created:?}");
+        let path = created.field("location").unwrap().to_owned();
+        let state = answer(ask(&mut client, "HEAD", &path).await).await;
+        assert_eq!(state.field("upload-offset"), Some("5"));
+        let part = format!(
+            "{path}\nupload-offset: 5\nupload-complete: ?1\n\
+             content-type: application/partial-upload"
+        );
+        let done = send(&mut client, request("PATCH", &part), "two").await;
+        assert!((200..300).contains(&done.status), "{done:?}");
+        assert_eq!(answer(ask(&mut client, "GET", "/a.bin").await).await.body, b"one, two");
+    });
+}
+
 /// Answers one request by this, and says what came.
 fn upstream(
     answer: &'static str,
