@@ -9,10 +9,10 @@ mod apps;
 mod browser;
 mod child;
 mod crowd;
+mod floods;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
 mod frames;
-mod floods;
 mod fuse;
 mod hung;
 mod logs;

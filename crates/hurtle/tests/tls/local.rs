@@ -12,7 +12,7 @@ use crate::child::{Child, hurtle};
 use crate::peer::{Options, Peer};
 use crate::support::Dir;
 
-fn serve(dir: &Dir) -> Child {
+pub(crate) fn serve(dir: &Dir) -> Child {
     let mut command = hurtle();
     command.env("XDG_DATA_HOME", dir.path("../data")).env("HOME", dir.path("../home"));
     command.arg(dir.root()).args(["--tls", "--listen", "127.0.0.1:0", "--workers", "1"]);
