@@ -44,7 +44,12 @@ impl Held {
     }
 
     fn proxy(upstream: SocketAddr) -> Held {
-        let text = format!("[[site]]\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
+        Held::proxy_with(upstream, "")
+    }
+
+    /// The same, with more of the site.
+    fn proxy_with(upstream: SocketAddr, more: &str) -> Held {
+        let text = format!("[[site]]\n[[site.mount]]\nproxy = \"http://{upstream}\"\n{more}");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
         Held::start(config, |server| server)
     }
@@ -249,6 +254,47 @@ fn interim_answers_arrive_before_the_last() {
         );
         assert_eq!(answer(response).await.status, 204);
     });
+    serving.join().unwrap();
+}
+
+#[test]
+fn links_of_a_rule_arrive_before_the_upstream_answers() {
+    let rules = "[[site.header]]\nmatch = \"/page\"\n\
+                 set = { Link = \"</a.css>; rel=preload; as=style\", X-Other = \"1\" }\n\
+                 [[site.header]]\nmatch = \"/next\"\nset = { Link = \"</2>; rel=next\" }\n";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
+    let (told, wait) = std::sync::mpsc::channel::<()>();
+    let serving = thread::spawn(move || {
+        // Every answer but the first waits for nobody.
+        for n in 0..3 {
+            let mut peer = listener.accept().unwrap().0;
+            assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
+            if n == 0 {
+                wait.recv_timeout(PATIENCE).unwrap();
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            peer.write_all(answer).unwrap();
+        }
+    });
+    talk(proxy.address, async |mut client| {
+        let mut response = ask(&mut client, "GET", "/page").await;
+        let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+        let hint = hint.unwrap().unwrap();
+        assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
+        assert_eq!(hint.headers()["link"], "</a.css>; rel=preload; as=style");
+        told.send(()).unwrap();
+        let page = answer(response).await;
+        assert_eq!(page.field("link"), Some("</a.css>; rel=preload; as=style"));
+        assert_eq!((page.status, page.field("x-other")), (200, Some("1")));
+        // What is of no use ahead.
+        let mut response = ask(&mut client, "GET", "/next").await;
+        let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+        assert!(none.is_none(), "{none:?}");
+    });
+    // Over HTTP/1.1 the first answer is the last.
+    let page = crate::support::Client::connect(proxy.address).request("GET", "/page");
+    assert_eq!((page.status, page.field("Link").is_some()), (200, true));
     serving.join().unwrap();
 }
 

@@ -13,6 +13,7 @@ mod floods;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
 mod frames;
+#[allow(dead_code)]
 mod fuse;
 mod hung;
 mod logs;
