@@ -299,6 +299,47 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
 }
 
 #[test]
+fn an_application_tells_what_it_will_need_while_it_works() {
+    let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
+    let waits = std::sync::Arc::clone(&go_on);
+    let slow = tower::service_fn(move |request: Request<RequestBody>| {
+        let waits = std::sync::Arc::clone(&waits);
+        async move {
+            if let Some(hints) = request.extensions().get::<hurtle::EarlyHints>() {
+                for link in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
+                    hints.send(HeaderMap::from_iter([(
+                        "link".parse().unwrap(),
+                        link.parse().unwrap(),
+                    )]));
+                    waits.notified().await;
+                }
+            }
+            Ok::<_, Infallible>(Response::new("done".to_owned()))
+        }
+    });
+    for isolated in [false, true] {
+        let app = Held::start(Config::new(vec![]), |server| match isolated {
+            false => server.mount("*", "/", slow.clone()).unwrap(),
+            true => server.mount_isolated("*", "/", slow.clone()).unwrap(),
+        });
+        talk(app.address, async |mut client| {
+            let mut response = ask(&mut client, "GET", "/").await;
+            for expected in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
+                let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+                let hint = hint.unwrap().unwrap();
+                assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
+                assert_eq!(hint.headers()["link"], expected);
+                go_on.notify_one();
+            }
+            let answer = answer(response).await;
+            assert_eq!((&answer.body[..], answer.field("link")), (&b"done"[..], None));
+        });
+        let in_http1 = crate::support::Client::connect(app.address).request("GET", "/");
+        assert_eq!(in_http1.text(), "done");
+    }
+}
+
+#[test]
 fn a_body_nobody_wants_does_not_keep_its_answer() {
     let server = Server::start(&[("a.txt", "a")]);
     let status = talk(server.address, async |mut client| {

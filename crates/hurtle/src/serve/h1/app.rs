@@ -10,13 +10,14 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 
 use super::asked::{path_of, value};
-use super::duplex::Broken;
+use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
+use super::hints::telling;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
 use crate::answer::Answer;
-use crate::body::{Body, RequestBody};
+use crate::body::{Body, EarlyHints, RequestBody};
 use crate::clock;
 use crate::h1::fields;
 use crate::h1::forward::upgrades;
@@ -46,6 +47,8 @@ pub(super) struct AtWork {
     upload: Upload,
     /// The client asks for another protocol, and the application may agree.
     offer: Option<Offer>,
+    /// What it says before it answers, where that is told.
+    hints: Option<EarlyHints>,
 }
 
 impl<T: Transport> Connection<T> {
@@ -92,7 +95,7 @@ impl<T: Transport> Connection<T> {
                 let at = (site, &place);
                 let called = self.gateway_call(request, gateway, at, granted).await?;
                 return Some(called.map(|(answering, upload)| {
-                    Called::App(AtWork { answering, upload, offer: None })
+                    Called::App(AtWork { answering, upload, offer: None, hints: None })
                 }));
             }
             _ => return None,
@@ -104,7 +107,7 @@ impl<T: Transport> Connection<T> {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let mut offer = None;
+        let (mut offer, mut hints) = (None, None);
         let answering = match handler {
             Handler::App(app) => {
                 if upgrades(request).is_some()
@@ -120,6 +123,9 @@ impl<T: Transport> Connection<T> {
                 if let Some(certificate) = self.io.client() {
                     made.extensions_mut().insert(certificate);
                 }
+                if T::IS_HTTP2 {
+                    made.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
+                }
                 app.call(made, place.rules().cloned().collect())
             }
             Handler::Directory(directory) => {
@@ -129,13 +135,18 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         };
-        Some(Ok(Called::App(AtWork { answering, upload, offer })))
+        Some(Ok(Called::App(AtWork { answering, upload, offer, hints })))
     }
 
     /// Waits for the application's answer and sends it.
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
-        let AtWork { answering, mut upload, offer } = called;
-        match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
+        let AtWork { answering, mut upload, offer, hints } = called;
+        let working = async |duplex: &Duplex<'_, T>| match hints {
+            Some(hints) => telling(duplex, &hints, answering).await,
+            None => Ok(answering.await),
+        };
+        let answer = self.beside(&mut upload, &Waits::default(), working).await;
+        match answer.flatten() {
             Ok(answer) => {
                 match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,

@@ -1,14 +1,20 @@
 //! What an answer will need, said before it is there (103 Early Hints, RFC 8297): the links that the
-//! site's rules put on it anyway.
+//! site's rules put on it anyway, and what its application says.
+
+use std::io::IoSlice;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use memchr::memmem;
 
+use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::{Connection, Next};
-use crate::body::Body;
+use crate::answer::Answer;
+use crate::body::{Body, EarlyHints};
 use crate::h1::request::{Method, Request};
 use crate::h1::response;
+use crate::handler::Answering;
+use crate::rt::{First, race};
 use crate::transport::{Output, Transport};
 
 impl<T: Transport> Connection<T> {
@@ -37,5 +43,23 @@ impl<T: Transport> Connection<T> {
         let is_useful =
             |rel: &[u8]| link.is_some_and(|l| memmem::find(l.as_bytes(), rel).is_some());
         link.filter(|_| is_useful(b"preload") || is_useful(b"preconnect")).cloned()
+    }
+}
+
+/// Waits for an application's answer, and sends what it says before.
+pub(super) async fn telling(
+    duplex: &Duplex<'_, impl Transport>,
+    hints: &EarlyHints,
+    mut answering: Answering,
+) -> Result<Answer, Broken> {
+    loop {
+        match race(answering.as_mut(), hints.told()).await {
+            First::A(answer) => return Ok(answer),
+            First::B(fields) => {
+                let mut interim = Output::new();
+                response::encode_interim(StatusCode::EARLY_HINTS, &fields, interim.vec());
+                duplex.write(&mut [IoSlice::new(&interim)]).await?;
+            }
+        }
     }
 }
