@@ -1,7 +1,9 @@
 //! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
-//! frame by frame, `request` those that an application reads, `file` those it reads from a file.
+//! frame by frame, `request` those that an application reads, `file` those it reads from a file;
+//! `hints` is what an application says before there is one.
 
 mod file;
+mod hints;
 mod request;
 mod stream;
 
@@ -16,6 +18,7 @@ use bytes::Bytes;
 use crate::disk::Lane;
 
 pub use file::FileBody;
+pub use hints::EarlyHints;
 pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream, Watch};
 

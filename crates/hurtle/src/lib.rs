@@ -19,7 +19,7 @@
 //! # }
 //! ```
 
-pub use body::{BoxError, FileBody, RequestBody};
+pub use body::{BoxError, EarlyHints, FileBody, RequestBody};
 pub use config::Config;
 pub use files::response::file;
 pub use handler::app::Arrival;

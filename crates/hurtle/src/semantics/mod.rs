@@ -12,6 +12,7 @@ pub mod forwarded; // who a request is from when proxies brought it
 pub mod glob; // path patterns of rules
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
+pub mod priority; // Priority: what is sent first
 pub mod range; // Range: which bytes are asked for
 pub mod structured; // Integers and Booleans of structured fields
 pub mod target; // the request target, and the path it names

@@ -11,6 +11,7 @@ mod exchange;
 mod fault;
 mod fill;
 mod gateway;
+mod hints;
 mod input;
 mod log;
 mod outcome;
@@ -247,6 +248,9 @@ impl<T: Transport> Connection<T> {
             Some(Ok(Called::Proxy(asked))) => {
                 if let Some(answer) = self.stored_answer(request, &asked) {
                     return self.respond(request, answer, now_ms, false).await;
+                }
+                if let Err(next) = self.hint(request, &asked).await {
+                    return next;
                 }
                 return Box::pin(self.proxy_exchange(request, asked)).await;
             }

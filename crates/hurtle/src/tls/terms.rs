@@ -51,6 +51,8 @@ impl Made {
             }
         };
         let mut config = builder.with_cert_resolver(Arc::clone(&keys) as _);
+        // Ciphers by this server's order, as some who test servers want it; all of them are good.
+        config.ignore_client_order = true;
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         // All that is needed to resume is in the ticket, so that any worker can; its key is new
         // every six hours. Each site has its own: what one has asked of a client is not what

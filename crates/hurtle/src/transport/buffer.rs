@@ -193,6 +193,53 @@ impl Drop for Input {
     }
 }
 
+/// What is gathered to leave in one write: up to a body's read. It holds a pooled buffer only while
+/// there is something in it.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Gathered {
+    /// What is there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Whether there is room for nothing more.
+    pub fn is_full(&self) -> bool {
+        self.end == BODY_BYTES
+    }
+
+    /// Appends as many of these as there is room for; how many.
+    pub fn put(&mut self, bytes: &[u8]) -> usize {
+        if self.bytes.is_empty() && !bytes.is_empty() {
+            self.bytes = lend_body();
+        }
+        let n = bytes.len().min(self.bytes.len() - self.end);
+        self.bytes[self.end..self.end + n].copy_from_slice(&bytes[..n]);
+        self.end += n;
+        n
+    }
+
+    /// Drops the first `n` bytes, which must be there.
+    pub fn consume(&mut self, n: usize) {
+        self.start += n;
+        if self.start >= self.end {
+            return_input(mem::take(&mut self.bytes));
+            (self.start, self.end) = (0, 0);
+        }
+    }
+}
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        return_input(mem::take(&mut self.bytes));
+    }
+}
+
 /// Bytes taken out of an `Input`: a request's head while it is answered.
 #[derive(Debug)]
 pub struct Taken {

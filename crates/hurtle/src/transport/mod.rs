@@ -64,6 +64,12 @@ pub trait Transport {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
+    /// Waits until some of an answer's body would be taken; how much. So that nobody holds in memory
+    /// what cannot leave.
+    fn poll_room(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(usize::MAX))
+    }
+
     /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
     /// Only where `SENDS_FILES`.
     fn poll_send_file(

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -253,21 +254,29 @@ impl Sender {
         Ok(())
     }
 
-    async fn copy_turn(
+    async fn copy_turn<T: Transport>(
         &self,
-        io: &mut impl Transport,
+        io: &mut T,
         head: &[u8],
         turn: Turn<'_>,
         sent: &Progress,
     ) -> io::Result<()> {
         let Turn { file, mut offset, end, first, .. } = turn;
         let (mut head, mut others) = (head, !first);
+        if T::IS_HTTP2 && !head.is_empty() {
+            // A frame of its own.
+            write(io, mem::take(&mut head), &[], sent).await?;
+        }
         // The head goes with the first piece, and both fill whole TLS records.
-        let mut room = COPY_PIECE_BYTES.saturating_sub(head.len()).max(COPY_PIECE_BYTES / 2);
-        let mut piece = vec![0; COPY_PIECE_BYTES.min((end - offset) as usize)];
+        let mut whole = COPY_PIECE_BYTES.saturating_sub(head.len()).max(COPY_PIECE_BYTES / 2);
+        let mut piece = Vec::new();
         while offset < end {
-            let len = piece.len().min(room).min((end - offset) as usize);
-            room = COPY_PIECE_BYTES;
+            let room =
+                room(io, &mut piece, sent).await?.min(mem::replace(&mut whole, COPY_PIECE_BYTES));
+            let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+            if piece.len() < len {
+                piece.resize(len, 0);
+            }
             let into = &mut piece[..len];
             let read = match sys::read_resident(file.as_fd(), into, offset) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -289,6 +298,19 @@ impl Sender {
         }
         Ok(())
     }
+}
+
+/// Waits until something would be taken; how much. `held` is given up before a wait.
+async fn room(io: &mut impl Transport, held: &mut Vec<u8>, sent: &Progress) -> io::Result<usize> {
+    poll_fn(|cx| {
+        let room = io.poll_room(cx);
+        sent.waiting.set(io.taken_of_waiting());
+        if room.is_pending() {
+            *held = Vec::new();
+        }
+        room
+    })
+    .await
 }
 
 /// Writes two runs of bytes as one.

@@ -13,6 +13,10 @@ mod dir;
 mod fastcgi;
 mod fastcgi_faults;
 #[allow(dead_code)]
+#[path = "../h2/wire.rs"]
+mod frames;
+mod http2;
+#[allow(dead_code)]
 #[path = "../app/log.rs"]
 mod log;
 mod peer;

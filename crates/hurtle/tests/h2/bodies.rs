@@ -44,7 +44,12 @@ impl Held {
     }
 
     fn proxy(upstream: SocketAddr) -> Held {
-        let text = format!("[[site]]\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
+        Held::proxy_with(upstream, "")
+    }
+
+    /// The same, with more of the site.
+    fn proxy_with(upstream: SocketAddr, more: &str) -> Held {
+        let text = format!("[[site]]\n[[site.mount]]\nproxy = \"http://{upstream}\"\n{more}");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
         Held::start(config, |server| server)
     }
@@ -152,6 +157,29 @@ fn an_upload_that_breaks_off_leaves_nothing() {
     });
 }
 
+#[test]
+fn an_upload_goes_on_where_it_broke_off() {
+    let server = Server::with(&[], |config| {
+        config.sites[0].auth = Some(Auth::None);
+        files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
+    });
+    talk(server.address, async |mut client| {
+        let begun = "/a.bin\nupload-draft-interop-version: 8\nupload-complete: ?0";
+        let created = send(&mut client, request("PUT", begun), "one, ").await;
+        assert_eq!(created.status, 201, "{created:?}");
+        let path = created.field("location").unwrap().to_owned();
+        let state = answer(ask(&mut client, "HEAD", &path).await).await;
+        assert_eq!(state.field("upload-offset"), Some("5"));
+        let part = format!(
+            "{path}\nupload-offset: 5\nupload-complete: ?1\n\
+             content-type: application/partial-upload"
+        );
+        let done = send(&mut client, request("PATCH", &part), "two").await;
+        assert!((200..300).contains(&done.status), "{done:?}");
+        assert_eq!(answer(ask(&mut client, "GET", "/a.bin").await).await.body, b"one, two");
+    });
+}
+
 /// Answers one request by this, and says what came.
 fn upstream(
     answer: &'static str,
@@ -227,6 +255,88 @@ fn interim_answers_arrive_before_the_last() {
         assert_eq!(answer(response).await.status, 204);
     });
     serving.join().unwrap();
+}
+
+#[test]
+fn links_of_a_rule_arrive_before_the_upstream_answers() {
+    let rules = "[[site.header]]\nmatch = \"/page\"\n\
+                 set = { Link = \"</a.css>; rel=preload; as=style\", X-Other = \"1\" }\n\
+                 [[site.header]]\nmatch = \"/next\"\nset = { Link = \"</2>; rel=next\" }\n";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
+    let (told, wait) = std::sync::mpsc::channel::<()>();
+    let serving = thread::spawn(move || {
+        // Every answer but the first waits for nobody.
+        for n in 0..3 {
+            let mut peer = listener.accept().unwrap().0;
+            assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
+            if n == 0 {
+                wait.recv_timeout(PATIENCE).unwrap();
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            peer.write_all(answer).unwrap();
+        }
+    });
+    talk(proxy.address, async |mut client| {
+        let mut response = ask(&mut client, "GET", "/page").await;
+        let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+        let hint = hint.unwrap().unwrap();
+        assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
+        assert_eq!(hint.headers()["link"], "</a.css>; rel=preload; as=style");
+        told.send(()).unwrap();
+        let page = answer(response).await;
+        assert_eq!(page.field("link"), Some("</a.css>; rel=preload; as=style"));
+        assert_eq!((page.status, page.field("x-other")), (200, Some("1")));
+        // What is of no use ahead.
+        let mut response = ask(&mut client, "GET", "/next").await;
+        let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+        assert!(none.is_none(), "{none:?}");
+    });
+    // Over HTTP/1.1 the first answer is the last.
+    let page = crate::support::Client::connect(proxy.address).request("GET", "/page");
+    assert_eq!((page.status, page.field("Link").is_some()), (200, true));
+    serving.join().unwrap();
+}
+
+#[test]
+fn an_application_tells_what_it_will_need_while_it_works() {
+    let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
+    let waits = std::sync::Arc::clone(&go_on);
+    let slow = tower::service_fn(move |request: Request<RequestBody>| {
+        let waits = std::sync::Arc::clone(&waits);
+        async move {
+            if let Some(hints) = request.extensions().get::<hurtle::EarlyHints>() {
+                for link in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
+                    hints.send(HeaderMap::from_iter([(
+                        "link".parse().unwrap(),
+                        link.parse().unwrap(),
+                    )]));
+                    waits.notified().await;
+                }
+            }
+            Ok::<_, Infallible>(Response::new("done".to_owned()))
+        }
+    });
+    for isolated in [false, true] {
+        let app = Held::start(Config::new(vec![]), |server| match isolated {
+            false => server.mount("*", "/", slow.clone()).unwrap(),
+            true => server.mount_isolated("*", "/", slow.clone()).unwrap(),
+        });
+        talk(app.address, async |mut client| {
+            let mut response = ask(&mut client, "GET", "/").await;
+            for expected in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
+                let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+                let hint = hint.unwrap().unwrap();
+                assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
+                assert_eq!(hint.headers()["link"], expected);
+                go_on.notify_one();
+            }
+            let answer = answer(response).await;
+            assert_eq!((&answer.body[..], answer.field("link")), (&b"done"[..], None));
+        });
+        let in_http1 = crate::support::Client::connect(app.address).request("GET", "/");
+        assert_eq!(in_http1.text(), "done");
+    }
 }
 
 #[test]

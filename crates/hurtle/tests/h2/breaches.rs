@@ -1,83 +1,81 @@
-//! RFC 9113 against raw frames: what is an error of the connection, what of a stream, what of none.
+//! RFC 9113 against raw frames: sizes, streams, settings, windows. What is an error of the
+//! connection, what of a stream, what of none.
 
 use crate::support::Server;
+use crate::table::{ANOTHER, GET, OK, POST, Then, check, open, whole};
 use crate::wire::*;
 
-/// What becomes of a connection that sends something after its preface.
-enum Then {
-    /// It ends, with this code.
-    Ends(u32),
-    /// This stream is reset with this code, and the connection goes on.
-    Resets(u32, u32),
-    /// Stream 1 is answered with a status whose field begins so, and the connection goes on.
-    Answers(u8),
-    /// Nothing is said of it.
-    Passes,
+/// A setting's payload.
+fn setting(id: u16, value: u32) -> Vec<u8> {
+    [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// Statuses as HPACK's static table has them (RFC 7541 A).
-const OK: u8 = 0x88;
-const NO_CONTENT: u8 = 0x89;
-const BAD_REQUEST: u8 = 0x8c;
-
-fn headers(flags: u8, stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
-    frame(HEADERS, flags | END_HEADERS, stream, &block(fields))
+fn window(stream: u32, opened: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &opened.to_be_bytes())
 }
 
-fn whole(fields: &[(&str, &str)]) -> Vec<u8> {
-    headers(END_STREAM, 1, fields)
-}
+// Where RFC 9113 has FRAME_SIZE_ERROR, STREAM_CLOSED, COMPRESSION_ERROR or FLOW_CONTROL_ERROR, or
+// would let the connection go on, the library mostly says PROTOCOL_ERROR, and ends it.
 
 #[test]
-fn each_breach_has_its_end() {
-    use Then::{Answers, Ends, Passes, Resets};
-    let base = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/a.txt")];
-    let with = |more: &[(&'static str, &'static str)]| whole(&[&base[..], more].concat());
-    let post = |more: &[(&'static str, &'static str)], data: &[u8]| {
-        let post = [&[(":method", "POST")], &base[1..], more].concat();
-        [headers(0, 1, &post), frame(DATA, END_STREAM, 1, data)].concat()
-    };
-    // Where RFC 9113 has FRAME_SIZE_ERROR, COMPRESSION_ERROR or FLOW_CONTROL_ERROR, or would let the
-    // connection go on, the library mostly says PROTOCOL_ERROR, and ends it.
-    let rows = vec![
+fn frames_of_the_wrong_size_or_place() {
+    use Then::{Answers, Ends, Passes};
+    check(vec![
         ("4.1: a frame of a kind nobody knows", frame(77, 0xff, 0, b"?"), Passes),
         (
-            "4.2: a frame larger than was agreed",
+            "4.1: flags nobody knows",
+            frame(HEADERS, END_HEADERS | END_STREAM | 0xd2, 1, &block(&GET)),
+            Answers(OK),
+        ),
+        ("4.1: the reserved bit", get(0x8000_0001, "/a.txt"), Answers(OK)),
+        (
+            "4.2: the largest frame",
+            [open(&POST), frame(DATA, END_STREAM, 1, &[0; 16_384])].concat(),
+            Answers(ANOTHER),
+        ),
+        (
+            "4.2: data larger than was agreed",
             frame(DATA, 0, 1, &[0; 16_385]),
             Ends(FRAME_SIZE_ERROR),
         ),
         (
-            "4.3: a block that cannot be decoded",
-            frame(HEADERS, 5, 1, &[0x80]),
-            Ends(PROTOCOL_ERROR),
-        ),
-        ("5.1: data before a request", frame(DATA, 0, 1, b"x"), Ends(PROTOCOL_ERROR)),
-        ("5.1: a reset before a request", frame(RST_STREAM, 0, 1, &[0; 4]), Ends(PROTOCOL_ERROR)),
-        ("5.1.1: an even number", get(2, "/a.txt"), Ends(PROTOCOL_ERROR)),
-        (
-            "5.1.1: a number before the last",
-            [get(5, "/a.txt"), get(3, "/a.txt")].concat(),
-            Ends(PROTOCOL_ERROR),
+            "4.2: a head larger than was agreed",
+            frame(HEADERS, END_HEADERS, 1, &[0; 16_385]),
+            Ends(FRAME_SIZE_ERROR),
         ),
         ("6.1: data of no stream", frame(DATA, 0, 0, b"x"), Ends(PROTOCOL_ERROR)),
+        (
+            "6.1: more padding than frame",
+            [open(&POST), frame(DATA, PADDED, 1, &[3, 0, 0])].concat(),
+            Ends(PROTOCOL_ERROR),
+        ),
+        (
+            "6.1: padding",
+            [open(&POST), frame(DATA, END_STREAM | PADDED, 1, &[2, b'x', 0, 0])].concat(),
+            Answers(ANOTHER),
+        ),
         ("6.2: a request of no stream", get(0, "/a.txt"), Ends(PROTOCOL_ERROR)),
         ("6.2: more padding than frame", frame(HEADERS, 0xd, 1, &[9, 0x82]), Ends(PROTOCOL_ERROR)),
-        ("6.3: PRIORITY is passed over", frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7]), Passes),
+        (
+            "6.2: padding, and a priority of old",
+            frame(
+                HEADERS,
+                END_HEADERS | END_STREAM | PADDED | 0x20,
+                1,
+                &[&[2, 0, 0, 0, 3, 7], &block(&GET)[..], &[0, 0]].concat(),
+            ),
+            Answers(OK),
+        ),
+        (
+            "6.3: PRIORITY of no stream",
+            frame(PRIORITY, 0, 0, &[0, 0, 0, 3, 7]),
+            Ends(PROTOCOL_ERROR),
+        ),
+        ("6.3: PRIORITY of the wrong size", frame(PRIORITY, 0, 1, &[0; 4]), Ends(PROTOCOL_ERROR)),
+        ("6.4: a reset of no stream", frame(RST_STREAM, 0, 0, &[0; 4]), Ends(PROTOCOL_ERROR)),
         (
             "6.4: a reset of the wrong size",
             [get(1, "/a.txt"), frame(RST_STREAM, 0, 1, &[0; 3])].concat(),
-            Ends(PROTOCOL_ERROR),
-        ),
-        (
-            "6.5: settings with an answer's flag and more",
-            frame(SETTINGS, ACK, 0, &[0; 6]),
-            Ends(PROTOCOL_ERROR),
-        ),
-        ("6.5: settings of a stream", frame(SETTINGS, 0, 1, &[]), Ends(PROTOCOL_ERROR)),
-        ("6.5: settings of the wrong size", frame(SETTINGS, 0, 0, &[0; 5]), Ends(PROTOCOL_ERROR)),
-        (
-            "6.5.2: a window beyond all bounds",
-            frame(SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0]),
             Ends(PROTOCOL_ERROR),
         ),
         (
@@ -87,107 +85,167 @@ fn each_breach_has_its_end() {
         ),
         ("6.7: a ping of a stream", frame(PING, 0, 1, &[0; 8]), Ends(PROTOCOL_ERROR)),
         ("6.7: a ping of the wrong size", frame(PING, 0, 0, &[0; 7]), Ends(PROTOCOL_ERROR)),
+        ("6.7: an answer to no ping", frame(PING, ACK, 0, &[0; 8]), Passes),
+        ("6.8: GOAWAY of a stream", frame(GOAWAY, 0, 1, &[0; 8]), Ends(PROTOCOL_ERROR)),
         (
-            "6.9: a window opened by nothing",
-            frame(WINDOW_UPDATE, 0, 0, &[0; 4]),
-            Ends(PROTOCOL_ERROR),
-        ),
-        (
-            "6.9.1: and beyond all bounds",
-            frame(WINDOW_UPDATE, 0, 0, &[0x7f, 255, 255, 255]),
-            Ends(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "6.10: CONTINUATION of nothing",
-            frame(CONTINUATION, END_HEADERS, 1, &[]),
-            Ends(PROTOCOL_ERROR),
-        ),
-        (
-            "6.10: something else within a block",
-            [frame(HEADERS, END_STREAM, 1, &request("GET", "/")), frame(PING, 0, 0, &[0; 8])]
-                .concat(),
-            Ends(PROTOCOL_ERROR),
-        ),
-        (
-            "8.1.1: more than was said",
-            post(&[("content-length", "1")], b"xx"),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        (
-            "8.1.1: less than was said",
-            post(&[("content-length", "3")], b"xx"),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        ("8.2.1: a capital in a name", with(&[("Accept", "*/*")]), Ends(PROTOCOL_ERROR)),
-        (
-            "8.2.2: a connection's field",
-            with(&[("connection", "close")]),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        (
-            "8.2.2: a transfer coding",
-            with(&[("transfer-encoding", "chunked")]),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        ("8.2.2: TE of another kind", with(&[("te", "gzip")]), Resets(1, PROTOCOL_ERROR)),
-        ("8.2.2: TE of the one kind there is", with(&[("te", "trailers")]), Answers(OK)),
-        ("8.3: an unknown pseudo-field", with(&[(":other", "x")]), Ends(PROTOCOL_ERROR)),
-        (
-            "8.3: a pseudo-field behind others",
-            whole(&[("a", "b"), base[0], base[1], base[2], base[3]]),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        ("8.3.1: no method", whole(&base[1..]), Resets(1, PROTOCOL_ERROR)),
-        ("8.3.1: no scheme", whole(&[base[0], base[2], base[3]]), Resets(1, PROTOCOL_ERROR)),
-        ("8.3.1: no path", whole(&base[..3]), Resets(1, PROTOCOL_ERROR)),
-        (
-            "8.3.1: an empty path",
-            whole(&[base[0], base[1], base[2], (":path", "")]),
-            Resets(1, PROTOCOL_ERROR),
-        ),
-        ("8.3.1: two paths", with(&[(":path", "/")]), Resets(1, PROTOCOL_ERROR)),
-        (
-            "8.3.1: a Host in the authority's place",
-            whole(&[base[0], base[1], base[3], ("host", "a")]),
+            "6.8: who goes gets what was asked",
+            [get(1, "/a.txt"), frame(GOAWAY, 0, 0, &[0; 8])].concat(),
             Answers(OK),
         ),
-        ("8.3.1: neither", whole(&[base[0], base[1], base[3]]), Answers(BAD_REQUEST)),
-        ("8.3.1: a Host that says something else", with(&[("host", "b")]), Answers(BAD_REQUEST)),
-        ("8.3.1: a Host that says the same", with(&[("host", "A")]), Answers(OK)),
         (
-            "8.3.1: the server as a whole",
-            whole(&[(":method", "OPTIONS"), base[1], base[2], (":path", "*")]),
-            Answers(NO_CONTENT),
+            "7: a reset for a reason nobody knows",
+            [get(1, "/a.txt"), frame(RST_STREAM, 0, 1, &[0xff; 4])].concat(),
+            Passes,
+        ),
+    ]);
+}
+
+#[test]
+fn streams_that_are_not_in_the_state_for_it() {
+    use Then::{Answers, Ends, Passes, Resets};
+    let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+    let after_reset = |bytes: Vec<u8>| [open(&POST), reset.clone(), bytes].concat();
+    let after_end = |bytes: Vec<u8>| [whole(&GET), bytes].concat();
+    check(vec![
+        ("5.1: data before a request", frame(DATA, 0, 1, b"x"), Ends(PROTOCOL_ERROR)),
+        ("5.1: a reset before a request", frame(RST_STREAM, 0, 1, &[0; 4]), Ends(PROTOCOL_ERROR)),
+        ("5.1: a window before a request", window(1, 1), Ends(PROTOCOL_ERROR)),
+        (
+            "5.1: CONTINUATION before a request",
+            frame(CONTINUATION, END_HEADERS, 1, &block(&GET)),
+            Ends(PROTOCOL_ERROR),
         ),
         (
-            "8.3.1: a password in the authority",
-            whole(&[base[0], base[1], (":authority", "u:p@a"), base[3]]),
-            Answers(BAD_REQUEST),
+            "5.1: PRIORITY before a request",
+            [frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7]), whole(&GET)].concat(),
+            Answers(OK),
         ),
-        ("an ordinary request", with(&[]), Answers(OK)),
-    ];
+        (
+            "5.1: PRIORITY of a later one",
+            [frame(PRIORITY, 0, 5, &[0, 0, 0, 0, 7]), whole(&GET)].concat(),
+            Answers(OK),
+        ),
+        ("5.1: data after the end", after_end(frame(DATA, 0, 1, b"x")), Ends(PROTOCOL_ERROR)),
+        ("5.1: a head after the end", after_end(whole(&GET)), Ends(PROTOCOL_ERROR)),
+        (
+            "5.1: CONTINUATION after the end",
+            after_end(frame(CONTINUATION, END_HEADERS, 1, &[])),
+            Ends(PROTOCOL_ERROR),
+        ),
+        ("5.1: a window after the end", after_end(window(1, 1)), Answers(OK)),
+        ("5.1: PRIORITY after it", after_end(frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7])), Answers(OK)),
+        ("5.1: data after a reset", after_reset(frame(DATA, 0, 1, b"x")), Resets(1, STREAM_CLOSED)),
+        ("5.1: a head after a reset", after_reset(whole(&POST)), Ends(PROTOCOL_ERROR)),
+        ("5.1: a window after a reset", after_reset(window(1, 1)), Passes),
+        ("5.1: another reset", after_reset(reset.clone()), Passes),
+        ("5.1.1: an even number", get(2, "/a.txt"), Ends(PROTOCOL_ERROR)),
+        (
+            "5.1.1: a number before the last",
+            [get(5, "/a.txt"), get(3, "/a.txt")].concat(),
+            Ends(PROTOCOL_ERROR),
+        ),
+        (
+            "5.3.1 of old: dependent on itself",
+            frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 7]),
+            Resets(1, PROTOCOL_ERROR),
+        ),
+        (
+            "5.3.1 of old: a request dependent on itself",
+            frame(
+                HEADERS,
+                END_HEADERS | END_STREAM | 0x20,
+                1,
+                &[&[0, 0, 0, 1, 7], &block(&GET)[..]].concat(),
+            ),
+            Resets(1, PROTOCOL_ERROR),
+        ),
+    ]);
+}
+
+#[test]
+fn settings_and_windows_beyond_their_bounds() {
+    use Then::{Answers, Ends, Passes, Resets};
+    let set = |id, value| frame(SETTINGS, 0, 0, &setting(id, value));
+    let most = 0x7fff_ffff;
+    check(vec![
+        (
+            "6.5: settings with an answer's flag and more",
+            frame(SETTINGS, ACK, 0, &[0; 6]),
+            Ends(PROTOCOL_ERROR),
+        ),
+        ("6.5: settings of a stream", frame(SETTINGS, 0, 1, &[]), Ends(PROTOCOL_ERROR)),
+        ("6.5: settings of the wrong size", frame(SETTINGS, 0, 0, &[0; 5]), Ends(PROTOCOL_ERROR)),
+        ("6.5.2: push, perhaps", set(2, 2), Ends(PROTOCOL_ERROR)),
+        ("6.5.2: a window beyond all bounds", set(4, most + 1), Ends(PROTOCOL_ERROR)),
+        ("6.5.2: frames too small", set(5, 16_383), Ends(PROTOCOL_ERROR)),
+        ("6.5.2: frames too large", set(5, 1 << 24), Ends(PROTOCOL_ERROR)),
+        ("6.5.2: a setting nobody knows", set(0x77, most), Passes),
+        ("6.9: a window opened by nothing", window(0, 0), Ends(PROTOCOL_ERROR)),
+        ("6.9: a stream's", [whole(&GET), window(1, 0)].concat(), Ends(PROTOCOL_ERROR)),
+        (
+            "6.9: a window of the wrong size",
+            frame(WINDOW_UPDATE, 0, 0, &[0; 3]),
+            Ends(PROTOCOL_ERROR),
+        ),
+        ("6.9.1: a window beyond all bounds", window(0, most), Ends(FLOW_CONTROL_ERROR)),
+        (
+            "6.9.1: a stream's",
+            [whole(&GET), window(1, most), window(1, most)].concat(),
+            Resets(1, FLOW_CONTROL_ERROR),
+        ),
+        (
+            "6.9.2: by a setting",
+            [set(4, 0), open(&POST), window(1, most), set(4, 1)].concat(),
+            Ends(FLOW_CONTROL_ERROR),
+        ),
+        ("6.9.2: as far as they go", [whole(&GET), set(4, most)].concat(), Answers(OK)),
+    ]);
+}
+
+#[test]
+fn settings_are_agreed_to_one_by_one() {
     let server = Server::start(&[("a.txt", "a")]);
-    let mut wrong = Vec::new();
-    for (why, bytes, then) in rows {
-        let mut wire = Wire::begin(server.address, &[]);
-        wire.send(&bytes);
-        match then {
-            Ends(code) => match wire.end() {
-                Some(found) if found == code => {}
-                found => wrong.push(format!("{why}: {found:?}, not {code}")),
-            },
-            Resets(stream, code) => match wire.find(RST_STREAM) {
-                Ok(reset) if (reset.stream, reset.code()) == (stream, code) => wire.expect_open(),
-                found => wrong.push(format!("{why}: {found:?}")),
-            },
-            Answers(status) => match wire.find(HEADERS) {
-                Ok(answer) if answer.payload[0] == status => wire.expect_open(),
-                found => wrong.push(format!("{why}: {found:?}")),
-            },
-            Passes => wire.expect_open(),
-        }
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&frame(SETTINGS, 0, 0, &setting(4, 7)).repeat(2));
+    for _ in 0..3 {
+        while wire.next_of(SETTINGS).flags != ACK {}
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_window_opens_byte_by_byte_and_may_be_less_than_nothing() {
+    let server = Server::start(&[("a.txt", "0123456789")]);
+    let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 3)]);
+    wire.send(&get(1, "/a.txt"));
+    assert_eq!(wire.next_of(DATA).payload, b"012");
+    // 6.9.2: now it is -2, and -1, and 0.
+    wire.send(&frame(SETTINGS, 0, 0, &setting(4, 1)));
+    wire.send(&window(1, 1));
+    wire.send(&window(1, 1));
+    wire.expect_open();
+    wire.send(&window(1, 1));
+    assert_eq!(wire.next_of(DATA).payload, b"3");
+    wire.send(&frame(SETTINGS, 0, 0, &setting(4, 100)));
+    let rest = wire.next_of(DATA);
+    assert_eq!((&rest.payload[..], rest.flags), (&b"456789"[..], END_STREAM));
+}
+
+#[test]
+fn more_requests_at_once_than_are_taken_are_refused() {
+    let server = Server::start(&[("a.txt", "a")]);
+    let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 0)]);
+    for n in 0..130 {
+        wire.send(&get(2 * n + 1, "/a.txt"));
+    }
+    for n in [128, 129] {
+        let reset = wire.next_of(RST_STREAM);
+        assert_eq!((reset.stream, reset.code()), (2 * n + 1, REFUSED_STREAM));
+    }
+    // The others are as they were, and a place is free when one is done.
+    wire.send(&window(1, 1));
+    assert_eq!(wire.next_of(DATA).stream, 1);
+    wire.send(&[get(261, "/a.txt"), window(261, 1)].concat());
+    assert_eq!(wire.next_of(DATA).stream, 261);
 }
 
 #[test]
@@ -211,4 +269,8 @@ fn what_only_looks_like_it_is_refused() {
     while let Some(frame) = wire.next() {
         assert_ne!(frame.kind, HEADERS, "nothing was asked");
     }
+    // Something else before the settings.
+    let mut wire = Wire::connect(server.address);
+    wire.send(&[PREFACE, &frame(PING, 0, 0, &[0; 8])].concat());
+    assert_eq!(wire.end(), Some(PROTOCOL_ERROR));
 }

@@ -9,8 +9,11 @@ mod breaches;
 mod curl;
 mod files;
 mod floods;
+mod messages;
 mod peer;
+mod priorities;
 mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod table;
 mod wire;

@@ -2,8 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
-use crate::support::client::PATIENCE;
+/// Only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
@@ -15,15 +17,23 @@ pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
+/// RFC 9218 7.1.
+pub(crate) const PRIORITY_UPDATE: u8 = 16;
 
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
+pub(crate) const PADDED: u8 = 8;
+
+/// A setting (RFC 9113 6.5.2).
+pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Error codes (RFC 9113 7).
 pub(crate) const PROTOCOL_ERROR: u32 = 1;
 pub(crate) const FLOW_CONTROL_ERROR: u32 = 3;
+pub(crate) const STREAM_CLOSED: u32 = 5;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
+pub(crate) const REFUSED_STREAM: u32 = 7;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -81,8 +91,8 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 /// A connection.
-pub(crate) struct Wire {
-    pub(crate) socket: TcpStream,
+pub(crate) struct Wire<S = TcpStream> {
+    pub(crate) socket: S,
     unread: Vec<u8>,
 }
 
@@ -98,7 +108,14 @@ impl Wire {
 
     /// The preface and these settings are sent, and the server's acknowledged.
     pub(crate) fn begin(address: SocketAddr, settings: &[(u16, u32)]) -> Wire {
-        let mut wire = Wire::connect(address);
+        Wire::over(Wire::connect(address).socket, settings)
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
+    /// The same, on a channel that is there.
+    pub(crate) fn over(socket: S, settings: &[(u16, u32)]) -> Wire<S> {
+        let mut wire = Wire { socket, unread: Vec::new() };
         wire.send(PREFACE);
         let payload = settings
             .iter()

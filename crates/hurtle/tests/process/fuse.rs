@@ -1,5 +1,5 @@
 //! A file system that hangs: its root directory is there, and whoever looks for a name in it waits
-//! for as long as it is mounted. It speaks the kernel's FUSE protocol (linux/fuse.h, version 7.31)
+//! for as long as it is mounted; but for one, a file that is found, and whose bytes never come. It speaks the kernel's FUSE protocol (linux/fuse.h, version 7.31)
 //! itself, so that a test needs no library; mounting needs root.
 
 use std::fs::{File, OpenOptions};
@@ -19,14 +19,32 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 /// What the kernel may ask at once.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
+const IN_HEADER_BYTES: usize = 40;
 const OUT_HEADER_BYTES: usize = 16;
 const OPCODE_LOOKUP: u32 = 1;
 const OPCODE_FORGET: u32 = 2;
 const OPCODE_GETATTR: u32 = 3;
+const OPCODE_OPEN: u32 = 14;
+const OPCODE_READ: u32 = 15;
+const OPCODE_RELEASE: u32 = 18;
+const OPCODE_FLUSH: u32 = 25;
 const OPCODE_INIT: u32 = 26;
 const OPCODE_INTERRUPT: u32 = 36;
 const OPCODE_BATCH_FORGET: u32 = 42;
 const MODE_DIRECTORY: u32 = 0o40_755;
+const MODE_FILE: u32 = 0o100_644;
+
+const ROOT: u64 = 1;
+const FILE: u64 = 2;
+
+/// The file that is found.
+pub(crate) const FOUND: &str = "found";
+
+/// What it says it holds.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// How long what is said of a node holds.
+const VALID_SECS: u64 = 3_600;
 
 /// A mounted one; unmounted, and whoever waits let go with an error, when dropped.
 #[derive(Debug)]
@@ -39,6 +57,7 @@ pub(crate) struct Hanging {
 #[derive(Debug, Default)]
 struct Shared {
     waiting: AtomicUsize,
+    reading: AtomicUsize,
     ends: AtomicBool,
 }
 
@@ -70,6 +89,13 @@ impl Hanging {
     }
 }
 
+impl Hanging {
+    /// How many of the waits are for the file's bytes.
+    pub(crate) fn reading(&self) -> usize {
+        self.shared.reading.load(Relaxed)
+    }
+}
+
 impl Drop for Hanging {
     fn drop(&mut self) {
         // Closing the device ends all waits; what cannot be unmounted is the system's to clear.
@@ -95,9 +121,20 @@ fn answer(mut device: &File, shared: &Shared) {
         // fuse_in_header: len, opcode, unique, nodeid, ...
         let number = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
         let unique = &request[8..16];
+        let node = u64::from_ne_bytes(request[16..24].try_into().unwrap());
         let body = match number(4) {
             OPCODE_INIT => Ok(init_out()),
-            OPCODE_GETATTR => Ok(attr_out()),
+            OPCODE_GETATTR => Ok(attr_out(node)),
+            OPCODE_LOOKUP if request[IN_HEADER_BYTES..].starts_with(FOUND.as_bytes()) => {
+                Ok(entry_out())
+            }
+            // fuse_open_out: no handle, no flags.
+            OPCODE_OPEN => Ok(vec![0; 16]),
+            OPCODE_RELEASE | OPCODE_FLUSH => Ok(vec![]),
+            OPCODE_READ => {
+                shared.reading.fetch_add(1, Relaxed);
+                continue;
+            }
             OPCODE_LOOKUP => {
                 shared.waiting.fetch_add(1, Relaxed);
                 continue;
@@ -128,19 +165,29 @@ fn init_out() -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// fuse_attr_out: an empty directory, never to be asked about again.
-fn attr_out() -> Vec<u8> {
-    const VALID_SECS: u64 = 3_600;
-    const INODE: u64 = 1;
+/// fuse_entry_out: the file, never to be looked for again.
+fn entry_out() -> Vec<u8> {
+    let numbers = [FILE, 0, VALID_SECS, VALID_SECS, 0];
+    let head = numbers.iter().flat_map(|number| number.to_ne_bytes());
+    head.chain(attr(FILE)).collect()
+}
+
+/// fuse_attr_out, never to be asked about again.
+fn attr_out(node: u64) -> Vec<u8> {
+    [VALID_SECS, 0].iter().flat_map(|number| number.to_ne_bytes()).chain(attr(node)).collect()
+}
+
+/// fuse_attr: an empty directory, or the file.
+fn attr(node: u64) -> Vec<u8> {
+    let (mode, size, links) =
+        if node == ROOT { (MODE_DIRECTORY, 0, 2) } else { (MODE_FILE, FILE_BYTES, 1_u32) };
     let mut out = Vec::new();
-    out.extend(VALID_SECS.to_ne_bytes());
-    out.extend([0; 8]);
-    out.extend(INODE.to_ne_bytes());
-    // Size, blocks and three times in seconds, then their nanoseconds.
-    out.extend([0; 5 * 8 + 3 * 4]);
-    out.extend(MODE_DIRECTORY.to_ne_bytes());
-    const LINKS: u32 = 2;
-    out.extend(LINKS.to_ne_bytes());
+    out.extend(node.to_ne_bytes());
+    out.extend(size.to_ne_bytes());
+    // Blocks and three times in seconds, then their nanoseconds.
+    out.extend([0; 4 * 8 + 3 * 4]);
+    out.extend(mode.to_ne_bytes());
+    out.extend(links.to_ne_bytes());
     // Owner, group, device, block size, flags.
     out.extend([0; 5 * 4]);
     out

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::child::{Child, eventually, hurtle};
+use crate::frames::*;
 use crate::support::Dir;
 
 /// Requests whose lines are far more than may wait for a log's thread, and than a pipe holds.
@@ -130,4 +131,31 @@ fn a_line_a_request_is_shown_with_v() {
 fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     assert!(fs::metadata(path).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn a_request_over_http2_is_logged_as_one() {
+    let dir = Dir::new(&[("a.txt", "0123456789")]);
+    let log = dir.path("../access.log");
+    let child = Child::serve(&dir, &["--access-log", &format!("combined:{}", log.display())]);
+    let mut wire = Wire::begin(child.address(), &[]);
+    wire.send(&get(1, "/a.txt"));
+    assert_eq!(wire.next_of(DATA).payload, b"0123456789");
+    let head = [request("HEAD", "/none?q"), field("user-agent", "x")].concat();
+    wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &head));
+    assert_eq!(wire.next_of(HEADERS).stream, 3);
+    child.get("/a.txt");
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("all three are there", || text().lines().count() == 3);
+    let text = text();
+    let said: Vec<_> = text.lines().map(|line| &line[line.find('"').unwrap()..]).collect();
+    // The bytes are the body's, not what frames made of it.
+    assert_eq!(
+        said,
+        [
+            "\"GET /a.txt HTTP/2.0\" 200 10 \"-\" \"-\"",
+            "\"HEAD /none?q HTTP/2.0\" 404 0 \"-\" \"x\"",
+            "\"GET /a.txt HTTP/1.1\" 200 10 \"-\" \"-\"",
+        ]
+    );
 }

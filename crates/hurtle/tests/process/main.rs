@@ -9,6 +9,11 @@ mod apps;
 mod browser;
 mod child;
 mod crowd;
+mod floods;
+#[allow(dead_code)]
+#[path = "../h2/wire.rs"]
+mod frames;
+#[allow(dead_code)]
 mod fuse;
 mod hung;
 mod logs;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::child::{Child, PATIENCE, eventually, hurtle};
+use crate::frames::*;
 use crate::support::Dir;
 
 /// More than sockets hold.
@@ -67,6 +68,45 @@ fn a_download_that_ends_within_the_drain_time_is_whole() {
     let mut rest = Vec::new();
     download.read_to_end(&mut rest).unwrap();
     assert!(rest.len() >= LARGE, "{} bytes", rest.len());
+    assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn streams_that_run_end_as_they_would_and_no_more_are_taken() {
+    let dir = Dir::new(&[("a.txt", "a")]);
+    dir.write("large.bin", vec![b'x'; 1 << 20]);
+    let mut child = Child::serve(&dir, &["--drain", "15s"]);
+    let mut wire = Wire::begin(child.address(), &[(INITIAL_WINDOW_SIZE, 1 << 30)]);
+    wire.send(&[get(1, "/large.bin"), get(3, "/large.bin")].concat());
+    let mut bytes = wire.next_of(DATA).payload.len();
+    child.signal(Signal::TERM);
+    let goaway = loop {
+        match wire.next().unwrap() {
+            frame if frame.kind == GOAWAY => break frame,
+            frame if frame.kind == DATA => bytes += frame.payload.len(),
+            _ => {}
+        }
+    };
+    assert_eq!(goaway.code(), 0);
+    // RFC 9113 6.8: what is on its way is taken until the client has heard of it.
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &[0, 0x7f, 0, 0]));
+    let mut ended = 0;
+    while let Some(came) = wire.next() {
+        match came.kind {
+            PING if came.flags & ACK == 0 => wire.send(&frame(PING, ACK, 0, &came.payload)),
+            GOAWAY => {
+                assert_eq!((came.code(), &came.payload[..4]), (0, &[0, 0, 0, 3][..]));
+                wire.send(&get(5, "/a.txt"));
+            }
+            DATA => {
+                assert_ne!(came.stream, 5, "it is taken after the end was said");
+                bytes += came.payload.len();
+                ended += usize::from(came.flags & END_STREAM);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((ended, bytes), (2, 2 << 20));
     assert_eq!(child.wait().code(), Some(0));
 }
 

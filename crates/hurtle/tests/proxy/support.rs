@@ -65,7 +65,7 @@ impl Upstream {
 /// A running server, stopped when dropped.
 pub(crate) struct Proxy {
     running: Option<Running>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Proxy {

@@ -10,7 +10,7 @@ use crate::server::{Authority, Secure, client_auth, sibling, tls};
 use crate::support::Client;
 
 /// `a.test` is open, `must.test` and `may.test` ask for certificates of the server's authority.
-fn server() -> Secure {
+pub(crate) fn server() -> Secure {
     let who = get(|request: Request| async move {
         match request.extensions().get::<ClientCertificate>() {
             Some(client) => {
@@ -39,8 +39,13 @@ fn server() -> Secure {
 }
 
 fn known(server: &Secure, name: &str) -> Options {
+    knows(server, name, &[])
+}
+
+/// A client with a certificate in this name, who speaks these protocols.
+pub(crate) fn knows(server: &Secure, name: &str, alpn: &[&str]) -> Options {
     let pair = server.authority.issue_client(name);
-    let choices = Choices { certificate: Some(&pair), ..Choices::default() };
+    let choices = Choices { certificate: Some(&pair), alpn, ..Choices::default() };
     Options::of(server.authority.roots(), &choices)
 }
 

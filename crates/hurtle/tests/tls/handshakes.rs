@@ -29,6 +29,20 @@ fn both_versions_are_spoken_and_resumed_by_tickets() {
 }
 
 #[test]
+fn the_server_chooses_the_cipher() {
+    let server = Secure::start(&[]);
+    for version in [&TLS12, &TLS13] {
+        let agreed = |odd| {
+            let choices = Choices { versions: &[version], odd, ..Choices::default() };
+            let options = Options::of(server.authority.roots(), &choices);
+            let peer = Peer::connect(server.address, "a.test", &options).unwrap();
+            peer.session.negotiated_cipher_suite().unwrap()
+        };
+        assert_eq!(agreed(true), agreed(false), "{version:?}");
+    }
+}
+
+#[test]
 fn any_worker_resumes_what_another_has_begun() {
     let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
         config.workers = 4.try_into().unwrap();

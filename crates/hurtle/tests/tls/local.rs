@@ -1,18 +1,21 @@
 //! `hurtle DIR --tls`: HTTPS on this machine, without anything to prepare.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use rustix::process::Signal;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::child::{Child, hurtle};
-use crate::peer::{Options, Peer};
-use crate::support::Dir;
+use crate::child::{Child, eventually, hurtle};
+use crate::peer::{Options, Peer, field};
+use crate::support::{Client, Dir};
 
-fn serve(dir: &Dir) -> Child {
+pub(crate) fn serve(dir: &Dir) -> Child {
     let mut command = hurtle();
     command.env("XDG_DATA_HOME", dir.path("../data")).env("HOME", dir.path("../home"));
     command.arg(dir.root()).args(["--tls", "--listen", "127.0.0.1:0", "--workers", "1"]);
@@ -58,4 +61,37 @@ fn openssl_agrees() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("Verify return code: 0 (ok)"), "{version}: {said}");
     }
+}
+
+#[test]
+fn a_handshake_under_way_when_the_server_stops_is_finished_and_its_request_answered() {
+    let dir = Dir::new(&[("a.txt", "hello\n")]);
+    let mut child = serve(&dir);
+    let mut roots = RootCertStore::empty();
+    let authority = dir.path("../data/hurtle/authority.pem");
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let options = Options::trusting(roots);
+    let mut peer = Peer::begin(child.address(), "localhost", &options);
+    let mut hello = Vec::new();
+    peer.session.write_tls(&mut hello).unwrap();
+    let (begun, rest) = hello.split_at(hello.len() / 2);
+    peer.socket.write_all(begun).unwrap();
+    // Whoever says nothing has nothing to finish.
+    let mut silent = Client::connect(child.address());
+    // One that is answered came after it: the server has seen the half.
+    let mut other = Peer::connect(child.address(), "localhost", &options).unwrap();
+    assert_eq!(other.get_of("localhost", "/a.txt").status, 200);
+    child.signal(Signal::TERM);
+    assert_eq!(other.rest(), (vec![], true), "between requests");
+    silent.expect_end();
+    eventually("nobody is let in", || TcpStream::connect(child.address()).is_err());
+    peer.socket.write_all(rest).unwrap();
+    while peer.session.is_handshaking() {
+        peer.session.complete_io(&mut peer.socket).unwrap();
+    }
+    let answer = peer.get_of("localhost", "/a.txt");
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"hello\n"[..]));
+    assert_eq!(field(&answer.head, "Connection"), Some("close"));
+    assert_eq!(peer.rest(), (vec![], true));
+    assert_eq!(child.wait().code(), Some(0));
 }

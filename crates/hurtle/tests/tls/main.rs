@@ -8,8 +8,17 @@
 #[allow(dead_code)]
 mod child;
 mod clients;
+mod cold;
 mod exchange;
+#[path = "../h2/wire.rs"]
+#[allow(dead_code)]
+mod frames;
+#[path = "../process/fuse.rs"]
+#[allow(dead_code)]
+mod fuse;
 mod handshakes;
+mod http2;
+mod idle;
 mod local;
 mod peer;
 mod proxied;

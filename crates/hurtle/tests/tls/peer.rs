@@ -30,11 +30,19 @@ pub(crate) struct Choices<'a> {
     pub(crate) certificate: Option<&'a Pair>,
     /// What it verifies signatures by; `None`: all.
     pub(crate) schemes: Option<&'a [SignatureScheme]>,
+    /// It likes best what others like least.
+    pub(crate) odd: bool,
 }
 
 impl Default for Choices<'_> {
     fn default() -> Self {
-        Choices { versions: rustls::ALL_VERSIONS, alpn: &[], certificate: None, schemes: None }
+        Choices {
+            versions: rustls::ALL_VERSIONS,
+            alpn: &[],
+            certificate: None,
+            schemes: None,
+            odd: false,
+        }
     }
 }
 
@@ -50,6 +58,9 @@ impl Options {
             let kept: Vec<_> =
                 mapping.iter().filter(|(scheme, _)| schemes.contains(scheme)).copied().collect();
             provider.signature_verification_algorithms.mapping = Box::leak(kept.into_boxed_slice());
+        }
+        if choices.odd {
+            provider.cipher_suites.reverse();
         }
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(choices.versions)
@@ -286,6 +297,23 @@ impl Peer {
     /// The certificate the server has shown.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         self.session.peer_certificates().unwrap()[0].to_vec()
+    }
+}
+
+impl Read for Peer {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Peer::read(self, into)
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

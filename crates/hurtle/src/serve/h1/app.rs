@@ -12,11 +12,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 use super::asked::{path_of, value};
 use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
+use super::hints::telling;
 use super::stream::{Sending, TURN_BYTES};
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
 use crate::answer::Answer;
-use crate::body::{self, Body, RequestBody};
+use crate::body::{self, Body, EarlyHints, RequestBody};
 use crate::clock;
 use crate::h1::fields;
 use crate::h1::forward::upgrades;
@@ -47,12 +48,14 @@ pub(super) struct AtWork {
     upload: Upload,
     /// The client asks for another protocol, and the application may agree.
     offer: Option<Offer>,
+    /// What it says before it answers, where that is told.
+    hints: Option<EarlyHints>,
 }
 
 impl From<Answering> for AtWork {
     /// Upon a request without a body.
     fn from(answering: Answering) -> AtWork {
-        AtWork { answering, upload: Upload::none(), offer: None }
+        AtWork { answering, upload: Upload::none(), offer: None, hints: None }
     }
 }
 
@@ -60,7 +63,9 @@ impl<T: Transport> Connection<T> {
     /// Calls the application that answers this request, where nothing has to be waited for before:
     /// neither a body, nor somebody's leave, nor another protocol.
     pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Answering> {
-        if request.body != BodyLength::None
+        // Over HTTP/2 it may say something before it answers.
+        if T::IS_HTTP2
+            || request.body != BodyLength::None
             || request.method == Method::Head
             || upgrades(request).is_some()
         {
@@ -152,7 +157,7 @@ impl<T: Transport> Connection<T> {
                 let at = (site, &place);
                 let called = Box::pin(self.gateway_call(request, gateway, at, granted)).await?;
                 return Some(called.map(|(answering, upload)| {
-                    Called::App(AtWork { answering, upload, offer: None })
+                    Called::App(AtWork { answering, upload, offer: None, hints: None })
                 }));
             }
             _ => return None,
@@ -166,7 +171,7 @@ impl<T: Transport> Connection<T> {
             // A target that no `Uri` takes is none the application could use.
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let mut offer = None;
+        let (mut offer, mut hints) = (None, None);
         let answering = match handler {
             Handler::App(app) => {
                 if upgrades(request).is_some()
@@ -174,6 +179,9 @@ impl<T: Transport> Connection<T> {
                 {
                     made.extensions_mut().insert(taking);
                     offer = Some(made_offer);
+                }
+                if T::IS_HTTP2 {
+                    made.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
                 }
                 app.call(made, place.rules().cloned().collect())
             }
@@ -184,13 +192,18 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         };
-        Some(Ok(Called::App(AtWork { answering, upload, offer })))
+        Some(Ok(Called::App(AtWork { answering, upload, offer, hints })))
     }
 
     /// Waits for the application's answer and sends it.
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
-        let AtWork { answering, mut upload, offer } = called;
-        match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
+        let AtWork { answering, mut upload, offer, hints } = called;
+        let working = async |duplex: &Duplex<'_, T>| match hints {
+            Some(hints) => telling(duplex, &hints, answering).await,
+            None => Ok(answering.await),
+        };
+        let answer = self.beside(&mut upload, &Waits::default(), working).await;
+        match answer.flatten() {
             Ok(mut answer) => {
                 match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,

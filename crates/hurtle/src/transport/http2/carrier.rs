@@ -7,10 +7,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use h2::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::super::buffer::Gathered;
 use super::super::{Input, Transport};
 use super::toll::Toll;
+use super::turns::Turns;
 use crate::clock;
 
 /// No time.
@@ -20,8 +23,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Pulse {
     toll: RefCell<Toll>,
-    /// The peer is a burden; nothing more of what it sends is looked at.
-    burden: Cell<bool>,
+    /// What the peer is told when it is given up; nothing more of what it sends is looked at.
+    fault: Cell<Option<Reason>>,
     /// Since when the peer has taken nothing of what is written.
     blocked_ms: Cell<u64>,
     /// What of an unfinished write it has taken.
@@ -32,24 +35,27 @@ pub struct Pulse {
     abort: Cell<bool>,
     /// When the last word was said.
     finished_ms: Cell<u64>,
+    /// Bytes that have left.
+    sent: Cell<u64>,
 }
 
 impl Pulse {
     pub(super) fn new() -> Rc<Pulse> {
         Rc::new(Pulse {
             toll: RefCell::new(Toll::new(clock::now_ms())),
-            burden: Cell::new(false),
+            fault: Cell::new(None),
             blocked_ms: Cell::new(NEVER),
             waiting: Cell::new(0),
             insist: Cell::new(false),
             abort: Cell::new(false),
             finished_ms: Cell::new(NEVER),
+            sent: Cell::new(0),
         })
     }
 
     /// Since when the peer owes the rest of a head, or of a frame that is no body.
     pub fn begun_ms(&self) -> u64 {
-        if self.burden.get() { NEVER } else { self.toll.borrow().begun_ms() }
+        if self.fault.get().is_some() { NEVER } else { self.toll.borrow().begun_ms() }
     }
 
     /// Since when the peer has taken nothing of what waits for it.
@@ -72,18 +78,24 @@ impl Pulse {
         self.insist.set(true);
     }
 
-    pub(super) fn is_burden(&self) -> bool {
-        self.burden.get()
+    pub(super) fn fault(&self) -> Option<Reason> {
+        self.fault.get()
     }
 
-    pub(super) fn set_burden(&self) {
-        self.burden.set(true);
+    pub(super) fn find_fault(&self, fault: Reason) {
+        self.fault.set(Some(fault));
+    }
+
+    /// Bytes that have left.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.get()
     }
 
     fn wrote(&self, written: &Poll<io::Result<usize>>, waiting: u64) {
         match written {
             Poll::Ready(Ok(n)) => {
                 self.toll.borrow_mut().sent(*n);
+                self.sent.set(self.sent.get() + *n as u64);
                 self.blocked_ms.set(NEVER);
             }
             Poll::Ready(Err(_)) => {}
@@ -97,34 +109,74 @@ impl Pulse {
     }
 }
 
-/// A channel.
-pub(super) struct Carrier<T: Transport> {
+/// A channel, and what is to leave by it. The library writes each frame by itself, and flushes:
+/// frames are gathered here, and leave together once it has no more (`Session`).
+pub(super) struct Conduit<T: Transport> {
     io: T,
-    /// What was read of it already.
-    early: Input,
+    out: Gathered,
+    /// Until there is a session, nobody else has it leave.
+    gathers: bool,
     pulse: Rc<Pulse>,
 }
 
-impl<T: Transport> Carrier<T> {
-    pub(super) fn new(io: T, early: Input, pulse: Rc<Pulse>) -> Carrier<T> {
-        Carrier { io, early, pulse }
+impl<T: Transport> Conduit<T> {
+    pub(super) fn new(io: T, pulse: Rc<Pulse>) -> Rc<RefCell<Conduit<T>>> {
+        Rc::new(RefCell::new(Conduit { io, out: Gathered::default(), gathers: false, pulse }))
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let written = match self.pulse.insist.take() {
-            true => self.io.write_anyway(cx, bufs),
-            false => self.io.poll_write(cx, bufs),
-        };
-        self.pulse.wrote(&written, self.io.taken_of_waiting());
-        written
+    /// From now on somebody has it leave.
+    pub(super) fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    /// Whether nothing more can be written before some of it has left.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.is_full()
+    }
+
+    /// Has all that was written leave.
+    pub(super) fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.bytes().is_empty() {
+            let bufs = [IoSlice::new(self.out.bytes())];
+            let written = match self.pulse.insist.take() {
+                true => self.io.write_anyway(cx, &bufs),
+                false => self.io.poll_write(cx, &bufs),
+            };
+            self.pulse.wrote(&written, self.io.taken_of_waiting());
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.out.consume(n),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<T: Transport> Drop for Carrier<T> {
+impl<T: Transport> Drop for Conduit<T> {
     fn drop(&mut self) {
         if self.pulse.abort.get() {
             self.io.abort();
         }
+    }
+}
+
+/// A channel in the library's hands.
+pub(super) struct Carrier<T: Transport> {
+    conduit: Rc<RefCell<Conduit<T>>>,
+    /// What was read of it already.
+    early: Input,
+    pulse: Rc<Pulse>,
+    turns: Rc<Turns>,
+}
+
+impl<T: Transport> Carrier<T> {
+    pub(super) fn new(
+        conduit: Rc<RefCell<Conduit<T>>>,
+        early: Input,
+        pulse: Rc<Pulse>,
+        turns: Rc<Turns>,
+    ) -> Carrier<T> {
+        Carrier { conduit, early, pulse, turns }
     }
 }
 
@@ -135,21 +187,27 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.pulse.is_burden() {
+        if this.pulse.fault().is_some() {
             return Poll::Pending;
         }
         let before = into.filled().len();
         let early = this.early.bytes();
         if early.is_empty() {
-            let n = ready!(this.io.poll_read(cx, into.initialize_unfilled()))?;
+            let mut conduit = this.conduit.borrow_mut();
+            let n = ready!(conduit.io.poll_read(cx, into.initialize_unfilled()))?;
             into.advance(n);
         } else {
             let n = early.len().min(into.remaining());
             into.put_slice(&early[..n]);
             this.early.consume(n);
         }
-        if !this.pulse.toll.borrow_mut().pass(&into.filled()[before..]) {
-            this.pulse.set_burden();
+        let mut toll = this.pulse.toll.borrow_mut();
+        let passed = toll.pass(&into.filled()[before..]);
+        for (stream, priority) in toll.wishes() {
+            this.turns.wish(stream, priority);
+        }
+        if let Err(fault) = passed {
+            this.pulse.find_fault(fault);
             into.set_filled(before);
             return Poll::Pending;
         }
@@ -163,7 +221,7 @@ impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().write(cx, &[IoSlice::new(bytes)])
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -171,29 +229,34 @@ impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().write(cx, bufs)
+        let mut conduit = self.conduit.borrow_mut();
+        if conduit.is_full() {
+            ready!(conduit.poll_out(cx))?;
+        }
+        Poll::Ready(Ok(bufs.iter().map(|buf| conduit.out.put(buf)).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What is said to be written, the kernel has.
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut conduit = self.conduit.borrow_mut();
+        if conduit.gathers { Poll::Ready(Ok(())) } else { conduit.poll_out(cx) }
     }
 
     /// Says the last word, then reads until the peer has seen it: closing with bytes unread would
     /// reset the connection, and what it was told with it.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.pulse.finished_ms.get() == NEVER {
-            this.io.finish();
-            this.pulse.finished_ms.set(clock::now_ms());
+        let mut conduit = self.conduit.borrow_mut();
+        ready!(conduit.poll_out(cx))?;
+        if self.pulse.finished_ms.get() == NEVER {
+            conduit.io.finish();
+            self.pulse.finished_ms.set(clock::now_ms());
         }
         let mut unread = [0; 4 << 10];
         loop {
-            match ready!(this.io.poll_read(cx, &mut unread)) {
+            match ready!(conduit.io.poll_read(cx, &mut unread)) {
                 Ok(0) | Err(_) => return Poll::Ready(Ok(())),
                 Ok(_) => {}
             }

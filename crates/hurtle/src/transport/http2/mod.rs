@@ -1,24 +1,33 @@
 //! HTTP/2 (RFC 9113) on a channel: the library's connection, with bounds on what a peer can cost,
 //! and its streams as channels of their own (`stream`). Deadlines are left to `serve`.
 
+mod backlog;
 mod carrier;
+mod incoming;
+mod outlet;
 mod stream;
 mod toll;
+mod turns;
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, Connection};
-use http::Method;
+use http::{HeaderName, Method};
 
 use super::{Input, Transport};
-use crate::h1::restate;
+use crate::h1::{fields, restate};
+use crate::rt;
+use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
-use carrier::Carrier;
+use backlog::Backlog;
+use carrier::{Carrier, Conduit};
+use turns::Turns;
 
 pub use carrier::Pulse;
 pub use stream::Stream;
@@ -42,12 +51,15 @@ const UNSEEN_RESETS_MAX: usize = 32;
 /// Streams that end in the peer's breach of the protocol.
 const BREACHES_MAX: usize = 64;
 
+/// RFC 9218 5.
+const PRIORITY: HeaderName = HeaderName::from_static("priority");
+
 /// A connection.
 pub struct Session<T: Transport> {
     connection: Connection<Carrier<T>, Bytes>,
-    pulse: Rc<Pulse>,
+    conduit: Rc<RefCell<Conduit<T>>>,
     channel: Rc<Channel>,
-    /// The peer was told that it is a burden.
+    /// The peer was told what it is given up for.
     given_up: bool,
 }
 
@@ -58,6 +70,17 @@ struct Channel {
     policy: u32,
     client: Option<ClientCertificate>,
     server_name: Option<String>,
+    pulse: Rc<Pulse>,
+    turns: Rc<Turns>,
+    backlog: Backlog,
+}
+
+/// Why there is no request yet.
+enum Pause {
+    /// There will be none.
+    Over,
+    /// All that was sent has left, and somebody waits for a turn that another may not use.
+    Unused,
 }
 
 impl<T: Transport + Unpin> Session<T> {
@@ -68,9 +91,12 @@ impl<T: Transport + Unpin> Session<T> {
     pub async fn begin(io: T, early: Input, head_bytes: usize) -> io::Result<Session<T>> {
         let (secure, policy, client) = (io.is_secure(), io.policy(), io.client());
         let server_name = io.server_name();
-        let channel = Rc::new(Channel { secure, policy, client, server_name });
-        let pulse = Pulse::new();
-        let carrier = Carrier::new(io, early, Rc::clone(&pulse));
+        let (pulse, turns) = (Pulse::new(), Rc::<Turns>::default());
+        let conduit = Conduit::new(io, Rc::clone(&pulse));
+        let carrier =
+            Carrier::new(Rc::clone(&conduit), early, Rc::clone(&pulse), Rc::clone(&turns));
+        let backlog = Backlog::default();
+        let channel = Channel { secure, policy, client, server_name, pulse, turns, backlog };
         let connection = Builder::new()
             .max_concurrent_streams(STREAMS_MAX)
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -83,37 +109,79 @@ impl<T: Transport + Unpin> Session<T> {
             .handshake(carrier)
             .await
             .map_err(io::Error::other)?;
-        Ok(Session { connection, pulse, channel, given_up: false })
+        conduit.borrow_mut().gather();
+        Ok(Session { connection, conduit, channel: Rc::new(channel), given_up: false })
     }
 
     /// What is to be watched.
     pub fn pulse(&self) -> &Rc<Pulse> {
-        &self.pulse
+        &self.channel.pulse
     }
 
     /// The next request: its head, in HTTP/1.1's words, and its stream. `None`: there will be none.
     /// The connection does nothing unless this is awaited.
     pub async fn next(&mut self) -> Option<(Vec<u8>, Stream)> {
-        let (request, respond) = poll_fn(|cx| self.poll_next(cx)).await?;
+        let turns = Rc::clone(&self.channel.turns);
+        let (request, respond) = loop {
+            let moved = turns.moved();
+            match poll_fn(|cx| self.poll_next(cx)).await {
+                Ok(arrived) => break arrived,
+                Err(Pause::Over) => return None,
+                Err(Pause::Unused) => {
+                    // First those who have room again.
+                    rt::give_way().await;
+                    if turns.pass_on(moved) {
+                        // The next one looks for room before there is more for those before it.
+                        rt::give_way().await;
+                    }
+                }
+            }
+        };
         let (head, body) = request.into_parts();
         let mut bytes = Vec::with_capacity(512);
         restate::request(&mut bytes, &head, !body.is_end_stream());
         let chunked =
             !body.is_end_stream() && !head.headers.contains_key(http::header::CONTENT_LENGTH);
         let bodiless = head.method == Method::HEAD;
-        let stream = Stream::new(respond, body, chunked, bodiless, Rc::clone(&self.channel));
-        Some((bytes, stream))
+        let priority = fields::joined(&head.headers, PRIORITY).map(|said| Priority::read(&said));
+        if priority.is_some() {
+            turns.heed();
+        }
+        let priority = priority.unwrap_or(Priority::UNSAID);
+        let channel = Rc::clone(&self.channel);
+        Some((bytes, Stream::new(respond, body, chunked, bodiless, priority, channel)))
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<stream::Arrived>> {
-        let mut next = self.connection.poll_accept(cx);
-        if next.is_pending() && self.pulse.is_burden() && !self.given_up {
-            self.given_up = true;
-            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            next = self.connection.poll_accept(cx);
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<stream::Arrived, Pause>> {
+        loop {
+            let mut next = self.connection.poll_accept(cx);
+            if let (Poll::Pending, Some(fault), false) =
+                (&next, self.channel.pulse.fault(), self.given_up)
+            {
+                self.given_up = true;
+                self.connection.abrupt_shutdown(fault);
+                next = self.connection.poll_accept(cx);
+            }
+            if let Poll::Ready(next) = next {
+                // An error ends the connection, and the peer was told.
+                return Poll::Ready(next.and_then(Result::ok).ok_or(Pause::Over));
+            }
+            let mut conduit = self.conduit.borrow_mut();
+            let was_full = conduit.is_full();
+            match conduit.poll_out(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Pause::Over)),
+                Poll::Pending => return Poll::Pending,
+            }
+            // The library may have waited for room.
+            if !was_full {
+                self.channel.backlog.clear();
+                return match self.channel.turns.poll_doubt(cx) {
+                    true => Poll::Ready(Err(Pause::Unused)),
+                    false => Poll::Pending,
+                };
+            }
         }
-        // An error ends the connection, and the peer was told.
-        Poll::Ready(ready!(next).and_then(Result::ok))
     }
 
     /// Takes no more requests than are on their way, and ends when they are answered.
@@ -123,6 +191,6 @@ impl<T: Transport + Unpin> Session<T> {
 
     /// Ends it: the peer is a burden.
     pub fn give_up(&self) {
-        self.pulse.set_burden();
+        self.channel.pulse.find_fault(Reason::ENHANCE_YOUR_CALM);
     }
 }

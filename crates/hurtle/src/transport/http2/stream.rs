@@ -16,11 +16,13 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
-use super::{Channel, SEND_BYTES_MAX};
-use crate::h1::chunked::{Decoder, Step, encode_size};
+use super::Channel;
+use super::incoming::Body;
+use super::outlet::Outlet;
+use crate::h1::chunked::{Decoder, Step};
 use crate::h1::fields;
-use crate::h1::response::encode_trailers;
 use crate::h1::restate::{self, Ends};
+use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
 
 /// A request as the library hands it over.
@@ -33,22 +35,13 @@ pub struct Stream {
     answer: RefCell<Answer>,
 }
 
-/// The request's body on its way in.
-struct Body {
-    frames: RecvStream,
-    chunked: bool,
-    /// What goes before the data: a chunk's framing.
-    framing: Vec<u8>,
-    data: Bytes,
-    over: bool,
-}
-
 /// The answer on its way out.
 struct Answer {
     respond: SendResponse<Bytes>,
     /// The request is a HEAD.
     bodiless: bool,
     state: State,
+    outlet: Outlet,
 }
 
 enum State {
@@ -67,11 +60,12 @@ impl Stream {
         frames: RecvStream,
         chunked: bool,
         bodiless: bool,
+        priority: Priority,
         channel: Rc<Channel>,
     ) -> Stream {
-        let (framing, data) = (Vec::new(), Bytes::new());
-        let body = Body { frames, chunked, framing, data, over: false };
-        let answer = Answer { respond, bodiless, state: State::Head(Vec::new()) };
+        let body = Body::new(frames, chunked);
+        let outlet = Outlet::new(respond.stream_id().as_u32(), priority, Rc::clone(&channel));
+        let answer = Answer { respond, bodiless, state: State::Head(Vec::new()), outlet };
         Stream { channel, body: RefCell::new(body), answer: RefCell::new(answer) }
     }
 
@@ -92,73 +86,6 @@ impl Stream {
     }
 }
 
-impl Body {
-    /// Gives what is there, without waiting if anything is.
-    fn read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut filled = 0;
-        while filled < into.len() {
-            if !self.framing.is_empty() {
-                let given = take_front(&mut into[filled..], &self.framing);
-                self.framing.drain(..given);
-                filled += given;
-                continue;
-            }
-            filled += self.give_data(&mut into[filled..])?;
-            if !self.data.is_empty() || !self.framing.is_empty() {
-                continue;
-            }
-            if self.over {
-                break;
-            }
-            match self.next(cx) {
-                Poll::Ready(next) => next?,
-                Poll::Pending if filled > 0 => break,
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        Poll::Ready(Ok(filled))
-    }
-
-    fn give_data(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.data.is_empty() {
-            return Ok(0);
-        }
-        let given = take_front(into, &self.data);
-        drop(self.data.split_to(given));
-        // The peer may send as much more.
-        self.frames.flow_control().release_capacity(given).map_err(io::Error::other)?;
-        if self.data.is_empty() && self.chunked {
-            self.framing.extend_from_slice(b"\r\n");
-        }
-        Ok(given)
-    }
-
-    /// Waits for the next frame.
-    fn next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(data) = ready!(self.frames.poll_data(cx)) {
-            self.data = data.map_err(io::Error::other)?;
-            if self.chunked && !self.data.is_empty() {
-                encode_size(self.data.len(), &mut self.framing);
-            }
-            return Poll::Ready(Ok(()));
-        }
-        let trailers = ready!(self.frames.poll_trailers(cx)).map_err(io::Error::other)?;
-        self.over = true;
-        if self.chunked {
-            self.framing.extend_from_slice(b"0\r\n");
-            encode_trailers(&trailers.unwrap_or_default(), &mut self.framing);
-            self.framing.extend_from_slice(b"\r\n");
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn take_front(into: &mut [u8], from: &[u8]) -> usize {
-    let n = into.len().min(from.len());
-    into[..n].copy_from_slice(&from[..n]);
-    n
-}
-
 impl Answer {
     /// Takes some of these bytes, which are not none.
     fn take(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -174,10 +101,10 @@ impl Answer {
             }
             State::Exactly(frames, left) => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                let n = ready!(room(frames, cx, most))?;
+                let n = ready!(self.outlet.room_in_turn(frames, cx, most))?;
                 *left -= n as u64;
                 let last = *left == 0;
-                send(frames, &bytes[..n], last)?;
+                self.outlet.send_in_turn(frames, &bytes[..n], last)?;
                 if last {
                     self.state = State::Over;
                 }
@@ -187,18 +114,18 @@ impl Answer {
                 let n = match usize::try_from(decoder.data_left()).unwrap_or(usize::MAX) {
                     // Framing needs no room; a line of it at a time, so that no data is met.
                     0 => memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1),
-                    left => ready!(room(frames, cx, left.min(bytes.len())))?,
+                    left => ready!(self.outlet.room(frames, cx, left.min(bytes.len())))?,
                 };
                 match decoder.decode(&bytes[..n]).map_err(io::Error::other)? {
                     Step::NeedMore => Poll::Ready(Ok(n)),
                     Step::Data { skip, len } => {
-                        send(frames, &bytes[skip..skip + len], false)?;
+                        self.outlet.send(frames, &bytes[skip..skip + len], false)?;
                         Poll::Ready(Ok(skip + len))
                     }
                     Step::End(n) => {
                         let trailers = fields::map(decoder.trailers());
                         match trailers.is_empty() {
-                            true => send(frames, b"", true)?,
+                            true => self.outlet.send(frames, b"", true)?,
                             false => frames.send_trailers(trailers).map_err(io::Error::other)?,
                         }
                         self.state = State::Over;
@@ -207,11 +134,22 @@ impl Answer {
                 }
             }
             State::Open(frames) => {
-                let n = ready!(room(frames, cx, bytes.len()))?;
-                send(frames, &bytes[..n], false)?;
+                let n = ready!(self.outlet.room(frames, cx, bytes.len()))?;
+                self.outlet.send(frames, &bytes[..n], false)?;
                 Poll::Ready(Ok(n))
             }
             State::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Waits until some of a body would be taken; how much.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match &mut self.state {
+            State::Exactly(frames, left) => {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX);
+                self.outlet.room_in_turn(frames, cx, most)
+            }
+            _ => Poll::Ready(Ok(usize::MAX)),
         }
     }
 
@@ -241,13 +179,14 @@ impl Answer {
     fn finish(&mut self) {
         if let State::Open(frames) = &mut self.state {
             // The peer may be gone.
-            let _ = send(frames, b"", true);
+            let _ = self.outlet.send(frames, b"", true);
             self.state = State::Over;
         }
     }
 
     /// Ends it so that it cannot be taken for whole.
     fn reset(&mut self, reason: Reason) {
+        self.outlet.leave();
         match mem::replace(&mut self.state, State::Over) {
             State::Head(_) => self.respond.send_reset(reason),
             State::Exactly(mut frames, _)
@@ -266,29 +205,6 @@ impl Answer {
             State::Over => Poll::Pending,
         }
     }
-}
-
-/// Waits until some of so many bytes may be queued; how many.
-fn room(
-    frames: &mut SendStream<Bytes>,
-    cx: &mut Context<'_>,
-    most: usize,
-) -> Poll<io::Result<usize>> {
-    let most = most.min(SEND_BYTES_MAX);
-    frames.reserve_capacity(most);
-    loop {
-        match frames.capacity() {
-            0 => match ready!(frames.poll_capacity(cx)) {
-                Some(grown) => drop(grown.map_err(io::Error::other)?),
-                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            },
-            n => return Poll::Ready(Ok(n.min(most))),
-        }
-    }
-}
-
-fn send(frames: &mut SendStream<Bytes>, bytes: &[u8], last: bool) -> io::Result<()> {
-    frames.send_data(Bytes::copy_from_slice(bytes), last).map_err(io::Error::other)
 }
 
 fn response(status: StatusCode, fields: HeaderMap) -> Response<()> {
@@ -340,6 +256,14 @@ impl Transport for Stream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.write(cx, bufs)
+    }
+
+    fn taken_of_waiting(&self) -> u64 {
+        self.answer.borrow().outlet.sent_by_others()
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.answer.get_mut().poll_room(cx)
     }
 
     async fn reset(&self) {

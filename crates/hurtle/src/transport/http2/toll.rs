@@ -1,8 +1,14 @@
 //! What a peer may send that costs it nothing and this server something, in frames: seen as they
 //! come in, since the library answers them by itself. It bounds resets before they are accepted,
-//! CONTINUATION and empty DATA; these are the others.
+//! CONTINUATION and empty DATA; these are the others. What it does not know is read here, too: the
+//! wishes of RFC 9218.
+
+use std::mem;
+
+use h2::Reason;
 
 use crate::clock;
+use crate::semantics::priority::Priority;
 
 /// The client's first bytes (RFC 9113 3.4), before its first frame.
 const PREFACE_BYTES: usize = 24;
@@ -23,11 +29,21 @@ const BYTES_PER_UPDATE: u64 = 256;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
+/// RFC 9218 7.1.
+const PRIORITY_UPDATE: u8 = 16;
+
+/// What of such a frame is read: the stream it is of, and a value that says `u=1, i` and little else.
+const WISH_BYTES_MAX: usize = 64;
 
 const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+
+/// The others are reserved (RFC 9113 4.1).
+const STREAM_BITS: u32 = 0x7fff_ffff;
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -52,6 +68,8 @@ struct Purse {
 #[derive(Debug)]
 pub(super) struct Toll {
     preface_left: usize,
+    /// No frame has come yet.
+    is_first: bool,
     head: [u8; HEAD_BYTES],
     head_len: usize,
     payload_left: usize,
@@ -63,12 +81,16 @@ pub(super) struct Toll {
     chatter: Purse,
     resets: Purse,
     updates: Purse,
+    /// What has come of a PRIORITY_UPDATE.
+    wish: Vec<u8>,
+    wishes: Vec<(u32, Priority)>,
 }
 
 impl Toll {
     pub(super) fn new(now_ms: u64) -> Toll {
         Toll {
             preface_left: PREFACE_BYTES,
+            is_first: true,
             head: [0; HEAD_BYTES],
             head_len: 0,
             payload_left: 0,
@@ -78,6 +100,8 @@ impl Toll {
             chatter: Purse::new(CHATTER, now_ms),
             resets: Purse::new(RESETS, now_ms),
             updates: Purse::new(UPDATES, now_ms),
+            wish: Vec::new(),
+            wishes: Vec::new(),
         }
     }
 
@@ -91,8 +115,16 @@ impl Toll {
         self.updates.fill(bytes as u64 * 1_000 / BYTES_PER_UPDATE);
     }
 
-    /// Looks at what came; false: it is more than is let pass.
-    pub(super) fn pass(&mut self, mut bytes: &[u8]) -> bool {
+    /// The wishes that have come since this was asked: of which stream, and which.
+    pub(super) fn wishes(&mut self) -> Vec<(u32, Priority)> {
+        mem::take(&mut self.wishes)
+    }
+
+    /// Looks at what came.
+    ///
+    /// # Errors
+    /// It is more than is let pass, or what the library takes though it must not.
+    pub(super) fn pass(&mut self, mut bytes: &[u8]) -> Result<(), Reason> {
         let now_ms = clock::now_ms();
         let preface = self.preface_left.min(bytes.len());
         self.preface_left -= preface;
@@ -101,6 +133,11 @@ impl Toll {
             if self.payload_left > 0 {
                 let here = self.payload_left.min(bytes.len());
                 self.payload_left -= here;
+                if self.kind == PRIORITY_UPDATE {
+                    let room = WISH_BYTES_MAX.saturating_sub(self.wish.len());
+                    self.wish.extend_from_slice(&bytes[..here.min(room)]);
+                    self.note_wish();
+                }
                 bytes = &bytes[here..];
             } else {
                 self.head[self.head_len] = bytes[0];
@@ -113,9 +150,7 @@ impl Toll {
                 let [a, b, c, kind, flags, ..] = self.head;
                 self.payload_left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
                 self.kind = kind;
-                if !self.frame(kind, flags, now_ms) {
-                    return false;
-                }
+                self.frame(kind, flags, now_ms)?;
             }
             if self.payload_left == 0 && !self.in_block {
                 self.begun_ms = NEVER;
@@ -126,21 +161,40 @@ impl Toll {
         if self.begun_ms == NEVER && !body && (!whole || self.in_block) {
             self.begun_ms = now_ms;
         }
-        true
+        Ok(())
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, now_ms: u64) -> bool {
-        match kind {
+    fn frame(&mut self, kind: u8, flags: u8, now_ms: u64) -> Result<(), Reason> {
+        // RFC 9113 3.4.
+        if mem::take(&mut self.is_first) && (kind != SETTINGS || flags & ACK != 0) {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let purse = match kind {
             HEADERS | CONTINUATION => {
                 self.in_block = flags & END_HEADERS == 0;
-                true
+                return Ok(());
             }
             // Data is held back by windows; the library counts what is small.
-            DATA if self.payload_left > 0 || flags & END_STREAM != 0 => true,
-            RST_STREAM => self.resets.take(now_ms),
-            WINDOW_UPDATE => self.updates.take(now_ms),
-            _ => self.chatter.take(now_ms),
+            DATA if self.payload_left > 0 || flags & END_STREAM != 0 => return Ok(()),
+            RST_STREAM => &mut self.resets,
+            WINDOW_UPDATE => &mut self.updates,
+            _ => &mut self.chatter,
+        };
+        if purse.take(now_ms) { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }
+    }
+
+    /// Reads a wish once it is whole. One that is too long says nothing.
+    fn note_wish(&mut self) {
+        if self.payload_left > 0 {
+            return;
         }
+        if self.wish.len() < WISH_BYTES_MAX
+            && let Some((stream, value)) = self.wish.split_first_chunk::<4>()
+        {
+            let stream = u32::from_be_bytes(*stream) & STREAM_BITS;
+            self.wishes.push((stream, Priority::read(value)));
+        }
+        self.wish.clear();
     }
 }
 
@@ -176,8 +230,8 @@ mod tests {
 
     fn begun() -> Toll {
         let mut toll = Toll::new(clock::now_ms());
-        assert!(toll.pass(&[b'P'; PREFACE_BYTES]));
-        assert!(toll.pass(&frame(4, 0, 0)));
+        assert_eq!(toll.pass(&[b'P'; PREFACE_BYTES]), Ok(()));
+        assert_eq!(toll.pass(&frame(SETTINGS, 0, 0)), Ok(()));
         toll
     }
 
@@ -186,7 +240,7 @@ mod tests {
         let rows = [
             ("PING", frame(PING, 0, 8), true),
             ("acknowledgements of nothing", frame(PING, 1, 8), true),
-            ("SETTINGS", frame(4, 0, 6), true),
+            ("SETTINGS", frame(SETTINGS, 0, 6), true),
             ("PRIORITY", frame(2, 0, 5), true),
             ("frames nobody knows", frame(77, 0, 3), true),
             ("resets", frame(RST_STREAM, 0, 4), true),
@@ -199,7 +253,7 @@ mod tests {
             let flood = frame.repeat(4_000);
             for piece in [1, 7, 4_096] {
                 let mut toll = begun();
-                let passed = flood.chunks(piece).all(|bytes| toll.pass(bytes));
+                let passed = flood.chunks(piece).all(|bytes| toll.pass(bytes).is_ok());
                 assert_eq!(passed, !stopped, "{why} in pieces of {piece}");
             }
         }
@@ -211,7 +265,7 @@ mod tests {
         let update = frame(WINDOW_UPDATE, 0, 4);
         let taken = (0..20_000).all(|_| {
             toll.sent(1_000);
-            toll.pass(&update)
+            toll.pass(&update).is_ok()
         });
         assert!(taken);
     }
@@ -220,15 +274,48 @@ mod tests {
     fn what_is_begun_is_known() {
         let mut toll = begun();
         assert_eq!(toll.begun_ms(), NEVER);
-        assert!(toll.pass(&frame(PING, 0, 8)[..5]));
+        assert_eq!(toll.pass(&frame(PING, 0, 8)[..5]), Ok(()));
         assert_ne!(toll.begun_ms(), NEVER, "half a frame");
-        assert!(toll.pass(&frame(PING, 0, 8)[5..]));
+        assert_eq!(toll.pass(&frame(PING, 0, 8)[5..]), Ok(()));
         assert_eq!(toll.begun_ms(), NEVER);
-        assert!(toll.pass(&frame(HEADERS, 0, 3)));
+        assert_eq!(toll.pass(&frame(HEADERS, 0, 3)), Ok(()));
         assert_ne!(toll.begun_ms(), NEVER, "a block that goes on");
-        assert!(toll.pass(&frame(CONTINUATION, END_HEADERS, 3)));
+        assert_eq!(toll.pass(&frame(CONTINUATION, END_HEADERS, 3)), Ok(()));
         assert_eq!(toll.begun_ms(), NEVER);
-        assert!(toll.pass(&frame(DATA, 0, 100)[..50]));
+        assert_eq!(toll.pass(&frame(DATA, 0, 100)[..50]), Ok(()));
         assert_eq!(toll.begun_ms(), NEVER, "a body has a pace of its own");
+    }
+
+    #[test]
+    fn wishes_are_read_wherever_reads_end() {
+        let wish = |bytes: &[u8]| {
+            let mut frame = frame(PRIORITY_UPDATE, 0, bytes.len());
+            frame[HEAD_BYTES..].copy_from_slice(bytes);
+            frame
+        };
+        let long = [&[0, 0, 0, 3][..], &[b'u'; WISH_BYTES_MAX]].concat();
+        let frames = [wish(b"\x80\0\0\x05u=1, i"), wish(b"?"), wish(&long), wish(b"\0\0\0\x07")];
+        let said = |urgency, incremental| Priority { urgency, incremental };
+        for piece in [1, 5, 4_096] {
+            let mut toll = begun();
+            for bytes in frames.concat().chunks(piece) {
+                assert_eq!(toll.pass(bytes), Ok(()));
+            }
+            assert_eq!(toll.wishes(), [(5, said(1, true)), (7, said(3, false))], "{piece}");
+            assert_eq!(toll.wishes(), []);
+        }
+    }
+
+    #[test]
+    fn settings_come_first() {
+        for (first, passed) in [
+            (frame(SETTINGS, 0, 6), Ok(())),
+            (frame(SETTINGS, ACK, 0), Err(Reason::PROTOCOL_ERROR)),
+            (frame(PING, 0, 8), Err(Reason::PROTOCOL_ERROR)),
+        ] {
+            let mut toll = Toll::new(clock::now_ms());
+            assert_eq!(toll.pass(&[b'P'; PREFACE_BYTES]), Ok(()));
+            assert_eq!(toll.pass(&first), passed);
+        }
     }
 }

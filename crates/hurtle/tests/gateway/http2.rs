@@ -1,0 +1,35 @@
+//! The same over HTTP/2: an application sees the version, and no frames.
+
+use crate::frames::*;
+use crate::peer::{Asked, STDOUT, asked, end, read, read_input, record};
+use crate::support::{Proxy, Upstream};
+
+#[test]
+fn bodies_flow_as_they_come_both_ways() {
+    let upstream = Upstream::new();
+    let server = Proxy::of("", &format!("fastcgi = \"{}\"", upstream.address));
+    let mut wire = Wire::begin(server.address, &[]);
+    let head = [request("POST", "/a?b"), field("content-length", "6"), field("x-two", "2")];
+    wire.send(&frame(HEADERS, END_HEADERS, 1, &head.concat()));
+    wire.send(&frame(DATA, 0, 1, b"one"));
+    let Asked { client: mut app, variables, .. } = asked(&upstream);
+    for (name, value) in [
+        ("SERVER_PROTOCOL", Some("HTTP/2.0")),
+        ("REQUEST_URI", Some("/a?b")),
+        ("CONTENT_LENGTH", Some("6")),
+        ("HTTP_HOST", Some("a")),
+        ("HTTP_X_TWO", Some("2")),
+        ("HTTP_TRANSFER_ENCODING", None),
+    ] {
+        assert_eq!(variables.get(name).map(String::as_str), value, "{name}");
+    }
+    assert_eq!(read(&mut app), (5, b"one".to_vec()), "before the rest is there");
+    app.send(record(STDOUT, "Status: 404\nContent-Type: a/b\n\nfirst"));
+    // RFC 7541 A: 404.
+    assert_eq!(wire.next_of(HEADERS).payload[0], 0x8d);
+    assert_eq!(wire.next_of(DATA).payload, b"first", "before the request's end");
+    wire.send(&frame(DATA, END_STREAM, 1, b"two"));
+    assert_eq!(read_input(&mut app), b"two");
+    app.send([record(STDOUT, "second"), end()].concat());
+    assert_eq!(wire.next_of(DATA).payload, b"second");
+}

@@ -1,0 +1,185 @@
+//! RFC 9218: what is more urgent leaves first, and nobody waits for who cannot take anything.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::wire::*;
+
+/// More than the connection's window, many times.
+const LARGE: usize = 400_000;
+
+/// What leaves before the first wish is known, or is on its way when it is: a window, a piece.
+const AHEAD: usize = 65_535 + (64 << 10);
+
+fn large() -> Server {
+    let large = "x".repeat(LARGE);
+    let server = Server::start(&[("large", &large), ("small", "small")]);
+    // Known, so that all are ready at once.
+    assert_eq!(server.get("/large").body.len(), LARGE);
+    assert_eq!(server.get("/small").text(), "small");
+    server
+}
+
+/// A connection that holds as much of each stream as there is, and of all a little.
+fn begin(server: &Server) -> Wire {
+    Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 1 << 30)])
+}
+
+fn ask(stream: u32, path: &str, priority: &str) -> Vec<u8> {
+    let said = if priority.is_empty() { vec![] } else { field("priority", priority) };
+    let head = [request("GET", path), said].concat();
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+}
+
+/// How an exchange goes on, piece by piece.
+struct Reading<'a> {
+    wire: &'a mut Wire,
+    /// Of each stream, what has come.
+    bytes: BTreeMap<u32, usize>,
+}
+
+impl Reading<'_> {
+    fn of(wire: &mut Wire) -> Reading<'_> {
+        Reading { wire, bytes: BTreeMap::new() }
+    }
+
+    /// Takes a piece, and lets as much follow; the stream that has ended with it.
+    #[track_caller]
+    fn piece(&mut self) -> Option<u32> {
+        let data = self.wire.next_of(DATA);
+        let len = data.payload.len();
+        *self.bytes.entry(data.stream).or_default() += len;
+        if len > 0 {
+            self.wire.send(&frame(WINDOW_UPDATE, 0, 0, &(len as u32).to_be_bytes()));
+        }
+        (data.flags & END_STREAM != 0).then_some(data.stream)
+    }
+
+    /// Takes pieces until some stream ends.
+    #[track_caller]
+    fn next_end(&mut self) -> u32 {
+        loop {
+            if let Some(ended) = self.piece() {
+                return ended;
+            }
+        }
+    }
+
+    fn bytes(&self, stream: u32) -> usize {
+        self.bytes.get(&stream).copied().unwrap_or(0)
+    }
+}
+
+#[test]
+fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
+    let server = large();
+    // The wishes in the order of asking, and the streams in that of their ends.
+    let rows: [(&str, &[&str], &[u32]); 6] = [
+        ("the more urgent first", &["u=5", "u=1"], &[3, 1]),
+        ("of three", &["u=7", "u=4, i", "u=0"], &[5, 3, 1]),
+        ("equals in their order", &["u=3", "u=3", "u=3"], &[1, 3, 5]),
+        ("who says nothing is of the middle", &["u=5", "", "u=1"], &[5, 3, 1]),
+        ("what cannot be read is nothing said", &["u=9", "u=2"], &[3, 1]),
+        ("whole before in parts", &["u=2, i", "u=2"], &[3, 1]),
+    ];
+    for (why, wishes, expected) in rows {
+        let mut wire = begin(&server);
+        let asked = wishes.iter().zip(0..).map(|(wish, n)| ask(2 * n + 1, "/large", wish));
+        wire.send(&asked.collect::<Vec<_>>().concat());
+        let mut reading = Reading::of(&mut wire);
+        let mut ends = Vec::new();
+        for (stream, later) in expected.iter().zip(1..) {
+            ends.push(reading.next_end());
+            assert_eq!(reading.bytes(*stream), LARGE, "{why}: {ends:?}");
+            for later in &expected[later..] {
+                let early = reading.bytes(*later);
+                assert!(early <= AHEAD, "{why}: {early} bytes of {later} before {stream}'s end");
+            }
+        }
+        assert_eq!(ends, expected, "{why}");
+    }
+}
+
+#[test]
+fn what_is_of_use_in_parts_comes_in_parts() {
+    let server = large();
+    for wishes in [["u=3, i"; 3], ["u=6, i"; 3], ["u=3, i", "", "u=3, i"]] {
+        let mut wire = begin(&server);
+        let asked = wishes.iter().zip(0..).map(|(wish, n)| ask(2 * n + 1, "/large", wish));
+        wire.send(&asked.collect::<Vec<_>>().concat());
+        let mut reading = Reading::of(&mut wire);
+        reading.next_end();
+        for stream in [1, 3, 5] {
+            let bytes = reading.bytes(stream);
+            assert!(bytes >= LARGE - 2 * AHEAD, "{wishes:?}: {bytes} bytes of {stream} only");
+        }
+    }
+}
+
+#[test]
+fn something_urgent_comes_through_a_download() {
+    let server = large();
+    let mut wire = begin(&server);
+    wire.send(&ask(1, "/large", "u=6"));
+    let mut reading = Reading::of(&mut wire);
+    reading.piece();
+    reading.wire.send(&ask(3, "/small", "u=1, i"));
+    assert_eq!(reading.next_end(), 3);
+    assert!(reading.bytes(1) <= 2 * AHEAD, "{} bytes of the other before", reading.bytes(1));
+    assert_eq!(reading.next_end(), 1);
+}
+
+#[test]
+fn a_wish_may_change_while_it_is_answered() {
+    let server = large();
+    let mut wire = begin(&server);
+    let update = |stream: u32, wish: &str| {
+        frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes()[..], wish.as_bytes()].concat())
+    };
+    // One before its request, one for a request that waits, and some that say nothing.
+    wire.send(&[update(3, "u=6"), ask(1, "/large", "u=3"), ask(3, "/large", "u=1")].concat());
+    wire.send(&[ask(5, "/large", "u=7"), update(5, "u=0"), update(99, "u=0")].concat());
+    wire.send(&[frame(PRIORITY_UPDATE, 0, 0, b"?"), update(0, "u=0")].concat());
+    let mut reading = Reading::of(&mut wire);
+    assert_eq!([(); 3].map(|()| reading.next_end()), [5, 1, 3]);
+}
+
+#[test]
+fn who_cannot_take_anything_holds_up_nobody() {
+    let server = large();
+    let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 1_000)]);
+    // The connection's window is wide; of stream 3 so is its own.
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 24).to_be_bytes()));
+    wire.send(&[ask(1, "/large", "u=0"), ask(3, "/large", "u=7")].concat());
+    wire.send(&frame(WINDOW_UPDATE, 0, 3, &(1_u32 << 24).to_be_bytes()));
+    let mut reading = Reading::of(&mut wire);
+    assert_eq!(reading.next_end(), 3);
+    assert_eq!(reading.bytes(1), 1_000);
+    // And its turn comes again.
+    reading.wire.send(&ask(5, "/large", "u=7"));
+    let wide = (1_u32 << 24).to_be_bytes();
+    reading
+        .wire
+        .send(&[frame(WINDOW_UPDATE, 0, 1, &wide), frame(WINDOW_UPDATE, 0, 5, &wide)].concat());
+    assert_eq!([reading.next_end(), reading.next_end()], [1, 5]);
+}
+
+#[test]
+fn who_waits_for_a_turn_is_not_slow() {
+    let large = "x".repeat(LARGE);
+    let stall = Duration::from_millis(400);
+    let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = stall);
+    assert_eq!(server.get("/large").body.len(), LARGE);
+    let mut wire = begin(&server);
+    wire.send(&[ask(1, "/large", "u=1"), ask(3, "/large", "u=5")].concat());
+    let mut reading = Reading::of(&mut wire);
+    // The other waits longer than anybody may who takes nothing.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < 3 * stall {
+        assert_eq!(reading.piece(), None, "it is over too soon");
+        thread::sleep(stall / 8);
+    }
+    assert_eq!([reading.next_end(), reading.next_end()], [1, 3]);
+}

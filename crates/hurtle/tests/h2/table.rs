@@ -1,0 +1,83 @@
+//! What becomes of connections that send something after their preface: one row each.
+
+use std::net::SocketAddr;
+use std::panic::catch_unwind;
+
+use crate::support::Server;
+use crate::wire::*;
+
+/// What becomes of one.
+pub(crate) enum Then {
+    /// It ends, with this code.
+    Ends(u32),
+    /// This stream is reset with this code, and the connection goes on.
+    Resets(u32, u32),
+    /// Stream 1 is answered with a status whose field begins so, and the connection goes on.
+    Answers(u8),
+    /// Nothing is said of it.
+    Passes,
+}
+
+/// Statuses as HPACK's static table has them (RFC 7541 A).
+pub(crate) const OK: u8 = 0x88;
+pub(crate) const NO_CONTENT: u8 = 0x89;
+pub(crate) const BAD_REQUEST: u8 = 0x8c;
+/// One that it has not.
+pub(crate) const ANOTHER: u8 = 0x48;
+
+/// A request for a file.
+pub(crate) const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/a.txt")];
+
+/// The same with a method that takes a body.
+pub(crate) const POST: [(&str, &str); 4] = [(":method", "POST"), GET[1], GET[2], GET[3]];
+
+/// A head of stream 1 that is not the end.
+pub(crate) fn open(fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, 1, &block(fields))
+}
+
+/// A head of stream 1 that is all.
+pub(crate) fn whole(fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(fields))
+}
+
+/// Goes through the rows, each on a connection of its own. Nobody takes an answer's body, so that a
+/// stream that was asked for stays open on this side.
+#[track_caller]
+pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
+    let server = Server::start(&[("a.txt", "a")]);
+    let mut wrong = Vec::new();
+    for (why, bytes, then) in rows {
+        let found = catch_unwind(|| became(server.address, &bytes, &then));
+        match found {
+            Ok(None) => {}
+            Ok(Some(found)) => wrong.push(format!("{why}: {found}")),
+            Err(_) => wrong.push(format!("{why}: nothing")),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What became of the connection instead.
+fn became(server: SocketAddr, bytes: &[u8], then: &Then) -> Option<String> {
+    let mut wire = Wire::begin(server, &[(INITIAL_WINDOW_SIZE, 0)]);
+    wire.send(bytes);
+    match *then {
+        Then::Ends(code) => {
+            let end = wire.end();
+            return (end != Some(code)).then(|| format!("{end:?}, not {code}"));
+        }
+        Then::Resets(stream, code) => match wire.find(RST_STREAM) {
+            Ok(reset) if (reset.stream, reset.code()) == (stream, code) => {}
+            found => return Some(format!("{found:?}")),
+        },
+        Then::Answers(status) => match wire.find(HEADERS) {
+            Ok(answer) if answer.payload[0] == status => {}
+            found => return Some(format!("{found:?}")),
+        },
+        Then::Passes => {}
+    }
+    wire.expect_open();
+    None
+}
