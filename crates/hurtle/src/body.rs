@@ -1,9 +1,11 @@
 //! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
-//! frame by frame, `request` those that an application reads, `file` those it reads from a file.
+//! frame by frame, `request` those that an application reads, `file` those it reads from a file, `unnamed` is
+//! where bytes wait on a disk.
 
 mod file;
 mod request;
 mod stream;
+mod unnamed;
 
 use std::cell::RefCell;
 use std::io;
@@ -18,6 +20,7 @@ use crate::disk::Lane;
 pub use file::FileBody;
 pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream, Watch};
+pub use unnamed::Unnamed;
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
 #[derive(Debug, Default)]

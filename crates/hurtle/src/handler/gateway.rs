@@ -5,6 +5,7 @@
 mod asking;
 mod complaints;
 mod fastcgi;
+mod input;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -14,9 +15,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use http_body::Body as _;
 
 use self::asking::{Asking, Fault};
 use self::fastcgi::{Call, Peer};
+use self::input::{Input, Keep, Unkept};
 use super::{Answering, dress};
 use crate::answer::Answer;
 use crate::body::RequestBody;
@@ -40,6 +43,7 @@ pub struct Gateway {
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
     patience: Patience,
+    keep: Keep,
 }
 
 #[derive(Debug)]
@@ -72,6 +76,7 @@ impl Gateway {
             scripts,
             params: config.params.clone(),
             patience: config.patience,
+            keep: Keep::new(disk),
         }
     }
 
@@ -82,6 +87,7 @@ impl Gateway {
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
             params: config.params.clone(),
             patience: config.patience,
+            keep: Keep::new(disk),
         }
     }
 
@@ -125,13 +131,15 @@ impl Gateway {
     }
 
     /// Begins to answer a request; `base`: the mount's path, without a slash at its end; `granted`:
-    /// what an authorizer has to say. Nothing happens before the answer is awaited.
+    /// what an authorizer has to say; `body_bytes_max`: the longest body whose length was not told.
+    /// Nothing happens before the answer is awaited.
     pub fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
         (asked, base, named): (&Asked<'_>, &[u8], &Named),
         granted: &Granted,
         rules: Vec<HeaderRule>,
+        body_bytes_max: u64,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|scripts| scripts.root().as_os_str());
         let root = root.map(OsStr::as_bytes);
@@ -153,19 +161,48 @@ impl Gateway {
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&named.file)));
         let this = Rc::clone(self);
-        Box::pin(async move { this.answer(request, file, variables, &rules).await })
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let what = format!("{} {}", head.method, head.uri.path());
+            match this.input(body, body_bytes_max, &mut variables).await {
+                Ok(input) => {
+                    this.answer((head.method, &what), file, variables, input, &rules).await
+                }
+                Err(unkept) => {
+                    let status = unkept.status();
+                    if status.is_server_error() {
+                        tracing::error!("a request's body: {unkept} ({what}: {})", status.as_u16());
+                    }
+                    Answer::error(status, None)
+                }
+            }
+        })
+    }
+
+    /// What the application reads, once it can be told how long that is.
+    async fn input(
+        &self,
+        body: RequestBody,
+        bytes_max: u64,
+        variables: &mut Variables,
+    ) -> Result<Input, Unkept> {
+        if body.size_hint().exact().is_some() {
+            return Ok(Input::Live(body));
+        }
+        let (input, len) = self.keep.whole(body, bytes_max).await?;
+        variables.set("CONTENT_LENGTH", len.to_string());
+        Ok(input)
     }
 
     async fn answer(
         &self,
-        request: Request<RequestBody>,
+        (method, what): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
+        body: Input,
         rules: &[HeaderRule],
     ) -> Answer {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let (body, variables) = (request.into_body(), variables.pairs());
-        let silent = method == Method::HEAD;
+        let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let asking = match (&self.to, &self.scripts, file) {
             (To::FastCgi(peer), ..) => {
                 let (peer, may_repeat) = (Rc::clone(peer), method.is_safe());
@@ -192,7 +229,7 @@ impl Gateway {
                 }
                 Answer { status, fields: Fields::Map(fields), body }
             }
-            Err(fault) => failed(&self.describe(), &fault, &format!("{method} {path}")),
+            Err(fault) => failed(&self.describe(), &fault, what),
         }
     }
 }
@@ -218,7 +255,7 @@ impl Authorizer {
     pub async fn ask(&self, asked: &Asked<'_>, fields: &HeaderMap) -> Result<Granted, Answer> {
         // FastCGI 6.3: neither of the body nor of what will answer.
         let variables = Variables::new(asked, fields).pairs();
-        let body = RequestBody::default();
+        let body = Input::Live(RequestBody::default());
         let call = Call { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let asking = Asking::start(false, async move |sink| peer.ask(call, sink).await);

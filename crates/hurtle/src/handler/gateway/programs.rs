@@ -1,18 +1,15 @@
 //! CGI programs: one process for one request, of which only so many run at once.
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use http_body::Body as _;
-
 use super::asking::{Fault, Sink, Watch};
 use super::complaints::Complaints;
-use crate::body::RequestBody;
+use super::input::Input;
 use crate::config::Patience;
 use crate::disk::{Disk, Lane};
 use crate::rt::{self, First};
@@ -65,7 +62,7 @@ impl Run {
     pub(super) async fn ask(
         self,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
-        mut body: RequestBody,
+        mut body: Input,
         sink: &mut Sink,
     ) -> Result<(), Fault> {
         let slot = self.slots.take().ok_or(Fault::Full)?;
@@ -130,14 +127,13 @@ impl After {
 }
 
 /// Gives a program the request's body; one that closes its end wants no more.
-async fn send(stdin: &mut Stdin, body: &mut RequestBody, watch: &Watch<'_>) -> Result<(), Fault> {
+async fn send(stdin: &mut Stdin, body: &mut Input, watch: &Watch<'_>) -> Result<(), Fault> {
     loop {
-        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        let data = match body.next().await {
             None => return Ok(()),
             Some(Err(_)) => return Err(Fault::Abandoned),
-            Some(Ok(frame)) => frame,
+            Some(Ok(data)) => data,
         };
-        let Ok(data) = frame.into_data() else { continue };
         if watch.write(stdin.write(&data)).await?.is_err() {
             return Ok(());
         }
