@@ -28,6 +28,8 @@ pub struct FastCgi {
     pub suffix: String,
     /// Idle connections kept, by each worker.
     pub keep: usize,
+    /// Where the files are that it may have sent by naming them; `None`: it may not.
+    pub internal: Option<PathBuf>,
     /// How long it is waited for.
     pub patience: Patience,
     /// Variables beside the request's, or in their place.
@@ -39,6 +41,8 @@ pub struct FastCgi {
 pub struct Cgi {
     /// The directory: absolute.
     pub root: PathBuf,
+    /// Where the files are that programs may have sent by naming them; `None`: they may not.
+    pub internal: Option<PathBuf>,
     /// How long a program is waited for.
     pub patience: Patience,
     /// Variables beside the request's, or in their place.
@@ -78,6 +82,7 @@ impl FastCgi {
             index: vec!["index.php".to_owned()],
             suffix: ".php".to_owned(),
             keep: 0,
+            internal: None,
             patience: Patience::default(),
             params: BTreeMap::new(),
         }
@@ -104,6 +109,7 @@ pub(super) fn fastcgi(
     table.set("index", reader, index, &mut f.index);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
+    f.internal = internal(table, reader);
     f.patience = patience(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
     Some(FastCgi { upstream: upstream?, ..made })
@@ -112,10 +118,10 @@ pub(super) fn fastcgi(
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
     let root = written.directory(reader);
-    let patience = patience(table, reader);
+    let (internal, patience) = (internal(table, reader), patience(table, reader));
     let mut made = BTreeMap::new();
     table.set("params", reader, |v, r| Some(params(v, r)), &mut made);
-    Some(Cgi { root: root?, patience, params: made })
+    Some(Cgi { root: root?, internal, patience, params: made })
 }
 
 /// Reads the key of an authorizer.
@@ -127,6 +133,10 @@ fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
     let text = written.text(reader)?;
     let read = address(text, |path| reader.absolute(path));
     read.map_err(|wrong| written.wrong(reader, wrong)).ok()
+}
+
+fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    table.get("internal")?.directory(reader)
 }
 
 fn patience(table: &Table<'_>, reader: &mut Reader<'_>) -> Patience {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 use ipnet::IpNet;
@@ -115,9 +115,7 @@ impl Page {
             self.key("health", quoted(health));
         }
         self.key("upgrades", list(proxy.upgrades.iter().map(|name| quoted(name))));
-        if let Some(internal) = &proxy.internal {
-            self.key("internal", path(internal));
-        }
+        self.internal(proxy.internal.as_ref());
         if let Some(cache) = &proxy.cache {
             self.header("[site.mount.cache]");
             self.key("memory", quoted(&size_text(cache.memory)));
@@ -293,6 +291,7 @@ impl Page {
             MountHandler::FastCgi(app) => self.fastcgi(app),
             MountHandler::Cgi(cgi) => {
                 self.key("cgi", path(&cgi.root));
+                self.internal(cgi.internal.as_ref());
                 self.patience(&cgi.patience);
                 self.params(&cgi.params);
             }
@@ -312,9 +311,16 @@ impl Page {
         self.key("index", list(app.index.iter().map(|name| quoted(name))));
         self.key("suffix", quoted(&app.suffix));
         self.key("keep_connections", app.keep);
+        self.internal(app.internal.as_ref());
         self.key("connect_timeout", quoted(&duration_text(app.patience.connect)));
         self.patience(&app.patience);
         self.params(&app.params);
+    }
+
+    fn internal(&mut self, root: Option<&PathBuf>) {
+        if let Some(root) = root {
+            self.key("internal", path(root));
+        }
     }
 
     fn patience(&mut self, patience: &Patience) {

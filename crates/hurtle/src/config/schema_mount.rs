@@ -109,8 +109,8 @@ pub(super) static MOUNT: Section = Section {
             "Protocols a client may change to (Upgrade), if the upstream agrees; never `h2c`.")
             .with(PROXY),
         Key::new("internal", Text("a directory"), Means("off"), "\"/srv/private\"",
-            "Send the file beneath this directory that the upstream names in X-Accel-Redirect or \
-             X-Sendfile, in place of the upstream's own body.").with(PROXY),
+            "Send the file beneath this directory that the upstream or application names in \
+             X-Accel-Redirect or X-Sendfile, in place of its own body.").with(ASKED),
         Key::new("fastcgi", Text("an address"), Means("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Have requests answered by this FastCGI application, such as PHP-FPM: a host with its \

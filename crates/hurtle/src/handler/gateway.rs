@@ -22,7 +22,7 @@ use self::fastcgi::{Call, Peer};
 use self::input::{Input, Keep, Unkept};
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::RequestBody;
+use crate::body::{Body, RequestBody};
 use crate::cgi::{Asked, Head, Script, Variables};
 use crate::config::{Cgi, FastCgi, HeaderRule, Patience, Upstream};
 use crate::disk::Disk;
@@ -43,6 +43,8 @@ pub struct Gateway {
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
     patience: Patience,
+    /// Whether it may name a file to be sent in its answer's place.
+    names_files: bool,
     keep: Keep,
 }
 
@@ -76,6 +78,7 @@ impl Gateway {
             scripts,
             params: config.params.clone(),
             patience: config.patience,
+            names_files: config.internal.is_some(),
             keep: Keep::new(disk),
         }
     }
@@ -87,6 +90,7 @@ impl Gateway {
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
             params: config.params.clone(),
             patience: config.patience,
+            names_files: config.internal.is_some(),
             keep: Keep::new(disk),
         }
     }
@@ -132,7 +136,8 @@ impl Gateway {
 
     /// Begins to answer a request; `base`: the mount's path, without a slash at its end; `granted`:
     /// what an authorizer has to say; `body_bytes_max`: the longest body whose length was not told.
-    /// Nothing happens before the answer is awaited.
+    /// Nothing happens before the answer is awaited. Where the application may name files, the answer
+    /// may still hold the field that names one, which is the engine's to act on.
     pub fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
@@ -223,7 +228,11 @@ impl Gateway {
         };
         match asking.head().await {
             Ok((head, body)) => {
-                let Head { status, mut fields } = head;
+                let Head { status, mut fields, file } = head;
+                if let (true, Some((name, value))) = (self.names_files, file) {
+                    fields.insert(name, value);
+                    return Answer { status, fields: Fields::Map(fields), body: Body::Empty };
+                }
                 if status.as_u16() < 400 {
                     dress(&mut fields, rules.iter());
                 }
@@ -259,7 +268,7 @@ impl Authorizer {
         let call = Call { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let asking = Asking::start(false, async move |sink| peer.ask(call, sink).await);
-        let (Head { status, mut fields }, body) = asking.head().await.map_err(|fault| {
+        let (Head { status, mut fields, .. }, body) = asking.head().await.map_err(|fault| {
             failed(&format!("the authorizer {}", self.name()), &fault, asked.method)
         })?;
         let granted = variables_of(&mut fields);

@@ -12,6 +12,7 @@ mod fault;
 mod fill;
 mod gateway;
 mod input;
+mod internal;
 mod log;
 mod outcome;
 mod proxy;

@@ -12,6 +12,7 @@ mod client;
 mod dir;
 mod fastcgi;
 mod fastcgi_faults;
+mod internal;
 mod kept_bodies;
 #[allow(dead_code)]
 #[path = "../app/log.rs"]

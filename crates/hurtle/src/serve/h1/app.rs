@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 use super::asked::{path_of, value};
 use super::duplex::Broken;
 use super::exchange::Asked;
+use super::internal::At;
 use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
@@ -46,6 +47,8 @@ pub(super) struct AtWork {
     upload: Upload,
     /// The client asks for another protocol, and the application may agree.
     offer: Option<Offer>,
+    /// Where its answer may name a file to be sent in its place: its site, its mount, and the path.
+    names_files: Option<(usize, usize, Vec<u8>)>,
 }
 
 impl<T: Transport> Connection<T> {
@@ -91,8 +94,10 @@ impl<T: Transport> Connection<T> {
             Handler::Gateway(gateway) => {
                 let at = (site, &place);
                 let called = self.gateway_call(request, gateway, at, granted).await?;
+                let names_files = site.internal(number).is_some();
+                let names_files = names_files.then(|| (site_number, number, path.clone()));
                 return Some(called.map(|(answering, upload)| {
-                    Called::App(AtWork { answering, upload, offer: None })
+                    Called::App(AtWork { answering, upload, offer: None, names_files })
                 }));
             }
             _ => return None,
@@ -129,14 +134,18 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         };
-        Some(Ok(Called::App(AtWork { answering, upload, offer })))
+        Some(Ok(Called::App(AtWork { answering, upload, offer, names_files: None })))
     }
 
     /// Waits for the application's answer and sends it.
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
-        let AtWork { answering, mut upload, offer } = called;
+        let AtWork { answering, mut upload, offer, names_files } = called;
         match self.beside(&mut upload, &Waits::default(), async |_| answering.await).await {
-            Ok(answer) => {
+            Ok(mut answer) => {
+                if let Some((site, mount, path)) = names_files {
+                    let at = At { site, mount, path: &path };
+                    answer = Box::pin(self.or_named_file(request, &at, answer)).await;
+                }
                 match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,
                     None => self.answer(request, answer, upload).await,
