@@ -15,6 +15,7 @@ mod logs;
 mod mid_download;
 mod names;
 mod pipeline;
+mod purge;
 mod slow;
 mod start;
 mod stop;
