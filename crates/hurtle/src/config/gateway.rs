@@ -47,6 +47,32 @@ pub struct Cgi {
     pub patience: Patience,
     /// Variables beside the request's, or in their place.
     pub params: BTreeMap<String, String>,
+    /// What each may use.
+    pub limits: ProgramLimits,
+}
+
+/// What a program may use; the processes that it starts have the same limits, each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramLimits {
+    /// Time of a processor.
+    pub cpu_time: Duration,
+    /// Address space, in bytes.
+    pub memory: u64,
+    /// Descriptors.
+    pub open_files: u64,
+    /// Processes and threads of the server's user; `None`: any.
+    pub processes: Option<u64>,
+}
+
+impl Default for ProgramLimits {
+    fn default() -> ProgramLimits {
+        ProgramLimits {
+            cpu_time: Duration::from_secs(60),
+            memory: 1 << 30,
+            open_files: 1024,
+            processes: None,
+        }
+    }
 }
 
 /// How long an application is waited for.
@@ -121,7 +147,12 @@ pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_
     let (internal, patience) = (internal(table, reader), patience(table, reader));
     let mut made = BTreeMap::new();
     table.set("params", reader, |v, r| Some(params(v, r)), &mut made);
-    Some(Cgi { root: root?, internal, patience, params: made })
+    let mut limits = ProgramLimits::default();
+    table.set("cpu_time", reader, Value::duration, &mut limits.cpu_time);
+    table.set("memory", reader, Value::size, &mut limits.memory);
+    table.set("open_files", reader, Value::integer, &mut limits.open_files);
+    table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
+    Some(Cgi { root: root?, internal, patience, params: made, limits })
 }
 
 /// Reads the key of an authorizer.

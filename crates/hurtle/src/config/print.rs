@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::acme::Acme;
 use super::auth::Auth;
 use super::check_tls::AUTOMATIC;
-use super::gateway::{FastCgi, Patience};
+use super::gateway::{FastCgi, Patience, ProgramLimits};
 use super::listen::UNIX;
 use super::names::Named;
 use super::proxied::ProxyProtocol;
@@ -294,6 +294,7 @@ impl Page {
                 self.internal(cgi.internal.as_ref());
                 self.patience(&cgi.patience);
                 self.params(&cgi.params);
+                self.limits_of_programs(&cgi.limits);
             }
             MountHandler::Fixed { status, body, content_type } => {
                 self.key("respond", quoted(body));
@@ -315,6 +316,15 @@ impl Page {
         self.key("connect_timeout", quoted(&duration_text(app.patience.connect)));
         self.patience(&app.patience);
         self.params(&app.params);
+    }
+
+    fn limits_of_programs(&mut self, limits: &ProgramLimits) {
+        self.key("cpu_time", quoted(&duration_text(limits.cpu_time)));
+        self.key("memory", quoted(&size_text(limits.memory)));
+        self.key("open_files", limits.open_files);
+        if let Some(processes) = limits.processes {
+            self.key("processes", processes);
+        }
     }
 
     fn internal(&mut self, root: Option<&PathBuf>) {

@@ -24,7 +24,7 @@ use super::{Answering, dress};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::cgi::{Asked, Head, Script, Variables};
-use crate::config::{Cgi, FastCgi, HeaderRule, Patience, Upstream};
+use crate::config::{Cgi, FastCgi, HeaderRule, Patience, ProgramLimits, Upstream};
 use crate::disk::Disk;
 use crate::fcgi::Role;
 use crate::files::{Found, Scripts};
@@ -51,7 +51,7 @@ pub struct Gateway {
 #[derive(Debug)]
 enum To {
     FastCgi(Rc<Peer>),
-    Programs(Slots),
+    Programs(Slots, ProgramLimits),
 }
 
 /// A FastCGI application that is asked whether others may answer.
@@ -86,7 +86,7 @@ impl Gateway {
     /// A directory of programs, of which so many may run as there are slots.
     pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
-            to: To::Programs(slots.clone()),
+            to: To::Programs(slots.clone(), config.limits),
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
             params: config.params.clone(),
             patience: config.patience,
@@ -104,7 +104,7 @@ impl Gateway {
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (To::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
-            (To::Programs(_), scripts) => {
+            (To::Programs(..), scripts) => {
                 let root = scripts.as_ref().map_or(PathBuf::new(), |s| s.root().to_owned());
                 format!("CGI programs of {}", root.display())
             }
@@ -155,7 +155,7 @@ impl Gateway {
         let script = Script { root, file: &named.file, name: &name, info: &named.info };
         let mut variables = Variables::new(asked, request.headers());
         variables.set_script(asked, &script, request.headers());
-        if let To::Programs(_) = self.to {
+        if let To::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
         let params = self.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -214,17 +214,18 @@ impl Gateway {
                 let call = Call { role: Role::Responder, variables, body, may_repeat };
                 Asking::start(silent, async move |sink| peer.ask(call, sink).await)
             }
-            (To::Programs(slots), Some(scripts), Some(file)) => {
+            (To::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();
                 let run = programs::Run {
                     slots: slots.clone(),
                     patience: self.patience,
                     place: (disk.clone(), lane),
                     file,
+                    limits: *limits,
                 };
                 Asking::start(silent, async move |sink| run.ask(variables, body, sink).await)
             }
-            (To::Programs(_), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
+            (To::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
         };
         match asking.head().await {
             Ok((head, body)) => {

@@ -15,6 +15,7 @@ mod logs;
 mod mid_download;
 mod names;
 mod pipeline;
+mod programs;
 mod purge;
 mod slow;
 mod start;
