@@ -9,6 +9,7 @@ mod apps;
 mod browser;
 mod child;
 mod crowd;
+mod explain;
 mod fuse;
 mod hung;
 mod logs;
