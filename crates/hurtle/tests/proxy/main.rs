@@ -14,5 +14,6 @@ mod failures;
 mod forwarded;
 mod internal;
 mod real;
+mod slashes;
 mod support;
 mod upgrade;
