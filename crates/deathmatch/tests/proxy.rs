@@ -70,5 +70,12 @@ fn an_upstream_works_for_its_proxy_and_is_not_counted_to_it() {
         let shown = run.contenders.iter().find(|c| c.name == name).unwrap();
         assert!(shown.config.contains("deathmatch-floor"), "{name}: {}", shown.config);
     }
+    let table = fs::read_to_string(out.join("summary.csv")).unwrap();
+    let head: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    let column = head.iter().position(|name| *name == "upstream_cpu_us_per_request").unwrap();
+    for row in table.lines().skip(1) {
+        let told = row.split(',').nth(column).unwrap();
+        assert_eq!(told.is_empty(), row.contains(",floor,"), "{row}");
+    }
     fs::remove_dir_all(root).unwrap();
 }

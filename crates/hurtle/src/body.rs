@@ -1,11 +1,12 @@
 //! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
-//! frame by frame, `request` those that an application reads, `file` those it reads from a file;
-//! `hints` is what an application says before there is one.
+//! frame by frame, `request` those that an application reads, `file` those it reads from a file,
+//! `unnamed` is where bytes wait on a disk, `hints` what an application says before its answer.
 
 mod file;
 mod hints;
 mod request;
 mod stream;
+mod unnamed;
 
 use std::cell::RefCell;
 use std::io;
@@ -21,6 +22,7 @@ pub use file::FileBody;
 pub use hints::EarlyHints;
 pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream, Watch};
+pub use unnamed::Unnamed;
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.
 #[derive(Debug, Default)]

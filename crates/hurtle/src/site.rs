@@ -33,6 +33,7 @@ pub use https::Channel;
 
 mod internal;
 mod mount;
+mod slashes;
 
 use internal::Internal;
 use mount::Mount;
@@ -342,14 +343,23 @@ impl Site {
         let mut path = Vec::with_capacity(raw.len());
         match target::decode(raw, &mut path) {
             Ok(()) => {}
-            Err(bad @ BadPath::EncodedSlash) => {
-                return refuse(StatusCode::NOT_FOUND, &bad.to_string());
-            }
+            Err(BadPath::EncodedSlash) => return self.route_either_way(raw, query, peer),
             Err(bad) => {
                 let why = bad.to_string();
                 return Route::Answer(Answer::error(StatusCode::BAD_REQUEST, Some(&why)), why);
             }
         }
+        self.route_decoded(path, query, peer)
+    }
+
+    /// The same for a decoded path of an admitted client.
+    fn route_decoded(
+        &self,
+        mut path: Vec<u8>,
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Route {
+        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
         let mut rules = Vec::new();
         if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
             return Route::Answer(redirect, rules.join(", "));

@@ -2,7 +2,7 @@
 //! looks for the end of a head, finds the path as it is written among the files it opened when it
 //! started (of a very large folder: opens it), and sends; what is put to it, it drops. Everything a server must do besides is left out on purpose.
 //!
-//! `deathmatch-floor PORT DIRECTORY WORKERS`, on 127.0.0.1.
+//! `deathmatch-floor PORT DIRECTORY WORKERS [FIELD]`, on 127.0.0.1. FIELD is in every answer with a file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,11 +48,13 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let served = match words[..] {
         ["--version"] => writeln!(io::stdout(), "deathmatch-floor {}", env!("CARGO_PKG_VERSION")),
-        [port, root, workers] => match (port.parse(), workers.parse()) {
-            (Ok(port), Ok(workers)) => serve(port, Path::new(root), workers),
-            _ => Err(io::Error::other("PORT and WORKERS are numbers")),
-        },
-        _ => Err(io::Error::other("say PORT DIRECTORY WORKERS")),
+        [port, root, workers, ref field @ ..] if field.len() < 2 => {
+            match (port.parse(), workers.parse()) {
+                (Ok(port), Ok(workers)) => serve(port, Path::new(root), workers, field.first()),
+                _ => Err(io::Error::other("PORT and WORKERS are numbers")),
+            }
+        }
+        _ => Err(io::Error::other("say PORT DIRECTORY WORKERS [FIELD]")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,9 +65,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(port: u16, root: &Path, workers: usize) -> io::Result<()> {
-    let mut answers = HashMap::new();
-    read_folder(root, "/", DEPTH_MAX, &mut answers)?;
+fn serve(port: u16, root: &Path, workers: usize, field: Option<&&str>) -> io::Result<()> {
+    let field = field.map_or(String::new(), |field| format!("{field}\r\n"));
+    let mut answers = Answers { field, by_path: HashMap::new() };
+    answers.read_folder(root, "/", DEPTH_MAX)?;
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listeners: Vec<TcpListener> =
         (0..workers.max(1)).map(|_| listen(addr)).collect::<io::Result<_>>()?;
@@ -104,51 +107,76 @@ struct Kept {
     file: Option<(Arc<File>, u64)>,
 }
 
-fn read_folder(
-    folder: &Path,
-    path: &str,
-    depth: u32,
-    answers: &mut HashMap<Vec<u8>, Answer>,
-) -> io::Result<()> {
-    let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-    for entry in &entries {
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let meta = fs::metadata(entry.path())?;
-        if meta.is_file() {
-            let answer = match entries.len() {
-                ..=KEPT_MAX => Answer::Kept(answer(&entry.path(), meta.len())?),
-                _ => Answer::Found(entry.path()),
-            };
-            answers.insert(format!("{path}{name}").into_bytes(), answer);
-        } else if meta.is_dir() && depth > 0 {
-            read_folder(&entry.path(), &format!("{path}{name}/"), depth - 1, answers)?;
-        }
-    }
-    Ok(())
+struct Answers {
+    /// A line in all of them, or nothing.
+    field: String,
+    by_path: HashMap<Vec<u8>, Answer>,
 }
 
-fn answer(path: &Path, length: u64) -> io::Result<Kept> {
-    let kind = match path.extension().and_then(|end| end.to_str()) {
-        Some("html") => "text/html",
-        Some("txt") => "text/plain",
-        Some("css") => "text/css",
-        Some("png") => "image/png",
-        _ => "application/octet-stream",
-    };
-    let mut bytes =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")
-            .into_bytes();
-    let file = if length > MEMORY_BYTES_MAX {
-        Some((Arc::new(File::open(path)?), length))
-    } else {
-        bytes.extend(fs::read(path)?);
-        None
-    };
-    Ok(Kept { bytes, file })
+impl Answers {
+    fn read_folder(&mut self, folder: &Path, path: &str, depth: u32) -> io::Result<()> {
+        let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        for entry in &entries {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let meta = fs::metadata(entry.path())?;
+            if meta.is_file() {
+                let answer = match entries.len() {
+                    ..=KEPT_MAX => Answer::Kept(self.make(&entry.path(), meta.len())?),
+                    _ => Answer::Found(entry.path()),
+                };
+                self.by_path.insert(format!("{path}{name}").into_bytes(), answer);
+            } else if meta.is_dir() && depth > 0 {
+                self.read_folder(&entry.path(), &format!("{path}{name}/"), depth - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, path: &Path, length: u64) -> io::Result<Kept> {
+        let kind = match path.extension().and_then(|end| end.to_str()) {
+            Some("html") => "text/html",
+            Some("txt") => "text/plain",
+            Some("css") => "text/css",
+            Some("png") => "image/png",
+            _ => "application/octet-stream",
+        };
+        let field = &self.field;
+        let mut bytes = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{field}Content-Length: {length}\r\n\r\n"
+        )
+        .into_bytes();
+        let file = if length > MEMORY_BYTES_MAX {
+            Some((Arc::new(File::open(path)?), length))
+        } else {
+            bytes.extend(fs::read(path)?);
+            None
+        };
+        Ok(Kept { bytes, file })
+    }
+
+    /// The answer to `GET PATH HTTP/1.1`, the path taken as it is written.
+    fn find(&self, head: &[u8]) -> Sending<'_> {
+        let path = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
+        let file = |file: &Option<(Arc<File>, u64)>| file.clone().map(|(file, end)| (file, 0, end));
+        match self.by_path.get(path) {
+            Some(Answer::Kept(kept)) => {
+                Sending { bytes: (&kept.bytes).into(), sent: 0, file: file(&kept.file) }
+            }
+            Some(Answer::Found(path)) => {
+                match fs::metadata(path).and_then(|meta| self.make(path, meta.len())) {
+                    Ok(made) => {
+                        Sending { bytes: made.bytes.into(), sent: 0, file: file(&made.file) }
+                    }
+                    Err(_) => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
+                }
+            }
+            None => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
+        }
+    }
 }
 
 struct Worker<'a> {
-    answers: &'a HashMap<Vec<u8>, Answer>,
+    answers: &'a Answers,
     epoll: rustix::fd::OwnedFd,
     connections: Slots<Connection<'a>>,
 }
@@ -172,7 +200,7 @@ struct Sending<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn run(listener: &TcpListener, answers: &'a HashMap<Vec<u8>, Answer>) -> io::Result<()> {
+    fn run(listener: &TcpListener, answers: &'a Answers) -> io::Result<()> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         let mut worker = Worker { answers, epoll, connections: Slots::default() };
@@ -242,11 +270,7 @@ impl<'a> Worker<'a> {
 
 impl<'a> Connection<'a> {
     /// Whether it waits to send; an error ends it.
-    fn turn(
-        &mut self,
-        answers: &'a HashMap<Vec<u8>, Answer>,
-        buffer: &mut [u8],
-    ) -> io::Result<bool> {
+    fn turn(&mut self, answers: &'a Answers, buffer: &mut [u8]) -> io::Result<bool> {
         if !self.send()? {
             return Ok(true);
         }
@@ -269,7 +293,7 @@ impl<'a> Connection<'a> {
         }
         while let Some(end) = self.head.windows(4).position(|w| w == b"\r\n\r\n") {
             let upload = upload_bytes(&self.head[..end]);
-            self.sending = upload.is_none().then(|| find(answers, &self.head[..end]));
+            self.sending = upload.is_none().then(|| answers.find(&self.head[..end]));
             self.head.drain(..end + 4);
             let waits = match upload {
                 Some(bytes) => {
@@ -334,24 +358,6 @@ impl Sending<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The answer to `GET PATH HTTP/1.1`, the path taken as it is written.
-fn find<'a>(answers: &'a HashMap<Vec<u8>, Answer>, head: &[u8]) -> Sending<'a> {
-    let path = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
-    let file = |file: &Option<(Arc<File>, u64)>| file.clone().map(|(file, end)| (file, 0, end));
-    match answers.get(path) {
-        Some(Answer::Kept(kept)) => {
-            Sending { bytes: (&kept.bytes).into(), sent: 0, file: file(&kept.file) }
-        }
-        Some(Answer::Found(path)) => {
-            match fs::metadata(path).and_then(|meta| answer(path, meta.len())) {
-                Ok(made) => Sending { bytes: made.bytes.into(), sent: 0, file: file(&made.file) },
-                Err(_) => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
-            }
-        }
-        None => Sending { bytes: NOT_FOUND.into(), sent: 0, file: None },
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Measure {
     Cpu,
     /// Processor time of the server for each answer, in microseconds.
     CpuPerRequest,
+    /// The same of what the server passes requests on to.
+    UpstreamCpuPerRequest,
     /// Threads of the server that run or wait for a processor, on average.
     Runnable,
     /// The machine's load average.
@@ -40,7 +42,7 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Measure; 13] = [
+    pub const ALL: [Measure; 14] = [
         Measure::Replies,
         Measure::Deviation,
         Measure::P50,
@@ -48,6 +50,7 @@ impl Measure {
         Measure::Errors,
         Measure::Cpu,
         Measure::CpuPerRequest,
+        Measure::UpstreamCpuPerRequest,
         Measure::Runnable,
         Measure::LoadAverage,
         Measure::Interrupts,
@@ -66,6 +69,9 @@ impl Measure {
             Measure::Errors => ("Errors", "% of requests", "errors_percent"),
             Measure::Cpu => ("CPU", "% of one core", "cpu_percent"),
             Measure::CpuPerRequest => ("CPU per request", "µs", "cpu_us_per_request"),
+            Measure::UpstreamCpuPerRequest => {
+                ("CPU per request, the upstream's", "µs", "upstream_cpu_us_per_request")
+            }
             Measure::Runnable => ("Runnable threads", "threads", "runnable_threads"),
             Measure::LoadAverage => ("Load average", "over 1 min", "load_average"),
             Measure::Interrupts => ("Interrupts", "/s", "interrupts_per_s"),
@@ -105,6 +111,10 @@ impl Measure {
             // Of all the time it was looked at: what was late is answered after the end.
             Measure::Cpu => 100.0 * server?.cpu_s / machine?.seconds,
             Measure::CpuPerRequest => 1e6 * server?.cpu_s / load.replies as f64,
+            Measure::UpstreamCpuPerRequest => {
+                let upstream_s = machine.map(|m| m.upstream_cpu_s).filter(|s| *s > 0.0)?;
+                1e6 * upstream_s / load.replies as f64
+            }
             Measure::Runnable => server?.runnable,
             Measure::Resident => server?.resident_bytes as f64 / f64::from(1 << 20),
             Measure::LoadAverage => machine?.load_1m,

@@ -8,6 +8,10 @@ use super::scale::step_words;
 use super::series::{Ladder, Row, Steps};
 use crate::stats::Saturation;
 
+/// Shown where there are proxies: one may make its upstream dearer. Behind what they cost themselves.
+const UPSTREAM: Measure = Measure::UpstreamCpuPerRequest;
+const UPSTREAM_AT: usize = 3;
+
 /// A table: a head and rows, the first column names.
 pub(super) struct Table {
     pub(super) head: Vec<String>,
@@ -21,7 +25,8 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
     let step = step.or_else(|| ladder.xs().first().copied()).unwrap_or_default();
     let at = step_words(step, ladder.steps.words().2);
     let unit = |measure: Measure| measure.words().1;
-    let head = vec![
+    let has_upstreams = ladder.rows.iter().any(|r| r.middle(UPSTREAM).is_some());
+    let mut head = vec![
         "".to_owned(),
         if ladder.steps.rates() { "holds" } else { "best" }.to_owned(),
         format!("CPU/request, {} at {at}", unit(Measure::CpuPerRequest)),
@@ -30,6 +35,9 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
         "errors from".to_owned(),
         "memory, MiB".to_owned(),
     ];
+    if has_upstreams {
+        head.insert(UPSTREAM_AT, format!("upstream's, {}", unit(UPSTREAM)));
+    }
     let mut names = ladder.contenders();
     let cost = |name: &str| {
         let row = ladder.at(name, step);
@@ -47,7 +55,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
             let value = row.and_then(|r| r.middle(measure));
             value.map_or_else(|| "–".to_owned(), sensible)
         };
-        let cells = vec![
+        let mut cells = vec![
             data.run.title(name).to_owned(),
             held_words(data, ladder, name),
             show(Measure::CpuPerRequest),
@@ -56,6 +64,9 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
             errors_from(ladder, name),
             show(Measure::Resident),
         ];
+        if has_upstreams {
+            cells.insert(UPSTREAM_AT, show(UPSTREAM));
+        }
         (name.to_owned(), cells)
     });
     Table { head, rows: rows.collect() }

@@ -1,16 +1,13 @@
-//! A body on its way to the disk: a file without a name, so that nothing is left behind when the
-//! server ends, however it does.
+//! A body on its way to the disk.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::{Cache, Charge, Content, DISK_FROM_BYTES, Kept, Room};
-use crate::body::{OpenFile, Stamp};
+use crate::body::{OpenFile, Unnamed};
 use crate::disk::Lane;
 
 impl Cache {
@@ -42,22 +39,7 @@ impl Cache {
 
 /// Runs on the pool.
 fn write(directory: &Path, body: &[u8], lane: Lane) -> io::Result<OpenFile> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Relaxed);
-    let name = directory.join(format!(".hurtle-cache-{}-{number}", std::process::id()));
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(CWD, &name, flags, Mode::RUSR | Mode::WUSR)?;
-    rustix::fs::unlinkat(CWD, &name, AtFlags::empty())?;
-    let mut written = 0;
-    while written < body.len() {
-        let len = rustix::io::retry_on_intr(|| {
-            rustix::io::pwrite(&fd, &body[written..], written as u64)
-        })?;
-        if len == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        written += len;
-    }
-    let stamp = Stamp::of(&rustix::fs::fstat(&fd)?);
-    Ok(OpenFile::new(fd, stamp, lane))
+    let mut file = Unnamed::create(directory)?;
+    file.append(body)?;
+    file.finish(lane)
 }

@@ -4,5 +4,5 @@
 pub mod reply;
 pub mod variables;
 
-pub use reply::{Flaw, HEAD_BYTES_MAX, Head, head_end};
+pub use reply::{ACCEL, Flaw, HEAD_BYTES_MAX, Head, SENDFILE, head_end};
 pub use variables::{Asked, Script, Variables};

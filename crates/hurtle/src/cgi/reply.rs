@@ -19,7 +19,15 @@ pub struct Head {
     pub status: StatusCode,
     /// Without what is the connection's, or the server's to say.
     pub fields: HeaderMap,
+    /// The field that names the file to be sent in the answer's place: `ACCEL`, else `SENDFILE`.
+    pub file: Option<(HeaderName, HeaderValue)>,
 }
+
+/// What an application names a file by: a URL path,
+pub const ACCEL: HeaderName = HeaderName::from_static("x-accel-redirect");
+
+/// or a URL path, or a path of the file system.
+pub const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 
 /// What makes bytes no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +77,7 @@ impl Head {
     pub fn parse(bytes: &[u8]) -> Result<Head, Flaw> {
         let mut status = None;
         let mut fields = HeaderMap::new();
+        let (mut accel, mut sendfile) = (None, None);
         for line in bytes.split(|&b| b == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.is_empty() {
@@ -85,16 +94,21 @@ impl Head {
             if fields.len() >= FIELDS_MAX {
                 return Err(Flaw::Lines);
             }
-            if !is_for_the_server(&name) {
+            if name == ACCEL {
+                accel = Some((name, value));
+            } else if name == SENDFILE {
+                sendfile = Some((name, value));
+            } else if !is_for_the_server(&name) {
                 fields.append(name, value);
             }
         }
+        let file = accel.or(sendfile);
         // RFC 3875 6.2.3 and 6.2.4: another place without a status is a redirect. So is one on this
         // server: whether it may be had is asked as for any other.
         let status = match status {
             Some(status) => status,
             None if fields.contains_key(header::LOCATION) => StatusCode::FOUND,
-            None if fields.contains_key(header::CONTENT_TYPE) => StatusCode::OK,
+            None if fields.contains_key(header::CONTENT_TYPE) || file.is_some() => StatusCode::OK,
             None => return Err(Flaw::Empty),
         };
         let mut lengths = fields.get_all(header::CONTENT_LENGTH).iter();
@@ -104,7 +118,7 @@ impl Head {
                 return Err(Flaw::Line);
             }
         }
-        Ok(Head { status, fields })
+        Ok(Head { status, fields, file })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -45,8 +45,7 @@ impl PurgeArgs {
     /// # Errors
     /// The socket's, and what the server refused.
     pub fn give(&self, socket: &PathBuf) -> io::Result<String> {
-        let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
-        let mut server = UnixStream::connect(socket).map_err(told)?;
+        let mut server = UnixStream::connect(socket).map_err(|e| unreachable(socket, &e))?;
         server.set_read_timeout(Some(TIME_MAX))?;
         let (host, path) = &self.url;
         write!(server, "PURGE {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
@@ -58,6 +57,23 @@ impl PurgeArgs {
             false => Err(io::Error::other(format!("refused: {}", body.trim_end()))),
         }
     }
+}
+
+/// Says what to do where a server cannot be told.
+fn unreachable(socket: &Path, e: &io::Error) -> io::Error {
+    let socket = socket.display();
+    let text = match e.kind() {
+        // Nobody has made it, or who has is gone.
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no server takes orders on {socket}: start it, or name the socket of one that runs (its \
+             `admin`) with --admin"
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("{socket}: {e}: only the user who started the server may give it orders")
+        }
+        _ => format!("{socket}: {e}"),
+    };
+    io::Error::new(e.kind(), text)
 }
 
 /// A URL's host and the rest.

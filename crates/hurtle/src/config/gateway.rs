@@ -28,6 +28,8 @@ pub struct FastCgi {
     pub suffix: String,
     /// Idle connections kept, by each worker.
     pub keep: usize,
+    /// Where the files are that it may have sent by naming them; `None`: it may not.
+    pub internal: Option<PathBuf>,
     /// How long it is waited for.
     pub patience: Patience,
     /// Variables beside the request's, or in their place.
@@ -39,10 +41,38 @@ pub struct FastCgi {
 pub struct Cgi {
     /// The directory: absolute.
     pub root: PathBuf,
+    /// Where the files are that programs may have sent by naming them; `None`: they may not.
+    pub internal: Option<PathBuf>,
     /// How long a program is waited for.
     pub patience: Patience,
     /// Variables beside the request's, or in their place.
     pub params: BTreeMap<String, String>,
+    /// What each may use.
+    pub limits: ProgramLimits,
+}
+
+/// What a program may use; the processes that it starts have the same limits, each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramLimits {
+    /// Time of a processor.
+    pub cpu_time: Duration,
+    /// Address space, in bytes.
+    pub memory: u64,
+    /// Descriptors.
+    pub open_files: u64,
+    /// Processes and threads of the server's user; `None`: any.
+    pub processes: Option<u64>,
+}
+
+impl Default for ProgramLimits {
+    fn default() -> ProgramLimits {
+        ProgramLimits {
+            cpu_time: Duration::from_secs(60),
+            memory: 1 << 30,
+            open_files: 1024,
+            processes: None,
+        }
+    }
 }
 
 /// How long an application is waited for.
@@ -78,6 +108,7 @@ impl FastCgi {
             index: vec!["index.php".to_owned()],
             suffix: ".php".to_owned(),
             keep: 0,
+            internal: None,
             patience: Patience::default(),
             params: BTreeMap::new(),
         }
@@ -104,6 +135,7 @@ pub(super) fn fastcgi(
     table.set("index", reader, index, &mut f.index);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
+    f.internal = internal(table, reader);
     f.patience = patience(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
     Some(FastCgi { upstream: upstream?, ..made })
@@ -112,10 +144,15 @@ pub(super) fn fastcgi(
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
     let root = written.directory(reader);
-    let patience = patience(table, reader);
+    let (internal, patience) = (internal(table, reader), patience(table, reader));
     let mut made = BTreeMap::new();
     table.set("params", reader, |v, r| Some(params(v, r)), &mut made);
-    Some(Cgi { root: root?, patience, params: made })
+    let mut limits = ProgramLimits::default();
+    table.set("cpu_time", reader, Value::duration, &mut limits.cpu_time);
+    table.set("memory", reader, Value::size, &mut limits.memory);
+    table.set("open_files", reader, Value::integer, &mut limits.open_files);
+    table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
+    Some(Cgi { root: root?, internal, patience, params: made, limits })
 }
 
 /// Reads the key of an authorizer.
@@ -127,6 +164,10 @@ fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
     let text = written.text(reader)?;
     let read = address(text, |path| reader.absolute(path));
     read.map_err(|wrong| written.wrong(reader, wrong)).ok()
+}
+
+fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    table.get("internal")?.directory(reader)
 }
 
 fn patience(table: &Table<'_>, reader: &mut Reader<'_>) -> Patience {

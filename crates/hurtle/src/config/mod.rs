@@ -49,7 +49,7 @@ mod value;
 pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
-pub use gateway::{Cgi, FastCgi, Patience};
+pub use gateway::{Cgi, FastCgi, Patience, ProgramLimits};
 pub use load::{check_files, load};
 pub use manifest::{Manifest, Runs, SocketBy, Start, manifest};
 pub use print::print;

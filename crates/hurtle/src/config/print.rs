@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 use ipnet::IpNet;
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::acme::Acme;
 use super::auth::Auth;
 use super::check_tls::AUTOMATIC;
-use super::gateway::{FastCgi, Patience};
+use super::gateway::{FastCgi, Patience, ProgramLimits};
 use super::listen::UNIX;
 use super::names::Named;
 use super::proxied::ProxyProtocol;
@@ -115,9 +115,7 @@ impl Page {
             self.key("health", quoted(health));
         }
         self.key("upgrades", list(proxy.upgrades.iter().map(|name| quoted(name))));
-        if let Some(internal) = &proxy.internal {
-            self.key("internal", path(internal));
-        }
+        self.internal(proxy.internal.as_ref());
         if let Some(cache) = &proxy.cache {
             self.header("[site.mount.cache]");
             self.key("memory", quoted(&size_text(cache.memory)));
@@ -293,8 +291,10 @@ impl Page {
             MountHandler::FastCgi(app) => self.fastcgi(app),
             MountHandler::Cgi(cgi) => {
                 self.key("cgi", path(&cgi.root));
+                self.internal(cgi.internal.as_ref());
                 self.patience(&cgi.patience);
                 self.params(&cgi.params);
+                self.limits_of_programs(&cgi.limits);
             }
             MountHandler::Fixed { status, body, content_type } => {
                 self.key("respond", quoted(body));
@@ -312,9 +312,25 @@ impl Page {
         self.key("index", list(app.index.iter().map(|name| quoted(name))));
         self.key("suffix", quoted(&app.suffix));
         self.key("keep_connections", app.keep);
+        self.internal(app.internal.as_ref());
         self.key("connect_timeout", quoted(&duration_text(app.patience.connect)));
         self.patience(&app.patience);
         self.params(&app.params);
+    }
+
+    fn limits_of_programs(&mut self, limits: &ProgramLimits) {
+        self.key("cpu_time", quoted(&duration_text(limits.cpu_time)));
+        self.key("memory", quoted(&size_text(limits.memory)));
+        self.key("open_files", limits.open_files);
+        if let Some(processes) = limits.processes {
+            self.key("processes", processes);
+        }
+    }
+
+    fn internal(&mut self, root: Option<&PathBuf>) {
+        if let Some(root) = root {
+            self.key("internal", path(root));
+        }
     }
 
     fn patience(&mut self, patience: &Patience) {

@@ -134,6 +134,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", "root" | "suffix" | "keep_connections" | "params") => {
             format!("{site}[[site.mount]]\nfastcgi = \"a:1\"\n{line}")
         }
+        ("[[site.mount]]", "cpu_time" | "memory" | "open_files" | "processes") => {
+            format!("{site}[[site.mount]]\ncgi = \".\"\n{line}")
+        }
         ("[[site.mount]]", "content_type") => {
             format!("{site}[[site.mount]]\nrespond = \"\"\n{line}")
         }

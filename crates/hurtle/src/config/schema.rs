@@ -328,7 +328,7 @@ pub(super) static LIMITS: Section = Section {
         Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"75s\""), "\"15s\"",
             "Between requests on one connection (closed silently)."),
         Key::new("body_bytes", Size(0, BYTES_MAX), Is("\"16 MiB\""), "\"1 MiB\"",
-            "Request body to a built-in handler (413)."),
+            "Request body to a built-in handler, and one without a length to `fastcgi` or `cgi` (413)."),
         Key::new("body_rate", Size(0, BYTES_MAX), Is("240"), "\"1 KiB\"",
             "Slowest request body accepted, in bytes a second (408); 0: any."),
         Key::new("body_grace", Time(0, TIME_MS_MAX), Is("\"5s\""), "\"10s\"",

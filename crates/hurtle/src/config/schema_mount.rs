@@ -2,7 +2,8 @@
 
 use super::auth::AuthName;
 use super::bounds::{
-    BYTES_MAX, CACHE_MEMORY_MIN, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, CACHE_MEMORY_MIN, KEPT_MAX,
+    RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
 use super::schema::Absent::{Is, Means};
@@ -19,6 +20,9 @@ const PROXY: &[&str] = &["proxy"];
 
 /// What makes it one of a FastCGI application.
 const FASTCGI: &[&str] = &["fastcgi"];
+
+/// What makes it one of programs.
+const CGI: &[&str] = &["cgi"];
 
 /// Those whose answer others make: by their own connection, and by whatever means.
 const CONNECTED: &[&str] = &["proxy", "fastcgi"];
@@ -109,8 +113,8 @@ pub(super) static MOUNT: Section = Section {
             "Protocols a client may change to (Upgrade), if the upstream agrees; never `h2c`.")
             .with(PROXY),
         Key::new("internal", Text("a directory"), Means("off"), "\"/srv/private\"",
-            "Send the file beneath this directory that the upstream names in X-Accel-Redirect or \
-             X-Sendfile, in place of the upstream's own body.").with(PROXY),
+            "Send the file beneath this directory that the upstream or application names in \
+             X-Accel-Redirect or X-Sendfile, in place of its own body.").with(ASKED),
         Key::new("fastcgi", Text("an address"), Means("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Have requests answered by this FastCGI application, such as PHP-FPM: a host with its \
@@ -132,6 +136,15 @@ pub(super) static MOUNT: Section = Section {
             "\"/usr/lib/cgi-bin\"",
             "Run the executable file of this directory that the path names, once for each request \
              (CGI/1.1); see [fastcgi.md](fastcgi.md)."),
+        Key::new("cpu_time", Time(1_000, TIME_MS_MAX), Is("\"60s\""), "\"5m\"",
+            "Processor time that a program may use, and each process it starts.").with(CGI),
+        Key::new("memory", Size(1 << 20, BYTES_MAX), Is("\"1 GiB\""), "\"256 MiB\"",
+            "Address space of each of them.").with(CGI),
+        Key::new("open_files", Integer(APP_FILES_MIN, APP_FILES_MAX), Is("1024"), "64",
+            "Descriptors of each of them.").with(CGI),
+        Key::new("processes", Integer(1, APP_PROCESSES_MAX), Means("unlimited"), "500",
+            "Processes and threads that the server's user may have, all counted, for a program to \
+             start another.").with(CGI),
         Key::new("authorizer", Text("an address"), Means("nobody is asked"), "\"127.0.0.1:9001\"",
             "Ask this FastCGI application (in the role of an authorizer) before a request is \
              answered: what it answers with another status than 200 is the answer."),

@@ -341,22 +341,20 @@ pub fn switching(out: &mut Vec<u8>, reply: &Reply<'_>, protocol: &str, date: &[u
     let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
 }
 
-/// The fields that a response keeps when a file is sent in its place, as lines; `content`: with what
-/// describes the content (a part's or a missing one's description is the file's own).
-pub fn kept_for_file(out: &mut Vec<u8>, reply: &Reply<'_>, content: bool) {
-    each_for_client(reply, |name, value| {
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let kept = match name.len() {
-            10 => is("set-cookie"),
-            12 => content && is("content-type"),
-            13 => is("cache-control"),
-            19 => content && is("content-disposition"),
-            _ => false,
-        };
-        if kept {
-            line(out, name, value);
-        }
-    });
+/// Appends a field if it is one that a response keeps when a file is sent in its place; `content`: with
+/// what describes the content (a part's or a missing one's description is the file's own).
+pub fn keep_for_file(out: &mut Vec<u8>, name: &[u8], value: &[u8], content: bool) {
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    let kept = match name.len() {
+        10 => is("set-cookie"),
+        12 => content && is("content-type"),
+        13 => is("cache-control"),
+        19 => content && is("content-disposition"),
+        _ => false,
+    };
+    if kept {
+        line(out, name, value);
+    }
 }
 
 /// A file's field lines in which those of `kept` and `set` (whole lines) stand in the place of the
@@ -379,7 +377,7 @@ pub fn redressed(lines: &[u8], kept: &[u8], removed: &[HeaderName], set: &[u8]) 
 }
 
 /// Every field of a response that is the client's business.
-pub(super) fn each_for_client<'a>(reply: &Reply<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+pub fn each_for_client<'a>(reply: &Reply<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
     let nominated: Vec<&[u8]> = (reply.connection.iter().flat_map(|value| list(value)))
         .filter(|name| !is_usual(name))
         .collect();

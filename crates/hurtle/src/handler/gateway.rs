@@ -5,6 +5,7 @@
 mod asking;
 mod complaints;
 mod fastcgi;
+mod input;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -14,14 +15,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use http_body::Body as _;
 
 use self::asking::{Asking, Fault};
 use self::fastcgi::{Call, Peer};
+use self::input::{Input, Keep, Unkept};
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::RequestBody;
+use crate::body::{Body, RequestBody};
 use crate::cgi::{Asked, Head, Script, Variables};
-use crate::config::{Cgi, FastCgi, HeaderRule, Patience, Upstream};
+use crate::config::{Cgi, FastCgi, HeaderRule, Patience, ProgramLimits, Upstream};
 use crate::disk::Disk;
 use crate::fcgi::Role;
 use crate::files::{Found, Scripts};
@@ -40,12 +43,15 @@ pub struct Gateway {
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
     patience: Patience,
+    /// Whether it may name a file to be sent in its answer's place.
+    names_files: bool,
+    keep: Keep,
 }
 
 #[derive(Debug)]
 enum To {
     FastCgi(Rc<Peer>),
-    Programs(Slots),
+    Programs(Slots, ProgramLimits),
 }
 
 /// A FastCGI application that is asked whether others may answer.
@@ -72,16 +78,20 @@ impl Gateway {
             scripts,
             params: config.params.clone(),
             patience: config.patience,
+            names_files: config.internal.is_some(),
+            keep: Keep::new(disk),
         }
     }
 
     /// A directory of programs, of which so many may run as there are slots.
     pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
-            to: To::Programs(slots.clone()),
+            to: To::Programs(slots.clone(), config.limits),
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
             params: config.params.clone(),
             patience: config.patience,
+            names_files: config.internal.is_some(),
+            keep: Keep::new(disk),
         }
     }
 
@@ -94,7 +104,7 @@ impl Gateway {
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (To::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
-            (To::Programs(_), scripts) => {
+            (To::Programs(..), scripts) => {
                 let root = scripts.as_ref().map_or(PathBuf::new(), |s| s.root().to_owned());
                 format!("CGI programs of {}", root.display())
             }
@@ -125,13 +135,16 @@ impl Gateway {
     }
 
     /// Begins to answer a request; `base`: the mount's path, without a slash at its end; `granted`:
-    /// what an authorizer has to say. Nothing happens before the answer is awaited.
+    /// what an authorizer has to say; `body_bytes_max`: the longest body whose length was not told.
+    /// Nothing happens before the answer is awaited. Where the application may name files, the answer
+    /// may still hold the field that names one, which is the engine's to act on.
     pub fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
         (asked, base, named): (&Asked<'_>, &[u8], &Named),
         granted: &Granted,
         rules: Vec<HeaderRule>,
+        body_bytes_max: u64,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|scripts| scripts.root().as_os_str());
         let root = root.map(OsStr::as_bytes);
@@ -142,7 +155,7 @@ impl Gateway {
         let script = Script { root, file: &named.file, name: &name, info: &named.info };
         let mut variables = Variables::new(asked, request.headers());
         variables.set_script(asked, &script, request.headers());
-        if let To::Programs(_) = self.to {
+        if let To::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
         let params = self.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -153,46 +166,80 @@ impl Gateway {
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&named.file)));
         let this = Rc::clone(self);
-        Box::pin(async move { this.answer(request, file, variables, &rules).await })
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let what = format!("{} {}", head.method, head.uri.path());
+            match this.input(body, body_bytes_max, &mut variables).await {
+                Ok(input) => {
+                    this.answer((head.method, &what), file, variables, input, &rules).await
+                }
+                Err(unkept) => {
+                    let status = unkept.status();
+                    if status.is_server_error() {
+                        tracing::error!("a request's body: {unkept} ({what}: {})", status.as_u16());
+                    }
+                    Answer::error(status, None)
+                }
+            }
+        })
+    }
+
+    /// What the application reads, once it can be told how long that is.
+    async fn input(
+        &self,
+        body: RequestBody,
+        bytes_max: u64,
+        variables: &mut Variables,
+    ) -> Result<Input, Unkept> {
+        if body.size_hint().exact().is_some() {
+            return Ok(Input::Live(body));
+        }
+        let (input, len) = self.keep.whole(body, bytes_max).await?;
+        variables.set("CONTENT_LENGTH", len.to_string());
+        Ok(input)
     }
 
     async fn answer(
         &self,
-        request: Request<RequestBody>,
+        (method, what): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
+        body: Input,
         rules: &[HeaderRule],
     ) -> Answer {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let (body, variables) = (request.into_body(), variables.pairs());
-        let silent = method == Method::HEAD;
+        let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let asking = match (&self.to, &self.scripts, file) {
             (To::FastCgi(peer), ..) => {
                 let (peer, may_repeat) = (Rc::clone(peer), method.is_safe());
                 let call = Call { role: Role::Responder, variables, body, may_repeat };
                 Asking::start(silent, async move |sink| peer.ask(call, sink).await)
             }
-            (To::Programs(slots), Some(scripts), Some(file)) => {
+            (To::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();
                 let run = programs::Run {
                     slots: slots.clone(),
                     patience: self.patience,
                     place: (disk.clone(), lane),
                     file,
+                    limits: *limits,
                 };
                 Asking::start(silent, async move |sink| run.ask(variables, body, sink).await)
             }
-            (To::Programs(_), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
+            (To::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
         };
         match asking.head().await {
             Ok((head, body)) => {
-                let Head { status, mut fields } = head;
+                let Head { status, mut fields, file } = head;
+                if let (true, Some((name, value))) = (self.names_files, file) {
+                    fields.insert(name, value);
+                    return Answer { status, fields: Fields::Map(fields), body: Body::Empty };
+                }
                 if status.as_u16() < 400 {
                     dress(&mut fields, rules.iter());
                 }
                 Answer { status, fields: Fields::Map(fields), body }
             }
-            Err(fault) => failed(&self.describe(), &fault, &format!("{method} {path}")),
+            Err(fault) => failed(&self.describe(), &fault, what),
         }
     }
 }
@@ -218,11 +265,11 @@ impl Authorizer {
     pub async fn ask(&self, asked: &Asked<'_>, fields: &HeaderMap) -> Result<Granted, Answer> {
         // FastCGI 6.3: neither of the body nor of what will answer.
         let variables = Variables::new(asked, fields).pairs();
-        let body = RequestBody::default();
+        let body = Input::Live(RequestBody::default());
         let call = Call { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let asking = Asking::start(false, async move |sink| peer.ask(call, sink).await);
-        let (Head { status, mut fields }, body) = asking.head().await.map_err(|fault| {
+        let (Head { status, mut fields, .. }, body) = asking.head().await.map_err(|fault| {
             failed(&format!("the authorizer {}", self.name()), &fault, asked.method)
         })?;
         let granted = variables_of(&mut fields);

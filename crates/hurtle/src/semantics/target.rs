@@ -135,6 +135,32 @@ pub fn parse<'a>(method: &[u8], raw: &'a [u8]) -> Result<Target<'a>, BadTarget> 
 /// trailing slash, `.` or `..`. It holds no NUL, no `.` or `..` segment and no empty one. On an
 /// error `out` is left in the middle.
 pub fn decode(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+    decode_as(path, None, out)
+}
+
+/// What stands in a decoded path for an encoded slash that is part of a segment: a byte that no other
+/// path holds. [`encode_path`] writes it as it came.
+pub const ENCODED_SLASH: u8 = 0;
+
+/// The same, but an encoded slash becomes [`ENCODED_SLASH`]. For paths that are passed on: no file has
+/// such a name.
+pub fn decode_keeping_slashes(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+    decode_as(path, Some(ENCODED_SLASH), out)
+}
+
+/// A path, still encoded, whose encoded slashes are slashes.
+pub fn with_plain_slashes(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((&byte, after)) = rest.split_first() {
+        let is_slash = byte == b'%' && unhex(after) == Some(b'/');
+        out.push(if is_slash { b'/' } else { byte });
+        rest = if is_slash { &after[2..] } else { after };
+    }
+    out
+}
+
+fn decode_as(path: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), BadPath> {
     out.clear();
     out.reserve(path.len() + 1);
     out.push(b'/');
@@ -142,7 +168,7 @@ pub fn decode(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
     for segment in path.split(|&byte| byte == b'/') {
         // Here `out` always ends with a slash.
         let start = out.len();
-        decode_segment(segment, out)?;
+        decode_segment(segment, slash, out)?;
         is_directory = true;
         match &out[start..] {
             b"" => {}
@@ -176,6 +202,8 @@ pub fn encode_path(decoded: &[u8]) -> String {
     for &byte in path {
         if is_path_byte(byte) {
             out.push(char::from(byte));
+        } else if byte == ENCODED_SLASH {
+            out.push_str("%2F");
         } else {
             let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
             out.extend(['%', char::from(digits[0]), char::from(digits[1])]);
@@ -276,7 +304,7 @@ fn unhex(text: &[u8]) -> Option<u8> {
 }
 
 /// Appends one segment, decoded.
-fn decode_segment(segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+fn decode_segment(segment: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), BadPath> {
     let mut rest = segment;
     while let Some(at) = rest.iter().position(|&byte| matches!(byte, b'%' | 0)) {
         out.extend_from_slice(&rest[..at]);
@@ -285,7 +313,7 @@ fn decode_segment(segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
         }
         match unhex(&rest[at + 1..]).ok_or(BadPath::Escape)? {
             0 => return Err(BadPath::Nul),
-            b'/' => return Err(BadPath::EncodedSlash),
+            b'/' => out.push(slash.ok_or(BadPath::EncodedSlash)?),
             byte => out.push(byte),
         }
         rest = &rest[at + 3..];
@@ -506,7 +534,8 @@ mod tests {
             ("what browsers take for a slash", b"/\\evil", "/%5Cevil"),
             ("quotes and angle brackets", b"/\"<>", "/%22%3C%3E"),
             ("a line break", b"/\r\n", "/%0D%0A"),
-            ("any byte", b"/\0\xff", "/%00%FF"),
+            ("any byte", b"/\x01\xff", "/%01%FF"),
+            ("an encoded slash that was kept", b"/a\0b/c", "/a%2Fb/c"),
             ("what would begin a host", b"//evil.example/", "/evil.example/"),
             ("however many slashes", b"////evil", "/evil"),
             ("slashes further on", b"/a//b", "/a//b"),
@@ -515,6 +544,22 @@ mod tests {
         ];
         for (why, decoded, expected) in rows {
             assert_eq!(encode_path(decoded), *expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn encoded_slashes_can_be_kept_or_made_plain() {
+        let rows: &[(&str, &str, Result<&[u8], BadPath>, &str)] = &[
+            ("part of a name", "/a%2fb%2F", Ok(b"/a\0b\0"), "/a/b/"),
+            ("none", "/a%252Fb", Ok(b"/a%2Fb"), "/a%252Fb"),
+            ("dots beside it are no segment", "/a/..%2Fb", Ok(b"/a/..\0b"), "/a/../b"),
+            ("a NUL is none", "/a%00", Err(BadPath::Nul), "/a%00"),
+        ];
+        let mut out = Vec::new();
+        for (why, path, kept, plain) in rows {
+            let decoded = decode_keeping_slashes(path.as_bytes(), &mut out);
+            assert_eq!(decoded.map(|()| out.as_slice()), *kept, "{why}");
+            assert_eq!(with_plain_slashes(path.as_bytes()), plain.as_bytes(), "{why}");
         }
     }
 

@@ -13,6 +13,7 @@ mod fill;
 mod gateway;
 mod hints;
 mod input;
+mod internal;
 mod log;
 mod outcome;
 mod proxy;

@@ -112,7 +112,7 @@ impl Chosen {
     fn new(name: Vec<u8>, port: Option<u16>, path: &[u8], query: Option<&[u8]>) -> Option<Chosen> {
         let beginning = path.strip_suffix(b"*").filter(|_| query.is_none());
         let mut decoded = Vec::new();
-        target::decode(beginning.unwrap_or(path), &mut decoded).ok()?;
+        target::decode_keeping_slashes(beginning.unwrap_or(path), &mut decoded).ok()?;
         let mut target = encode_path(&decoded).into_bytes();
         if let Some(query) = query {
             target.push(b'?');

@@ -34,14 +34,20 @@ impl Mount {
         (means, slots): (&Means, &Slots),
         gate: Option<Rc<Gate>>,
     ) -> Mount {
-        let (mut internal, mut beside) = (None, None);
+        let named = match &config.handler {
+            MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
+            MountHandler::FastCgi(app) => app.internal.as_ref(),
+            MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
+            _ => None,
+        };
+        let internal = named.map(|root| Internal::new(root, means));
+        let mut beside = None;
         let handler = match &config.handler {
             MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                internal = proxy.internal.as_ref().map(|root| Internal::new(root, means));
                 let names = (&means.disk, means.disk.lane());
                 let cache = means.caches.of(proxy, &means.disk);
                 Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), names, cache)))

@@ -104,7 +104,7 @@ static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
 
 /// See the contract in `sys`.
 pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, c".", flags, mode) {
         // What a kernel or file system says that does not know the flag (open(2)).
         Err(Errno::ISDIR | Errno::NOENT | Errno::INVAL) => Err(Errno::OPNOTSUPP),

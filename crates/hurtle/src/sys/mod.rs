@@ -17,8 +17,8 @@
 //!   `follow` false: any link is `ELOOP`. What is neither file nor directory may be `ENXIO`.
 //! - `PROBE`: flags for `open_beneath` that open a name without opening the file (no device wakes,
 //!   no FIFO waits), for `fstat` and as a directory to start from.
-//! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for writing,
-//!   gone when it is closed. `EOPNOTSUPP` where there are none.
+//! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for reading
+//!   and writing, gone when it is closed. `EOPNOTSUPP` where there are none.
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
 //! - `give_precedence()`: from now on this thread has a processor after the others that want it, where
 //!   the system tells threads apart; elsewhere nothing.

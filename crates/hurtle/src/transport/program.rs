@@ -1,22 +1,28 @@
-//! A program that is run for one request: its three pipes, and its end. What it is told and what it
-//! says is others' business.
+//! A program that is run for one request: its limits, its three pipes, and its end. What it is told
+//! and what it says is others' business.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use bytes::{Bytes, BytesMut};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 
+use crate::config::ProgramLimits;
 use crate::disk::{Disk, Failure, Lane};
 
 /// One read of what a program says, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
+
+/// What sets a program's limits.
+const SHELL: &str = "/bin/sh";
 
 /// A running program in a process group of its own. Dropped before it has ended, it is killed, and
 /// whatever it has begun in that group with it.
@@ -37,17 +43,22 @@ pub struct Stderr(ChildStderr);
 
 impl Program {
     /// Starts a program on a thread of the pool, in its own directory, with these variables as its
-    /// whole environment; it inherits no descriptor but its pipes.
+    /// whole environment; it inherits no descriptor but its pipes. Its limits hold before its first
+    /// step: a shell sets them on itself and becomes the program. (To set them from here, on a process
+    /// that runs already, would leave it time to start others without limits.)
     ///
     /// # Errors
     /// The pool's first, then the system's.
     pub async fn start(
         path: &Path,
+        limits: &ProgramLimits,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
         disk: &Disk,
         lane: Lane,
     ) -> Result<io::Result<(Program, Stdin, Stdout, Stderr)>, Failure> {
-        let mut command = Command::new(path);
+        let program = path.to_owned();
+        let mut command = Command::new(SHELL);
+        command.arg("-c").arg(script(limits)).arg(path);
         command.current_dir(path.parent().unwrap_or(Path::new("/"))).env_clear();
         for (name, value) in &variables {
             command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
@@ -58,6 +69,8 @@ impl Program {
         let start = move || {
             // Its pipes are the loop's, whichever thread makes them.
             let _guard = handle.enter();
+            // What the shell would only complain of.
+            rustix::fs::accessat(CWD, &program, Access::EXEC_OK, AtFlags::EACCESS)?;
             let mut child = command.spawn()?;
             let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -75,6 +88,28 @@ impl Program {
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.0.wait().await
     }
+}
+
+/// What the shell does (`ulimit`: POSIX.1-2024, but for the processes, which bash and dash spell each
+/// in its own way). A limit below one that the server itself has is that one.
+fn script(limits: &ProgramLimits) -> String {
+    let within =
+        |resource, most: u64| getrlimit(resource).maximum.map_or(most, |max| max.min(most));
+    let cpu_secs = within(Resource::Cpu, limits.cpu_time.as_millis().div_ceil(1_000) as u64);
+    let memory_kib = within(Resource::As, limits.memory) / 1024;
+    let open_files = within(Resource::Nofile, limits.open_files);
+    // First SIGXCPU, which tells what it was that ended it.
+    let cpu_secs_hard = within(Resource::Cpu, cpu_secs + 1);
+    let mut script = format!(
+        "ulimit -c 0; ulimit -St {cpu_secs}; ulimit -Ht {cpu_secs_hard}; ulimit -v {memory_kib}; \
+         ulimit -n {open_files}; "
+    );
+    if let Some(processes) = limits.processes {
+        let processes = within(Resource::Nproc, processes);
+        // Writing into a String cannot fail.
+        let _ = write!(script, "ulimit -u {processes} 2>/dev/null || ulimit -p {processes}; ");
+    }
+    script + "exec \"$0\""
 }
 
 impl Drop for Program {

@@ -56,6 +56,11 @@ impl App {
         App::mounted(change, |server| server.mount("*", "/", service).unwrap())
     }
 
+    /// Tells it to stop once what is in flight is done.
+    pub(crate) fn drain(&self) {
+        self.running.as_ref().unwrap().stop().drain();
+    }
+
     /// What `mount` mounts, on one worker.
     pub(crate) fn mounted(
         change: impl FnOnce(&mut Config),

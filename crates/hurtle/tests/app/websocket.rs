@@ -1,9 +1,12 @@
 //! Another protocol on a mounted application's connection.
 
+use std::time::{Duration, Instant};
+
 use axum::Router;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use axum::routing::any;
+use hurtle::config::Config;
 
 use crate::client::Client;
 use crate::support::App;
@@ -40,9 +43,13 @@ const HANDSHAKE: &str = "GET /a/ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 fn apps() -> [(&'static str, App); 2] {
+    apps_with(|_| ())
+}
+
+fn apps_with(change: fn(&mut Config)) -> [(&'static str, App); 2] {
     let mounted = |server: hurtle::Server| server.mount("*", "/a", router()).unwrap();
     let isolated = |server: hurtle::Server| server.mount_isolated("*", "/a", router()).unwrap();
-    [("mounted", App::mounted(|_| (), mounted)), ("isolated", App::mounted(|_| (), isolated))]
+    [("mounted", App::mounted(change, mounted)), ("isolated", App::mounted(change, isolated))]
 }
 
 /// A client's frame of data (RFC 6455 5.2), masked with zeros, in the longest form.
@@ -79,6 +86,23 @@ fn axums_websocket_echoes() {
         assert!(client.take(1_000_000) == large, "{what}: a large message");
         client.send([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]);
         assert_eq!(client.rest(), "", "{what}: the application is gone, and so is the connection");
+    }
+}
+
+#[test]
+fn a_stop_leaves_a_websocket_its_drain_time_and_no_more() {
+    for (what, app) in apps_with(|config| config.drain = Duration::from_millis(700)) {
+        let mut client = app.connect();
+        client.send(HANDSHAKE);
+        agreed(&mut client, what);
+        let begun = Instant::now();
+        app.drain();
+        client.send([0x81, 0x82, 0, 0, 0, 0, b'h', b'i']);
+        assert_eq!(client.take(4), b"\x81\x02hi", "{what}: what is open goes on");
+        client.expect_early_end(1, what);
+        let took = begun.elapsed();
+        let range = Duration::from_millis(690)..Duration::from_secs(5);
+        assert!(range.contains(&took), "{what}: ended after {took:?}");
     }
 }
 

@@ -111,16 +111,6 @@ fn a_client_that_waits_for_leave_gets_it_when_its_body_is_wanted() {
 }
 
 #[test]
-fn without_a_length_there_is_no_body_to_pass_on() {
-    let upstream = Upstream::new();
-    let server = server(&upstream, "");
-    let mut client =
-        server.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
-    assert!(client.answer().0.starts_with("HTTP/1.1 411 "));
-    upstream.is_left_alone();
-}
-
-#[test]
 fn what_an_answer_says_is_put_in_terms_of_http() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");

@@ -12,6 +12,8 @@ mod client;
 mod dir;
 mod fastcgi;
 mod fastcgi_faults;
+mod internal;
+mod kept_bodies;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
 mod frames;

@@ -1,6 +1,7 @@
 //! A PHP application with a front controller, behind PHP-FPM itself.
 
 use std::fs;
+use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
@@ -74,6 +75,11 @@ fn forms_uploads_and_fields() {
     client.send(&file);
     assert_eq!(client.answer().1, sha256_hex(&file));
 
+    client.send("PUT /raw HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(format!("{:x}\r\n", file.len()));
+    client.send([&file[..], b"\r\n0\r\n\r\n"].concat());
+    assert_eq!(client.answer().1, sha256_hex(&file), "though nobody told its length");
+
     client.send("GET /fields HTTP/1.1\r\nHost: a\r\nProxy: http://evil\r\nX-Asked: yes\r\n\r\n");
     let (head, body) = client.answer();
     assert!(head.starts_with("HTTP/1.1 201 Created\n"), "{head}");
@@ -82,6 +88,24 @@ fn forms_uploads_and_fields() {
 
     let (head, _) = get(&mut client, "/redirect");
     assert!(head.starts_with("HTTP/1.1 302 ") && head.contains("/there\n"), "{head}");
+}
+
+#[test]
+fn over_http_2_without_a_length() {
+    let php = PhpFpm::start(2);
+    let server = Proxy::of("", &php.mount());
+    let file = vec![b'x'; 300_000];
+    fs::write(php.dir.path("sent"), &file).unwrap();
+    let url = format!("http://{}/raw", server.connect().stream.peer_addr().unwrap());
+    // From its input: curl does not know how long that is.
+    let curl = Command::new("curl")
+        .args(["--silent", "--show-error", "--max-time", "10", "--http2-prior-knowledge"])
+        .args(["--upload-file", "-", "--write-out", " %{http_version}", &url])
+        .stdin(fs::File::open(php.dir.path("sent")).unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&curl.stdout);
+    assert_eq!(said, format!("{} 2", sha256_hex(&file)), "{:?}", curl.stderr);
 }
 
 #[test]

@@ -38,6 +38,22 @@ pub(crate) fn hurtle() -> Command {
     command
 }
 
+/// Processes and threads of the user that servers of `write_config` are, of this moment.
+pub(crate) fn threads_of_the_user() -> usize {
+    let user = match geteuid().is_root() {
+        true => nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw(),
+        false => geteuid().as_raw(),
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let counts = entries.filter_map(|entry| {
+        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let of = |key| status.lines().find_map(|line: &str| line.strip_prefix(key));
+        let is_theirs = of("Uid:")?.split_whitespace().next()?.parse() == Ok(user);
+        of("Threads:")?.trim().parse::<usize>().ok().filter(|_| is_theirs)
+    });
+    counts.sum()
+}
+
 /// Waits for `done`, not beyond `PATIENCE`.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {

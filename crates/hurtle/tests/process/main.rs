@@ -9,6 +9,7 @@ mod apps;
 mod browser;
 mod child;
 mod crowd;
+mod explain;
 mod floods;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
@@ -20,6 +21,8 @@ mod logs;
 mod mid_download;
 mod names;
 mod pipeline;
+mod programs;
+mod purge;
 mod slow;
 mod start;
 mod stop;

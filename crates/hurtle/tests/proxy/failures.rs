@@ -41,6 +41,38 @@ fn it_dies_without_an_answer() {
 }
 
 #[test]
+fn it_dies_while_it_takes_the_body() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    type End = fn(crate::client::Client);
+    let ends: [(&str, End); 2] = [("an end", drop), ("a reset", crate::client::Client::reset)];
+    for (sentence, end) in ends {
+        for framing in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+            let mut client = proxy.send(format!("PUT / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
+            let (mut peer, _) = upstream.asked();
+            client.send("4\r\nabcd\r\n");
+            peer.take(4);
+            end(peer);
+            let (head, _) = client.answer();
+            assert!(head.starts_with("HTTP/1.1 502 "), "{sentence}, {framing}: {head}");
+            upstream.is_left_alone();
+        }
+    }
+}
+
+#[test]
+fn it_dies_behind_an_interim_answer() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 103 "));
+    drop(peer);
+    expect(&mut client, "502 Bad Gateway");
+}
+
+#[test]
 fn it_dies_within_the_head() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
@@ -58,6 +90,10 @@ fn it_dies_within_the_body() {
     for (sentence, part) in [
         ("of a length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
         ("in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+        (
+            "before its trailers end",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-A: b\r\n",
+        ),
         ("in malformed chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
     ] {
         let mut client = proxy.send(LAST_GET);

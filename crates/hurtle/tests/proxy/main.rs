@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 
 mod answers;
+mod axum_app;
 mod balance;
 mod bodies;
 mod cache;
@@ -14,5 +15,6 @@ mod failures;
 mod forwarded;
 mod internal;
 mod real;
+mod slashes;
 mod support;
 mod upgrade;

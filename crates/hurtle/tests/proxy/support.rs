@@ -96,6 +96,11 @@ impl Proxy {
         Proxy { running: Some(server.start().unwrap()), address }
     }
 
+    /// Tells it to stop once what is in flight is done.
+    pub(crate) fn drain(&self) {
+        self.running.as_ref().unwrap().stop().drain();
+    }
+
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
     }

@@ -1,5 +1,7 @@
 //! Other protocols: only those that are allowed, and only once the upstream agreed.
 
+use std::time::{Duration, Instant};
+
 use crate::support::{OK, Proxy, Upstream};
 
 const ASKING: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
@@ -43,6 +45,28 @@ fn a_tunnel_carries_whatever_either_side_says() {
     peer.send("bye");
     drop(peer);
     assert_eq!(client.rest(), "bye", "and the other side's still comes");
+}
+
+#[test]
+fn a_stop_leaves_a_tunnel_its_drain_time_and_no_more() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = \"http://{}\"", upstream.address);
+    let proxy = Proxy::of("drain = \"700ms\"", &mount);
+    let mut client = proxy.send(ASKING);
+    let (mut peer, _) = upstream.asked();
+    peer.send(AGREED);
+    client.head();
+    let begun = Instant::now();
+    proxy.drain();
+    client.send("one");
+    assert_eq!(peer.take(3), b"one", "what is open goes on");
+    peer.send("two");
+    assert_eq!(client.take(3), b"two");
+    client.expect_early_end(1, "the client's side");
+    peer.expect_early_end(1, "the upstream's side");
+    let took = begun.elapsed();
+    let range = Duration::from_millis(690)..Duration::from_secs(5);
+    assert!(range.contains(&took), "ended after {took:?}");
 }
 
 #[test]

@@ -4,21 +4,18 @@
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body::Body as _;
-
 use super::asking::{Fault, Sink, Watch};
 use super::complaints::Complaints;
-use crate::body::RequestBody;
+use super::input::Input;
 use crate::clock;
 use crate::config::{Patience, Upstream};
 use crate::fcgi::{self, CONTENT_BYTES_MAX, Decoder, Ended, Role, Said};
 use crate::rt::{self, First};
-use crate::transport::{Input, Plain, Transport};
+use crate::transport::{self, Plain, Transport};
+use bytes::Bytes;
 
 /// How long an idle connection is kept.
 const IDLE_MS_MAX: u64 = 10_000;
@@ -45,7 +42,7 @@ struct Idle {
 pub(super) struct Call {
     pub(super) role: Role,
     pub(super) variables: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(super) body: RequestBody,
+    pub(super) body: Input,
     /// To ask twice does no more than to ask once.
     pub(super) may_repeat: bool,
 }
@@ -64,7 +61,7 @@ impl Peer {
     /// Asks, and hands on the answer as it comes.
     pub(super) async fn ask(self: &Rc<Peer>, mut call: Call, sink: &mut Sink) -> Result<(), Fault> {
         while let Some(io) = self.idle() {
-            let bodiless = call.body.is_end_stream();
+            let bodiless = call.body.is_over();
             match self.converse(io, &mut call, sink).await {
                 // It was closed at the same moment.
                 Err(Fault::Gone(_)) if call.may_repeat && bodiless && sink.is_untouched() => {}
@@ -115,7 +112,7 @@ impl Peer {
     /// Listens until the request is over; whether nothing is left unread.
     async fn hear(&self, io: &Plain, watch: &Watch<'_>, sink: &mut Sink) -> Result<bool, Fault> {
         let mut complaints = Complaints::of(&self.name());
-        let (mut input, mut decoder) = (Input::default(), Decoder::default());
+        let (mut input, mut decoder) = (transport::Input::default(), Decoder::default());
         loop {
             while let Some((said, len)) = decoder.next(input.bytes()).map_err(Fault::Record)? {
                 let ended = match said {
@@ -192,19 +189,18 @@ async fn send(io: &Plain, call: &mut Call, keep: bool, watch: &Watch<'_>) -> Res
         return Ok(write(io, &mut [IoSlice::new(&head)], watch).await?.is_ok());
     }
     let body = &mut call.body;
-    while !body.is_end_stream() {
+    while !body.is_over() {
         if !head.is_empty() {
             if write(io, &mut [IoSlice::new(&head)], watch).await?.is_err() {
                 return Ok(false);
             }
             head.clear();
         }
-        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        let data = match body.next().await {
             None => break,
             Some(Err(_)) => return Err(Fault::Abandoned),
-            Some(Ok(frame)) => frame,
+            Some(Ok(data)) => data,
         };
-        let Ok(data) = frame.into_data() else { continue };
         for piece in data.chunks(CONTENT_BYTES_MAX) {
             head.clear();
             fcgi::stdin(&mut head, piece.len());

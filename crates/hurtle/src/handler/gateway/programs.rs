@@ -1,23 +1,24 @@
 //! CGI programs: one process for one request, of which only so many run at once.
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use http_body::Body as _;
-
 use super::asking::{Fault, Sink, Watch};
 use super::complaints::Complaints;
-use crate::body::RequestBody;
-use crate::config::Patience;
+use super::input::Input;
+use crate::config::{Patience, ProgramLimits};
 use crate::disk::{Disk, Lane};
 use crate::rt::{self, First};
 use crate::transport::Program;
 use crate::transport::program::{Stderr, Stdin, Stdout};
+
+/// How long it is waited, at the end of what a program says, to learn whether it was killed.
+const SETTLED_WITHIN: Duration = Duration::from_millis(200);
 
 /// Places for programs, shared by all workers.
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ pub(super) struct Run {
     /// Where it is started.
     pub(super) place: (Disk, Lane),
     pub(super) file: PathBuf,
+    pub(super) limits: ProgramLimits,
 }
 
 impl Run {
@@ -65,12 +67,12 @@ impl Run {
     pub(super) async fn ask(
         self,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
-        mut body: RequestBody,
+        mut body: Input,
         sink: &mut Sink,
     ) -> Result<(), Fault> {
         let slot = self.slots.take().ok_or(Fault::Full)?;
         let (disk, lane) = &self.place;
-        let started = Program::start(&self.file, variables, disk, *lane).await;
+        let started = Program::start(&self.file, &self.limits, variables, disk, *lane).await;
         let started = started.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (program, mut stdin, mut stdout, mut stderr) = started.map_err(Fault::Start)?;
         let watch = Watch::new(&self.patience);
@@ -94,13 +96,16 @@ impl Run {
             First::A(heard) => heard?,
             First::B(First::A(fault) | First::B(fault)) => return Err(fault),
         }
-        if !sink.has_head() {
-            return Ok(());
-        }
+        let mut program = program;
+        let killed = match rt::timeout(SETTLED_WITHIN, program.wait()).await {
+            Some(Ok(status)) => status.signal().is_some(),
+            _ => false,
+        };
         // What it does after its answer it may, for a while; nobody waits for that.
-        let after = After { program, stderr, complaints, _slot: slot, within: self.patience.read };
-        rt::spawn(after.run());
-        Ok(())
+        let within = if sink.has_head() { self.patience.read } else { SETTLED_WITHIN };
+        rt::spawn(After { program, stderr, complaints, _slot: slot, within }.run());
+        // What it has said is then a part.
+        if killed { Err(Fault::Gone(None)) } else { Ok(()) }
     }
 }
 
@@ -130,14 +135,13 @@ impl After {
 }
 
 /// Gives a program the request's body; one that closes its end wants no more.
-async fn send(stdin: &mut Stdin, body: &mut RequestBody, watch: &Watch<'_>) -> Result<(), Fault> {
+async fn send(stdin: &mut Stdin, body: &mut Input, watch: &Watch<'_>) -> Result<(), Fault> {
     loop {
-        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        let data = match body.next().await {
             None => return Ok(()),
             Some(Err(_)) => return Err(Fault::Abandoned),
-            Some(Ok(frame)) => frame,
+            Some(Ok(data)) => data,
         };
-        let Ok(data) = frame.into_data() else { continue };
         if watch.write(stdin.write(&data)).await?.is_err() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ use super::asked::{path_of, value};
 use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::hints::telling;
+use super::internal::At;
 use super::stream::{Sending, TURN_BYTES};
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Connection, Next, delimiter, is_bodiless};
@@ -50,12 +51,15 @@ pub(super) struct AtWork {
     offer: Option<Offer>,
     /// What it says before it answers, where that is told.
     hints: Option<EarlyHints>,
+    /// Where its answer may name a file to be sent in its place: its site, its mount, and the path.
+    names_files: Option<(usize, usize, Vec<u8>)>,
 }
 
 impl From<Answering> for AtWork {
     /// Upon a request without a body.
     fn from(answering: Answering) -> AtWork {
-        AtWork { answering, upload: Upload::none(), offer: None, hints: None }
+        let upload = Upload::none();
+        AtWork { answering, upload, offer: None, hints: None, names_files: None }
     }
 }
 
@@ -156,8 +160,10 @@ impl<T: Transport> Connection<T> {
             Handler::Gateway(gateway) => {
                 let at = (site, &place);
                 let called = Box::pin(self.gateway_call(request, gateway, at, granted)).await?;
+                let names_files = site.internal(number).is_some();
+                let names_files = names_files.then(|| (site_number, number, path.clone()));
                 return Some(called.map(|(answering, upload)| {
-                    Called::App(AtWork { answering, upload, offer: None, hints: None })
+                    Called::App(AtWork { upload, names_files, ..answering.into() })
                 }));
             }
             _ => return None,
@@ -192,12 +198,12 @@ impl<T: Transport> Connection<T> {
             }
             _ => return None,
         };
-        Some(Ok(Called::App(AtWork { answering, upload, offer, hints })))
+        Some(Ok(Called::App(AtWork { upload, offer, hints, ..answering.into() })))
     }
 
     /// Waits for the application's answer and sends it.
     pub(super) async fn app_exchange(&mut self, request: &Request<'_>, called: AtWork) -> Next {
-        let AtWork { answering, mut upload, offer, hints } = called;
+        let AtWork { answering, mut upload, offer, hints, names_files } = called;
         let working = async |duplex: &Duplex<'_, T>| match hints {
             Some(hints) => telling(duplex, &hints, answering).await,
             None => Ok(answering.await),
@@ -205,6 +211,10 @@ impl<T: Transport> Connection<T> {
         let answer = self.beside(&mut upload, &Waits::default(), working).await;
         match answer.flatten() {
             Ok(mut answer) => {
+                if let Some((site, mount, path)) = names_files {
+                    let at = At { site, mount, path: &path };
+                    answer = Box::pin(self.or_named_file(request, &at, answer)).await;
+                }
                 match offer.filter(|_| answer.status == StatusCode::SWITCHING_PROTOCOLS) {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,
                     None => {

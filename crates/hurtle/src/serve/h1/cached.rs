@@ -342,7 +342,7 @@ impl<T: Transport> Connection<T> {
             field(&mut last, "Age", age.to_string().as_bytes());
         }
         outcome.line(&mut last);
-        let (removed, set) = self.rules(asked, head.status);
+        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
         last.extend_from_slice(&set);
         let (status, lines, body) = selected(request, head, source);
         let lines = match removed.is_empty() {

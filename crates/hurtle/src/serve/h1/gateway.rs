@@ -66,11 +66,6 @@ impl<T: Transport> Connection<T> {
         if request.method.as_bytes() == b"TRACE" {
             return Some(Err(Answer::method_refused(true)));
         }
-        // RFC 3875 4.1.2: a program reads as many bytes as it was told. To find out how many come,
-        // all would have to be kept here first (RFC 9110 15.5.12).
-        if request.body == BodyLength::Chunked {
-            return Some(Err(Answer::error(StatusCode::LENGTH_REQUIRED, None)));
-        }
         let (upload, body) = Upload::new(request);
         let Some(made) = app_request(request, self.version(Some(request)), body, place.rest) else {
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
@@ -81,7 +76,8 @@ impl<T: Transport> Connection<T> {
         let query = path_of(&request.target).and_then(|(_, query)| query);
         let asked = self.asked(&facts, request, query);
         let rules = place.rules().cloned().collect();
-        let answering = gateway.call(made, (&asked, base, &named), granted, rules);
+        let bytes_max = self.worker.limits.body_bytes;
+        let answering = gateway.call(made, (&asked, base, &named), granted, rules, bytes_max);
         Some(Ok((answering, upload)))
     }
 

@@ -12,18 +12,18 @@ use super::cached::Cached;
 use super::duplex::{Broken, Duplex};
 use super::exchange::{Asked, Exchange};
 use super::fault::{Failed, Told, named, tell};
+use super::internal::At;
 use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
 use super::{Connection, Next, persistence};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
-use crate::files::FileQuery;
 use crate::h1::forward::{self, Dress};
 use crate::h1::framing::BodyLength;
-use crate::h1::reply::{self, Reply};
-use crate::h1::request::{Method, Request};
-use crate::h1::response::{CONTINUE, Delimiter, Fields, field};
+use crate::h1::reply::{self, File, Reply};
+use crate::h1::request::Request;
+use crate::h1::response::{CONTINUE, Delimiter};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
 use crate::semantics::target::encode_path;
 use crate::transport::{Output, Taken, Transport};
@@ -171,8 +171,10 @@ impl<T: Transport> Connection<T> {
             drop(head);
             return Box::pin(self.tunnel(request, exchange.errand, out)).await;
         }
-        if reply.file.is_some() && exchange.asked.proxy.config().internal.is_some() {
-            return Box::pin(self.send_internal(request, exchange, &reply)).await;
+        if let Some(file) = reply.file.zip(exchange.asked.mount)
+            && exchange.asked.proxy.config().internal.is_some()
+        {
+            return Box::pin(self.send_internal(request, exchange, &reply, file)).await;
         }
         self.pass_back(request, exchange, head).await
     }
@@ -196,7 +198,7 @@ impl<T: Transport> Connection<T> {
         let mut out = Output::new();
         let persistence = persistence(request, goes_on);
         let date = clock::date(clock::now_ms());
-        let (removed, mut set) = self.rules(&exchange.asked, status);
+        let (removed, mut set) = self.rules(exchange.asked.site, &exchange.asked.path, status);
         if let Some(outcome) = self.outcome {
             outcome.line(&mut set);
         }
@@ -265,30 +267,21 @@ impl<T: Transport> Connection<T> {
         request: &Request<'_>,
         mut exchange: Exchange,
         reply: &Reply<'_>,
+        (file, mount): (File<'_>, usize),
     ) -> Next {
         let now_ms = clock::now_ms();
         exchange.settle_invitation(request);
         let Exchange { asked, errand, upload, .. } = exchange;
         errand.discard(reply.length);
-        let worker = Rc::clone(&self.worker);
-        let site = worker.sites.site(asked.site);
-        let mut ask = ask(request, asked.site, b"", None);
-        // RFC 9110 13.2.1 and 14.2: of a POST's answer no part is asked for.
-        if !matches!(request.method, Method::Get | Method::Head) {
-            ask.file = FileQuery::default();
-        }
-        let mut answer = match asked.mount.and_then(|mount| site.internal(mount)).zip(reply.file) {
-            Some((internal, file)) => internal.answer(&worker.store, file, &ask).await,
-            None => Answer::error(StatusCode::NOT_FOUND, None),
-        };
-        if let Fields::Ready(lines) = &mut answer.fields {
-            let (removed, set) = self.rules(&asked, answer.status);
-            let content = answer.status == StatusCode::OK;
-            let mut kept = Vec::new();
-            // A part of a file is described by the file (RFC 9110 14.6), what is not there by nobody.
-            forward::kept_for_file(&mut kept, reply, content);
-            *lines = forward::redressed(lines, &kept, &removed, &set).into();
-        }
+        let at = At { site: asked.site, mount, path: &asked.path };
+        let answer = self
+            .internal_answer(request, &at, file, |kept, content| {
+                let keep = |name: &[u8], value: &[u8]| {
+                    forward::keep_for_file(kept, name, value, content);
+                };
+                forward::each_for_client(reply, keep);
+            })
+            .await;
         match upload.reading.is_done() {
             true => self.respond(request, answer, now_ms, false).await,
             false => self.answer(request, answer, upload, None).await,
@@ -324,32 +317,6 @@ impl<T: Transport> Connection<T> {
             answer = Box::pin(site.with_page(&worker.store, &ask, answer)).await;
         }
         self.answer(request, answer, upload, None).await
-    }
-
-    /// What the site's rules do to an answer's fields: names left out, and whole lines added.
-    pub(super) fn rules(
-        &self,
-        asked: &Asked,
-        status: StatusCode,
-    ) -> (Vec<http::HeaderName>, Vec<u8>) {
-        let (mut removed, mut set) = (Vec::new(), Vec::new());
-        // As nginx's add_header: an error is not dressed as what was asked for.
-        if status.as_u16() < 400 {
-            let mut dress = http::HeaderMap::new();
-            let site = self.worker.sites.site(asked.site);
-            for rule in site.header_rules(&asked.path) {
-                for name in &rule.remove {
-                    dress.remove(name);
-                    removed.push(name.clone());
-                }
-                for (name, value) in &rule.set {
-                    dress.insert(name.clone(), value.clone());
-                    removed.push(name.clone());
-                }
-            }
-            dress.iter().for_each(|(name, value)| field(&mut set, name.as_str(), value.as_bytes()));
-        }
-        (removed, set)
     }
 }
 

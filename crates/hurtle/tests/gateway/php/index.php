@@ -59,6 +59,17 @@ switch ($path) {
         error_log('a complaint of PHP');
         echo 'done';
         break;
+    case '/accel':
+        header('X-Accel-Redirect: ' . $_GET['name']);
+        header('Content-Type: application/pdf');
+        header('Content-Disposition: attachment');
+        header('X-Other: 1');
+        setcookie('a', '1');
+        echo 'not this';
+        break;
+    case '/sendfile':
+        header('X-Sendfile: ' . $_SERVER['DOCUMENT_ROOT'] . '/../private/' . $_GET['name']);
+        break;
     case '/pid':
         echo getmypid();
         break;

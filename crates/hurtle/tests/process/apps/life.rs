@@ -11,6 +11,18 @@ use super::{Apps, ECHO, get_until, lives, logged, numbers};
 use crate::child::{Child, eventually, write_config};
 
 #[test]
+fn an_encoded_slash_reaches_it_as_it_was_sent() {
+    let apps = Apps::new(&[]);
+    apps.deploy_python("blog", "/blog", "", ECHO);
+    let child = apps.serve();
+    eventually("it answers", || child.get("/blog/").status == 200);
+    let said = child.get("/blog/group%2Fproject%20x?y=%2F");
+    let (_, said) = said.text().split_once(' ').unwrap();
+    assert_eq!(said, "GET /blog/group%2Fproject%20x?y=%2F ");
+    assert_eq!(child.get("/blog%2Fx").status, 404, "whose that is depends on who reads it");
+}
+
+#[test]
 fn it_comes_answers_every_method_and_goes_without_a_restart() {
     let apps = Apps::new(&[("a.txt", "a\n"), ("blog/index.html", "a file\n")]);
     let child = apps.serve();

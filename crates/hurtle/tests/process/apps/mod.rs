@@ -4,6 +4,7 @@
 mod ends;
 mod examples;
 mod life;
+mod limits;
 mod refused;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Many who want the same at once.
 
+use std::time::{Duration, Instant};
+
 use super::{MINUTE, Pair, get, reply};
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
@@ -52,6 +54,22 @@ fn who_asked_first_may_go() {
     reply(peer, MINUTE, "body");
     assert_eq!(second.answer().1, "body");
     pair.upstream.is_left_alone();
+}
+
+#[test]
+fn who_has_waited_five_seconds_asks_by_itself() {
+    let pair = Pair::new();
+    let mut first = pair.proxy.send(get("/", ""));
+    let (slow, _) = pair.upstream.asked();
+    let begun = Instant::now();
+    let mut second = pair.proxy.send(get("/", ""));
+    pair.reply(MINUTE, "own");
+    assert!(begun.elapsed() > Duration::from_secs(4), "it has waited: {:?}", begun.elapsed());
+    let (head, body) = second.answer();
+    assert!(head.contains("fwd=bypass; detail=waited-too-long") && body == "own", "{head}");
+    // The first one's answer is kept all the same.
+    reply(slow, MINUTE, "body");
+    assert_eq!(first.answer().1, "body");
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! A file without a name, so that nothing is left of it when the server ends, however it does. All of
+//! this waits for the disk.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{OpenFile, Stamp};
+use crate::disk::Lane;
+use crate::sys;
+
+/// Nobody but the server's user.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct Unnamed {
+    fd: OwnedFd,
+    len: u64,
+}
+
+impl Unnamed {
+    /// An empty one in `directory`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(directory: &Path) -> io::Result<Unnamed> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
+        let fd = match sys::create_unnamed(directory.as_fd(), MODE) {
+            Err(Errno::OPNOTSUPP) => create_and_remove(&directory)?,
+            created => created?,
+        };
+        Ok(Unnamed { fd, len: 0 })
+    }
+
+    /// Writes these bytes behind those before.
+    ///
+    /// # Errors
+    /// The system's; then it holds some of them.
+    pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let put = || rustix::io::pwrite(&self.fd, bytes, self.len);
+            let n = rustix::io::retry_on_intr(put)?;
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.len += n as u64;
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    /// The file as it is now, to be read; slow reads queue in `lane`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(self, lane: Lane) -> io::Result<OpenFile> {
+        let stamp = Stamp::of(&rustix::fs::fstat(&self.fd)?);
+        Ok(OpenFile::new(self.fd, stamp, lane))
+    }
+}
+
+/// For where no file is without a name: it has one for a moment.
+fn create_and_remove(directory: &OwnedFd) -> io::Result<OwnedFd> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    // Nobody else who may write there knows it before.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    let name = format!(".hurtle-{:x}-{now:x}-{number:x}", std::process::id());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(directory, &name, flags, MODE)?;
+    rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
+    Ok(fd)
+}

@@ -1,0 +1,53 @@
+//! Paths that hold an encoded slash (`%2F`), on their way to somebody else's server. Whether it
+//! separates segments is read differently: nginx and Caddy choose who answers as if it did, and pass
+//! it on as it is. Here both readings must lead to the same server, so that no rule for another path
+//! is passed by; else there is nothing.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use http::StatusCode;
+
+use super::{Route, Site};
+use crate::answer::Answer;
+use crate::handler::Handler;
+use crate::semantics::target::{self, BadPath};
+
+impl Site {
+    /// Who answers for such a path, as it was sent.
+    pub(super) fn route_either_way(
+        &self,
+        raw: &[u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Route {
+        let (mut whole, mut parted) = (Vec::new(), Vec::new());
+        let read = target::decode_keeping_slashes(raw, &mut whole)
+            .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut parted));
+        let refuse = |bad: BadPath| {
+            Route::Answer(Answer::error(StatusCode::NOT_FOUND, None), bad.to_string())
+        };
+        if let Err(bad) = read {
+            return refuse(bad);
+        }
+        // A path that a rule has changed is another's.
+        let is_own = |route: &Route, own: &[u8]| match route {
+            Route::Mount { path, .. } | Route::Deployed { path, .. } => path == own,
+            Route::Answer(..) => false,
+        };
+        let one = self.route_decoded(whole.clone(), query, peer);
+        let other = self.route_decoded(parted.clone(), query, peer);
+        let agreed = is_own(&one, &whole)
+            && is_own(&other, &parted)
+            && match (&one, &other) {
+                (Route::Mount { number, .. }, Route::Mount { number: other, .. }) => {
+                    number == other && matches!(self.mounts[*number].handler, Handler::Proxy(_))
+                }
+                (Route::Deployed { proxy, .. }, Route::Deployed { proxy: other, .. }) => {
+                    Rc::ptr_eq(proxy, other)
+                }
+                _ => false,
+            };
+        if agreed { one } else { refuse(BadPath::EncodedSlash) }
+    }
+}

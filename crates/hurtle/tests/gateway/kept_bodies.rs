@@ -1,0 +1,162 @@
+//! Bodies whose length their client does not tell: kept until their end, then passed on with it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use crate::cgi;
+use crate::client::{Client, PATIENCE};
+use crate::dir::{Dir, eventually};
+use crate::peer::{asked, read_input};
+use crate::support::{Proxy, Upstream};
+
+const HEAD: &str = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+const DOCUMENT: &str = "Content-Type: text/plain\r\n\r\nhello";
+
+/// A server in front of the application, which is asked for every path.
+fn server(upstream: &Upstream, top: &str) -> Proxy {
+    Proxy::of(top, &format!("fastcgi = \"{}\"", upstream.address))
+}
+
+fn chunk(data: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat()
+}
+
+fn noise(len: u32) -> Vec<u8> {
+    (0..len).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Whether this process has a file open that has no name and holds most of so many bytes: what came
+/// last may wait in memory.
+fn holds_unnamed(len: u64) -> bool {
+    let entries = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let unnamed = entries.filter_map(|entry| {
+        let gone = fs::read_link(entry.path()).ok()?.to_str()?.ends_with(" (deleted)");
+        fs::metadata(entry.path()).ok().filter(|meta| gone && meta.is_file())
+    });
+    unnamed.map(|meta| meta.size()).any(|size| size <= len && size + 100_000 > len)
+}
+
+#[test]
+fn they_arrive_whole_with_their_length_however_large() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let table: [(&str, &[u32]); 6] = [
+        ("nothing", &[]),
+        ("a word", &[5]),
+        ("one short of what memory keeps", &[65_535]),
+        ("what memory keeps", &[30_000, 35_536]),
+        ("one more", &[65_537]),
+        ("a large one in uneven pieces", &[1, 200_000, 65_536, 99_999]),
+    ];
+    let mut client = server.connect();
+    for (sentence, pieces) in table {
+        let pieces: Vec<_> = pieces.iter().map(|len| noise(*len)).collect();
+        let body = pieces.concat();
+        let sent: Vec<u8> = pieces.iter().flat_map(|piece| chunk(piece)).collect();
+        // What is said after the body is nothing an application could be told.
+        client.send([HEAD.as_bytes(), &sent, b"0\r\nX-Trailer: 1\r\n\r\n"].concat());
+        let mut app = asked(&upstream);
+        assert_eq!(app.variables["CONTENT_LENGTH"], body.len().to_string(), "{sentence}");
+        assert_eq!(app.variables.get("HTTP_TRANSFER_ENCODING"), None, "{sentence}");
+        assert!(read_input(&mut app.client) == body, "{sentence}: the same bytes");
+        app.client.send(
+            [crate::peer::record(crate::peer::STDOUT, DOCUMENT), crate::peer::end()].concat(),
+        );
+        assert_eq!(client.answer().1, "hello", "{sentence}");
+    }
+}
+
+#[test]
+fn the_application_is_asked_when_all_is_there_and_the_file_goes_with_the_request() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let (first, second) = (noise(250_000), noise(111));
+    let mut client = server.send([HEAD.as_bytes(), &chunk(&first)].concat());
+    eventually("it is on the disk", || holds_unnamed(250_000));
+    upstream.is_left_alone();
+    client.send([&chunk(&second)[..], b"0\r\n\r\n"].concat());
+    let app = asked(&upstream);
+    assert_eq!(app.variables["CONTENT_LENGTH"], "250111");
+    app.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+    eventually("nothing is left", || !holds_unnamed(250_111));
+}
+
+#[test]
+fn who_breaks_off_or_drips_leaves_nothing_and_asks_nobody() {
+    let upstream = Upstream::new();
+    let limits = "[limits]\nbody_rate = \"1 MiB\"\nbody_grace = \"300ms\"";
+    let server = server(&upstream, limits);
+    type End = fn(Client);
+    let table: [(&str, End); 4] = [
+        ("a reset", Client::reset),
+        ("an end", |mut client| {
+            client.half_close();
+            assert!(client.head().starts_with("HTTP/1.1 400 "));
+        }),
+        ("a chunk that is none", |mut client| {
+            client.send("x\r\n");
+            assert!(client.head().starts_with("HTTP/1.1 400 "));
+        }),
+        ("nothing more", |mut client| {
+            client.stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(5))).unwrap();
+            assert!(client.head().starts_with("HTTP/1.1 408 "));
+        }),
+    ];
+    for (n, (sentence, end)) in table.into_iter().enumerate() {
+        // A size of its own, by which its file is known.
+        let size = 400_000 + 200_000 * n as u32;
+        let client = server.send([HEAD.as_bytes(), &chunk(&noise(size))].concat());
+        eventually("it is on the disk", || holds_unnamed(size.into()));
+        end(client);
+        eventually(sentence, || !holds_unnamed(size.into()));
+    }
+    upstream.is_left_alone();
+}
+
+#[test]
+fn one_that_is_too_long_is_refused_and_asks_nobody() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "[limits]\nbody_bytes = \"100 KiB\"");
+    let body = chunk(&noise(102_401));
+    let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
+    assert!(client.answer().0.starts_with("HTTP/1.1 413 "));
+    upstream.is_left_alone();
+    // What is as long as it may be, is not.
+    let body = chunk(&noise(102_400));
+    let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
+    asked(&upstream).answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+    // Nor is what tells its length, however long: that flows.
+    let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n");
+    let mut app = asked(&upstream);
+    client.send("abc");
+    assert_eq!(crate::peer::read(&mut app.client), (5, b"abc".to_vec()));
+}
+
+#[test]
+fn who_waits_for_leave_to_send_gets_it() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send(HEAD.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"));
+    assert_eq!(client.line(), "HTTP/1.1 100 Continue");
+    assert_eq!(client.line(), "");
+    client.send("2\r\nok\r\n0\r\n\r\n");
+    let app = asked(&upstream);
+    assert_eq!(app.variables["CONTENT_LENGTH"], "2");
+    app.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+}
+
+#[test]
+fn a_program_gets_it_too() {
+    let dir = Dir::new(&[]);
+    let text =
+        "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\n%s ' $CONTENT_LENGTH\nwc -c | tr -d ' \\n'\n";
+    dir.program("bin/count.sh", text);
+    let server = cgi::server(&dir, "");
+    let head = HEAD.replace("/a", "/cgi-bin/count.sh");
+    let mut client = server.send([head.as_bytes(), &chunk(&noise(200_001)), b"0\r\n\r\n"].concat());
+    assert_eq!(client.answer().1, "200001 200001");
+}

@@ -1,0 +1,27 @@
+//! `hurtle explain` as somebody types it.
+
+use crate::child::{hurtle, write_config};
+use crate::support::Dir;
+
+#[test]
+fn an_authorizer_is_named_where_it_is_asked() {
+    let dir = Dir::new(&[("private/a.txt", "a\n"), ("b.txt", "b\n")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\nfiles = '{root}'\n[[site.mount]]\npath = '/private'\n\
+         files = '{root}/private'\nauthorizer = '127.0.0.1:9001'\n",
+    );
+    let table = [
+        ("/private/a.txt", Some("asked    the authorizer 127.0.0.1:9001 first")),
+        ("/private/none", Some("asked    the authorizer 127.0.0.1:9001 first")),
+        ("/b.txt", None),
+    ];
+    for (path, expected) in table {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""), "{path}");
+        let asked = said.lines().find(|line| line.starts_with("asked"));
+        assert_eq!(asked, expected, "{path}: {said}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Encoded slashes in paths that are passed on.
+
+use crate::support::{OK, Proxy, Upstream};
+
+/// `/` and `/a` are passed on, `/b` is not, `/old` is rewritten, `/from` redirected.
+fn server(upstream: &Upstream) -> Proxy {
+    let address = upstream.address;
+    Proxy::of(
+        "",
+        &format!(
+            "proxy = \"http://{address}\"\n[[site.mount]]\npath = \"/a\"\n\
+             proxy = \"http://{address}\"\n[[site.mount]]\npath = \"/b\"\nrespond = \"b\"\n\
+             [[site.rule]]\nmatch = \"/old/*\"\nrewrite = \"/new\"\n\
+             [[site.rule]]\nmatch = \"/from/*\"\nredirect = \"/\"\n"
+        ),
+    )
+}
+
+#[test]
+fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
+    let upstream = Upstream::new();
+    let server = server(&upstream);
+    let passed = [
+        ("a part of a name", "/x/a%2Fb", "/x/a%2Fb"),
+        ("in small letters", "/x/a%2fb", "/x/a%2Fb"),
+        ("beneath a mount", "/a/group%2Fproject?q=%2F", "/a/group%2Fproject?q=%2F"),
+        ("at the end", "/x%2F", "/x%2F"),
+        ("beside what is decoded", "/x/%61%2F%20/./y", "/x/a%2F%20/y"),
+        ("a slash encoded twice is none", "/x/a%252Fb", "/x/a%252Fb"),
+        ("upward, but not out of the mount", "/a/x%2F..%2Fy", "/a/x%2F..%2Fy"),
+    ];
+    for (sentence, sent, expected) in passed {
+        let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let (mut peer, head) = upstream.asked();
+        assert!(head.starts_with(&format!("GET {expected} HTTP/1.1\n")), "{sentence}: {head}");
+        peer.send(OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+        assert_eq!(client.answer().1, "ok", "{sentence}");
+    }
+    let refused = [
+        ("another mount for one who decodes it", "/%2Fb"),
+        ("the same behind dots", "/x%2F..%2Fb"),
+        ("another mount for one who does not", "/a%2Fx"),
+        ("out of the mount", "/a/x%2F..%2F..%2Fy"),
+        ("above the root", "/..%2Fx"),
+        ("what is no upstream's", "/b/x%2Fy"),
+        ("what a rule changes", "/old/x%2Fy"),
+        ("what a rule would change if it were decoded", "/old%2Fx"),
+        ("what a rule redirects", "/from/x%2Fy"),
+    ];
+    for (sentence, sent) in refused {
+        let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let head = client.answer().0;
+        assert!(head.starts_with("HTTP/1.1 404 "), "{sentence}: {head}");
+        upstream.is_left_alone();
+    }
+}
