@@ -109,6 +109,8 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> Job {
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes, body: None },
         offered: Offered::Closed { connections: args.connections },
+        tls: None,
+        over: None,
         beside: None,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(args.seconds),

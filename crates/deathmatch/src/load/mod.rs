@@ -20,6 +20,9 @@
 //!   whichever request it belongs to: it is the throughput, also in overload.
 //! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
 //!   that after its intended time. A failed call takes the rest of its session with it.
+//! - *Anew*: a connection for each request, which the server closes after its answer. The answer ends
+//!   with that, so that connecting, the handshake and closing are all in its time, and no local port is
+//!   left waiting.
 //! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread: a
 //!   request can be late by one of their pieces, which its lateness shows.
 
@@ -31,10 +34,11 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::sample::{Load, Offered};
+use crate::sample::{Load, Offered, Over};
 
 mod bucket;
 mod bulk;
+mod channel;
 mod engine;
 mod head;
 mod marks;
@@ -43,10 +47,12 @@ mod pool;
 mod reader;
 pub mod saturation;
 mod tally;
+mod tls;
 mod wire;
 
 pub use bulk::{Bulk, Once};
 pub use marks::marks;
+pub use tls::Tls;
 
 /// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
 /// its own first. What a server does wrong is counted; an error is the generator's own: no
@@ -82,6 +88,11 @@ pub struct Job {
     pub expected: Expected,
     /// How load is offered.
     pub offered: Offered,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
+    /// What is particular about connections, if anything is; requests on connections made anew say
+    /// that they shall be closed.
+    pub over: Option<Over>,
     /// What runs beside it, if anything does.
     pub beside: Option<Bulk>,
     /// Not counted.
@@ -92,6 +103,13 @@ pub struct Job {
     pub timeout: Duration,
     /// Set by whoever wants the work to end at once, as by a Ctrl-C.
     pub stop: Arc<AtomicBool>,
+}
+
+impl Job {
+    /// Whether every request has a connection of its own.
+    fn anew(&self) -> bool {
+        matches!(self.over, Some(Over::Anew { .. }))
+    }
 }
 
 /// What an answer must be.

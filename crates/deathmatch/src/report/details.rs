@@ -98,10 +98,11 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
 
 /// What failed, by kind, wherever anything did.
 pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
-    let kinds: [(&str, fn(&Errors) -> u64); 5] = [
+    let kinds: [(&str, fn(&Errors) -> u64); 6] = [
         ("refused", |e| e.refused),
         ("reset", |e| e.reset),
         ("timed out", |e| e.timeout),
+        ("TLS", |e| e.tls),
         ("wrong status", |e| e.status),
         ("wrong bytes", |e| e.bytes),
     ];

@@ -98,6 +98,7 @@ impl Row<'_> {
             all.refused += errors.refused;
             all.reset += errors.reset;
             all.timeout += errors.timeout;
+            all.tls += errors.tls;
             all.status += errors.status;
             all.bytes += errors.bytes;
         }
