@@ -11,10 +11,10 @@ pub use file::File;
 use serde::Deserialize;
 
 use crate::random::SplitMix;
-use crate::sample::{Beside, Cold, Offered};
+use crate::sample::{Beside, Cold, Offered, Over};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 12] = [
+pub const BUILT_IN: [(&str, &str); 13] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
@@ -25,6 +25,7 @@ pub const BUILT_IN: [(&str, &str); 12] = [
     ("proxy", include_str!("../arena/plans/proxy.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
+    ("tls", include_str!("../arena/plans/tls.toml")),
     ("yield", include_str!("../arena/plans/yield.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
@@ -66,6 +67,8 @@ pub struct Work {
     /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
     /// alike.
     pub zipf: f64,
+    /// What is particular about connections.
+    pub over: Option<Over>,
     /// What runs meanwhile.
     pub beside: Option<Beside>,
 }
@@ -118,6 +121,8 @@ struct WrittenWork {
     file: String,
     #[serde(default)]
     zipf: f64,
+    handshakes: Option<WrittenHandshakes>,
+    streams: Option<u32>,
     beside: Option<WrittenBeside>,
     sessions: Option<Sessions>,
     open: Option<Open>,
@@ -136,6 +141,14 @@ struct WrittenBeside {
     #[serde(default)]
     cold: bool,
     reads_per_s: Option<u32>,
+}
+
+/// Of connections that are made anew for each request.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenHandshakes {
+    Full,
+    Resumed,
 }
 
 #[derive(Deserialize)]
@@ -175,6 +188,9 @@ const ZIPF_MAX: f64 = 10.0;
 
 /// Streams beside the requests: one thread serves them all, a piece at a time.
 const STREAMS_MAX: u32 = 1000;
+
+/// Requests at once on one connection; a server may allow no more (RFC 9113, 6.5.2).
+const REQUESTS_AT_ONCE_MAX: u32 = 100;
 
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
@@ -226,11 +242,13 @@ impl Plan {
                 return bad(format!("work on {:?}: files of one size are asked for", work.file));
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
+            let over = work.over()?;
             let alone = work.expand()?;
+            over.map_or(Ok(()), |over| fits(&work.file, over, &alone))?;
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
-            works.extend(alone.into_iter().map(|w| Work { beside: beside.clone(), ..w }));
+            works.extend(alone.into_iter().map(|w| Work { over, beside: beside.clone(), ..w }));
         }
         if works.is_empty() || written.contenders.is_empty() {
             return bad("a plan needs at least one contender and one work".to_owned());
@@ -273,6 +291,16 @@ impl Plan {
         self.files.iter().any(|file| file.app.is_some())
     }
 
+    /// Whether handshakes are measured.
+    pub fn needs_tls(&self) -> bool {
+        self.works.iter().any(|work| work.over.is_some())
+    }
+
+    /// Whether anything is asked for by HTTP/2.
+    pub fn needs_http2(&self) -> bool {
+        self.works.iter().any(|work| matches!(work.over, Some(Over::Streams(_))))
+    }
+
     /// Not counted, between two samples of a contender.
     pub fn settle(&self) -> Duration {
         self.warm_up.min(SETTLE_MAX)
@@ -294,10 +322,9 @@ impl Plan {
 impl Work {
     /// By which its samples are known in every round; unique in a plan.
     pub fn name(&self) -> String {
-        match &self.beside {
-            Some(beside) => format!("{}, beside {beside}", self.asks),
-            None => self.asks.clone(),
-        }
+        let over = self.over.map(|over| format!(", {over}"));
+        let beside = self.beside.as_ref().map(|beside| format!(", beside {beside}"));
+        format!("{}{}{}", self.asks, over.unwrap_or_default(), beside.unwrap_or_default())
     }
 
     /// What is left of it for a server that takes no uploads: another work, with another name.
@@ -391,6 +418,22 @@ impl WrittenBeside {
 }
 
 impl WrittenWork {
+    /// What is particular about connections.
+    fn over(&self) -> Result<Option<Over>, BadPlan> {
+        let bad = |why: &str| Err(BadPlan(format!("work on {:?}: {why}", self.file)));
+        match (self.handshakes, self.streams) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => bad("write handshakes or streams, not both"),
+            (Some(kind), None) => {
+                Ok(Some(Over::Anew { resumed: matches!(kind, WrittenHandshakes::Resumed) }))
+            }
+            (None, Some(streams)) if (1..=REQUESTS_AT_ONCE_MAX).contains(&streams) => {
+                Ok(Some(Over::Streams(streams)))
+            }
+            (None, Some(_)) => bad(&format!("streams: write 1 to {REQUESTS_AT_ONCE_MAX}")),
+        }
+    }
+
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
         if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
@@ -404,6 +447,7 @@ impl WrittenWork {
                     asks: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
@@ -417,6 +461,7 @@ impl WrittenWork {
                     asks: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Open {
                         rate: *rate,
@@ -430,13 +475,14 @@ impl WrittenWork {
                 let (from, connections) = (u.from, u.connections);
                 let asks = format!("{file} upwards from {from}/s over {connections} connections");
                 let shape = Shape::Upward { from, connections };
-                Ok(vec![Work { asks, file: file.clone(), shape, zipf, beside: None }])
+                Ok(vec![Work { asks, file: file.clone(), shape, zipf, over: None, beside: None }])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
                     asks: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Closed { connections }),
                 };
@@ -446,6 +492,25 @@ impl WrittenWork {
                 "work on {file:?}: write one of sessions, open, upward and closed, with numbers \
                  above 0"
             ))),
+        }
+    }
+}
+
+/// Whether requests are offered in a way that such connections can carry.
+fn fits(file: &str, over: Over, works: &[Work]) -> Result<(), BadPlan> {
+    let fits = |work: &Work| match (over, work.shape) {
+        (_, Shape::Steady(Offered::Closed { .. })) => true,
+        (Over::Anew { .. }, Shape::Steady(Offered::Sessions { calls, .. })) => calls == 1,
+        (Over::Streams(_), Shape::Steady(Offered::Open { .. })) => true,
+        _ => false,
+    };
+    match (works.iter().all(fits), over) {
+        (true, _) => Ok(()),
+        (false, Over::Anew { .. }) => {
+            Err(BadPlan(format!("work on {file:?}: handshakes: closed, or sessions of one call")))
+        }
+        (false, Over::Streams(_)) => {
+            Err(BadPlan(format!("work on {file:?}: streams: write open or closed")))
         }
     }
 }

@@ -2,15 +2,17 @@
 //! has it: TLS 1.3, one suite and one group, so that all servers do the same arithmetic.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// The only name the certificate is for, and the one servers are asked for (SNI).
 pub const NAME: &str = "localhost";
@@ -37,13 +39,18 @@ pub struct Trust {
 }
 
 impl Identity {
+    /// The files of one in this folder.
+    pub fn files(folder: &Path) -> (PathBuf, PathBuf) {
+        (folder.join(CERTIFICATE), folder.join(KEY))
+    }
+
     /// The one in this folder, which is made with it where there is none.
     ///
     /// # Errors
     /// The file system's; a file that is there and no certificate.
     pub fn within(folder: &Path) -> io::Result<Identity> {
         let folder = std::path::absolute(folder)?;
-        let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
+        let (certificate, key) = Identity::files(&folder);
         if !certificate.exists() {
             let made =
                 rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
@@ -78,6 +85,76 @@ impl Trust {
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
+    }
+}
+
+/// A connection that is waited for, in clear or encrypted.
+#[derive(Debug)]
+pub enum Stream {
+    /// In clear.
+    Plain(TcpStream),
+    /// The handshake is done with the first byte that is sent.
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    /// Connects, within this time; each read and write may take as long. HTTP/1.1 is what will be spoken.
+    ///
+    /// # Errors
+    /// The network's.
+    pub fn connect(
+        addr: SocketAddr,
+        trust: Option<&Trust>,
+        within: Duration,
+    ) -> io::Result<Stream> {
+        let stream = TcpStream::connect_timeout(&addr, within)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(within))?;
+        stream.set_write_timeout(Some(within))?;
+        let Some(trust) = trust else { return Ok(Stream::Plain(stream)) };
+        let config = trust.checking(&[b"http/1.1"]).map_err(io::Error::other)?;
+        let session = ClientConnection::new(config, name()).map_err(io::Error::other)?;
+        Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.read(into),
+            Stream::Tls(stream) => match stream.read(into).map_err(said) {
+                // Without a close_notify, which an answer's length makes up for.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes).map_err(said),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.flush(),
+            Stream::Tls(stream) => stream.flush().map_err(said),
+        }
+    }
+}
+
+/// An error of TLS, as one.
+fn said(e: io::Error) -> io::Error {
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            io::Error::new(e.kind(), "it does not speak TLS on this port")
+        }
+        Some(inner) => io::Error::new(e.kind(), format!("TLS: {inner}")),
+        None => e,
     }
 }
 

@@ -14,10 +14,10 @@ use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
-use crate::load::{self, Bulk, Expected, Job, Once};
+use crate::load::{self, Bulk, Expected, Job, Once, Tls};
 use crate::machine::Look;
 use crate::plan::{File, Plan, Shape, Work};
-use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Sample};
+use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Over, Sample};
 use crate::stats::fit;
 use crate::verify::{upload, verify};
 
@@ -115,7 +115,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Takes one short sample of the floor.
     pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        let alone = Work { beside: None, ..work.clone() };
+        let alone = Work { over: None, beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
         self.close()
     }
@@ -235,7 +235,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             let every = (file.count as usize).div_ceil(CHECKED_MAX);
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
-                verify(server.addr(), &server.url_path(&name), &bytes)
+                verify(server.addr(), server.trust(), &server.url_path(&name), &bytes)
                     .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
             }
         }
@@ -307,7 +307,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             work: name.to_owned(),
             file: work.file.clone(),
             offered,
-            over: None,
+            over: work.over,
             beside: work.beside.clone(),
             cooling,
             began_unix_s,
@@ -324,14 +324,18 @@ impl<T> Turn<'_, T> {
         let target = server.addr();
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
+        let resumes = matches!(work.over, Some(Over::Anew { resumed: true }));
+        let http2 = matches!(work.over, Some(Over::Streams(_)));
+        let tls = server.trust().map(|trust| Tls::new(trust, resumes, http2));
+        let ask = |name: String| asking(target, &server.url_path(&name), work.over);
         Ok(Job {
             target,
-            requests: file.names().map(|name| request(target, &server.url_path(&name))).collect(),
+            requests: file.names().map(ask).collect(),
             order: order(file, work.zipf),
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },
             offered,
-            tls: None,
-            over: None,
+            tls: tls.transpose().map_err(io::Error::other)?,
+            over: work.over,
             beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
@@ -411,5 +415,12 @@ fn warmth(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> 
 }
 
 fn request(target: SocketAddr, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
+    asking(target, path, None)
+}
+
+/// A request as these connections carry it.
+fn asking(target: SocketAddr, path: &str, over: Option<Over>) -> Vec<u8> {
+    let close = if matches!(over, Some(Over::Anew { .. })) { "Connection: close\r\n" } else { "" };
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
+    format!("{head}{close}\r\n").into_bytes()
 }

@@ -118,7 +118,7 @@ impl Field {
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
-        field.floor = Contender::named(FLOOR).and_then(|floor| arena.prepare(plan, &floor).ok());
+        field.floor = Contender::named(FLOOR).and_then(|floor| arena.yardstick(plan, &floor).ok());
         // Fewer rounds give no interval that could tell how far the two are apart.
         if plan.rounds as usize >= ROUNDS_MIN {
             field.twin = field.add_twin(arena, plan);
