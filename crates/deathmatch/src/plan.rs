@@ -14,12 +14,13 @@ use crate::random::SplitMix;
 use crate::sample::{Beside, Cold, Offered, Over};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 13] = [
+pub const BUILT_IN: [(&str, &str); 14] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
+    ("h2", include_str!("../arena/plans/h2.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
     ("proxy", include_str!("../arena/plans/proxy.toml")),

@@ -303,6 +303,9 @@ pub struct Errors {
     /// No handshake, or bytes that could not be decrypted.
     #[serde(default)]
     pub tls: u64,
+    /// A reset stream, a GOAWAY, frames against the protocol, too few streams allowed.
+    #[serde(default)]
+    pub http2: u64,
     /// Another status than expected.
     pub status: u64,
     /// Another length or other bytes than expected.
@@ -312,7 +315,7 @@ pub struct Errors {
 impl Errors {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.refused + self.reset + self.timeout + self.tls + self.status + self.bytes
+        self.refused + self.reset + self.timeout + self.tls + self.http2 + self.status + self.bytes
     }
 }
 

@@ -3,10 +3,14 @@
 //!
 //! It reads HTTP by itself, apart from the load generator, so that the two cannot agree on a fault.
 
+mod http2;
+
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+pub use http2::verify_http2;
 
 use crate::tls::{Stream, Trust};
 
@@ -23,7 +27,7 @@ const READ_BYTES: usize = 256 * 1024;
 pub struct Verified {
     /// As the server wrote it.
     pub content_type: String,
-    /// The head's length, blank line included.
+    /// The head's length, blank line included; of HTTP/2 that of its fields, before HPACK.
     pub head_bytes: usize,
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use deathmatch::contender::{Contender, Prepared, Site};
 use deathmatch::process::{Running, StartError};
-use deathmatch::verify::{Fault, upload, verify};
+use deathmatch::verify::{Fault, upload, verify, verify_http2};
 use scripted::free_port;
 
 /// A folder that is gone when the test is over.
@@ -121,6 +121,10 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     for (name, bytes) in files() {
         let verified = verify(running.addr(), running.trust(), &running.url_path(name), &bytes);
         head_bytes = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?.head_bytes;
+        if let Some(trust) = running.trust().filter(|_| contender.http2) {
+            let verified = verify_http2(running.addr(), trust, &running.url_path(name), &bytes);
+            verified.map_err(|e| format!("HTTP/2: {e}\n{}", running.log_tail()))?;
+        }
     }
     let uploads = check_uploads(&prepared, &running)?;
     let pids = running.pids();

@@ -39,7 +39,7 @@ fn requests_are_answered_over_tls_and_counted_once() {
         for (offered, connections) in [(OPEN, Some(4)), (CLOSED, Some(3)), (SESSIONS, None)] {
             let server = serve(&identity, body);
             let load = run(&Job {
-                tls: Some(Tls::new(&identity.trust, false, false).unwrap()),
+                tls: Some(Tls::new(&identity.trust, None, false).unwrap()),
                 ..job(server.address, offered, body)
             })
             .unwrap();
@@ -63,7 +63,9 @@ fn every_handshake_is_of_the_kind_that_is_measured() {
         for over in [FULL, RESUMED] {
             let server = serve(&identity, 5);
             let anew = Job {
-                tls: Some(Tls::new(&identity.trust, over == RESUMED, false).unwrap()),
+                tls: Some(
+                    Tls::new(&identity.trust, (over == RESUMED).then_some(4), false).unwrap(),
+                ),
                 over: Some(over),
                 requests: vec![CLOSING.to_vec()],
                 ..job(server.address, offered, 5)
@@ -89,7 +91,7 @@ fn a_handshake_of_another_kind_marks_the_sample() {
     let identity = Identity::within(&folder("tls-no-tickets")).unwrap();
     let server = serve_with(&identity, 5, |config| config.send_tls13_tickets = 0);
     let anew = Job {
-        tls: Some(Tls::new(&identity.trust, true, false).unwrap()),
+        tls: Some(Tls::new(&identity.trust, Some(1), false).unwrap()),
         over: Some(RESUMED),
         requests: vec![CLOSING.to_vec()],
         ..job(server.address, CLOSED, 5)
@@ -111,7 +113,7 @@ fn who_is_not_the_one_or_does_not_speak_tls_is_an_error() {
     ];
     for (name, address, offered) in rows {
         let load = run(&Job {
-            tls: Some(Tls::new(&identity.trust, false, false).unwrap()),
+            tls: Some(Tls::new(&identity.trust, None, false).unwrap()),
             ..job(address, offered, 5)
         })
         .unwrap();

@@ -14,12 +14,12 @@ use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
-use crate::load::{self, Bulk, Expected, Job, Once, Tls};
+use crate::load::{self, Bulk, Expected, Job, Once, Tls, http2_request};
 use crate::machine::Look;
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Over, Sample};
 use crate::stats::fit;
-use crate::verify::{upload, verify};
+use crate::verify::{WrongAnswer, upload, verify, verify_http2};
 
 /// An answer that takes longer is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -35,6 +35,9 @@ const OVERLOAD: f64 = 1.5;
 
 /// Samples of one rate in a search, or of one work where others use the machine, at most.
 const TRIALS: u32 = 3;
+
+/// Tickets that the warm-up must have brought before handshakes are resumed.
+const TICKETS_MIN: usize = 200;
 
 /// Files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
@@ -235,8 +238,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             let every = (file.count as usize).div_ceil(CHECKED_MAX);
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
-                verify(server.addr(), server.trust(), &server.url_path(&name), &bytes)
-                    .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
+                let (addr, path) = (server.addr(), server.url_path(&name));
+                let wrong = |w: WrongAnswer| Ended::Contender(format!("its answer is wrong: {w}"));
+                verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
+                if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
+                    verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
+                }
             }
         }
         let mut beside = self.plan.works.iter().filter_map(|work| work.beside.as_ref());
@@ -325,8 +332,9 @@ impl<T> Turn<'_, T> {
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
         let resumes = matches!(work.over, Some(Over::Anew { resumed: true }));
+        let stock = resumes.then_some(TICKETS_MIN);
         let http2 = matches!(work.over, Some(Over::Streams(_)));
-        let tls = server.trust().map(|trust| Tls::new(trust, resumes, http2));
+        let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
         let ask = |name: String| asking(target, &server.url_path(&name), work.over);
         Ok(Job {
             target,
@@ -420,6 +428,9 @@ fn request(target: SocketAddr, path: &str) -> Vec<u8> {
 
 /// A request as these connections carry it.
 fn asking(target: SocketAddr, path: &str, over: Option<Over>) -> Vec<u8> {
+    if let Some(Over::Streams(_)) = over {
+        return http2_request(&target.to_string(), path);
+    }
     let close = if matches!(over, Some(Over::Anew { .. })) { "Connection: close\r\n" } else { "" };
     let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
     format!("{head}{close}\r\n").into_bytes()

@@ -103,7 +103,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
             .into_bytes()
     });
     let body_bytes = plan.files.first().map_or(0, |file| file.bytes);
-    let tls = running.trust().map(|trust| Tls::new(trust, false, false));
+    let tls = running.trust().map(|trust| Tls::new(trust, None, false));
     Ok(Job {
         target,
         requests: requests.take(1).collect(),

@@ -4,7 +4,6 @@
 
 mod exchange;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,8 +11,9 @@ use std::time::Instant;
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
 use super::Job;
+use super::arrivals::Arrivals;
 use super::bulk::Streams;
-use super::pace::{Pace, plan};
+use super::pace::plan;
 use super::pool::{Call, Pool};
 use super::reader::Memo;
 use super::tally::{Failure, Tally, nanoseconds};
@@ -35,9 +35,7 @@ pub(super) struct Engine<'a> {
     started: Instant,
     poll: Poll,
     pool: Pool,
-    /// Arrived, but no connection was free: first in, first out, none older than the timeout.
-    waiting: VecDeque<u64>,
-    pace: Option<Pace>,
+    arrivals: Arrivals,
     streams: Option<Streams<'a>>,
     /// Slots with a call.
     calls: usize,
@@ -59,6 +57,7 @@ impl<'a> Engine<'a> {
         let (slots, pace) = plan(job, slots_max)?;
         let expected = &job.expected;
         let timeout = nanoseconds(job.timeout);
+        let calls = calls_per_arrival(job);
         let tally = Tally::new(job.warm_up, job.duration, job.timeout);
         let streams =
             job.beside.as_ref().map(|b| Streams::new(b, job.target, timeout, tally.measured()));
@@ -67,8 +66,7 @@ impl<'a> Engine<'a> {
             started: Instant::now(),
             poll: Poll::new()?,
             pool: Pool::new(slots, slots_max),
-            waiting: VecDeque::new(),
-            pace,
+            arrivals: Arrivals::new(pace, calls),
             streams: streams.transpose()?,
             calls: 0,
             tally,
@@ -118,7 +116,7 @@ impl<'a> Engine<'a> {
                 if self.turn >= give_up {
                     self.abandon();
                 }
-                if self.calls == 0 && self.waiting.is_empty() {
+                if self.calls == 0 && self.arrivals.first().is_none() {
                     let bulk = self.streams.map(Streams::finish);
                     return Ok(Load { bulk, ..self.tally.finish() });
                 }
@@ -147,19 +145,13 @@ impl<'a> Engine<'a> {
     /// Takes what has arrived by now and gives it to whichever connection is free. True if there
     /// was anything to do.
     fn arrive(&mut self) -> io::Result<bool> {
-        let Some(mut pace) = self.pace.take() else { return Ok(false) };
         let now = self.now();
-        let per_arrival = self.calls_per_arrival();
-        while let Some(intended) = pace.due(now.min(self.tally.to().saturating_sub(1))) {
-            self.tally.intend(intended, u64::from(per_arrival));
-            self.waiting.push_back(intended);
-        }
-        self.pace = Some(pace);
+        self.arrivals.come(now, &mut self.tally);
         let sessions = matches!(self.job.offered, Offered::Sessions { .. });
         let mut worked = false;
-        while let Some(&intended) = self.waiting.front() {
+        while let Some(intended) = self.arrivals.first() {
             let Some(index) = self.pool.take(sessions) else { break };
-            self.waiting.pop_front();
+            self.arrivals.begin();
             // Only what the generator itself delays: while no connection was free the server was
             // slow, and that belongs to the response time.
             let free_since = self.pool.slots[index].free_since.max(intended);
@@ -172,15 +164,13 @@ impl<'a> Engine<'a> {
     }
 
     fn calls_per_arrival(&self) -> u32 {
-        if let Offered::Sessions { calls, .. } = self.job.offered { calls } else { 1 }
+        calls_per_arrival(self.job)
     }
 
     /// Which request is next.
     fn choose(&mut self) -> usize {
-        let order = &self.job.order;
-        let which = order.get(self.chosen % order.len().max(1)).map_or(0, |&which| which as usize);
         self.chosen = self.chosen.wrapping_add(1);
-        which
+        self.job.nth(self.chosen - 1)
     }
 
     /// Begins a request, or a session, on a free slot.
@@ -235,11 +225,7 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        while let Some(&intended) = self.waiting.front().filter(|&&intended| intended < oldest) {
-            self.waiting.pop_front();
-            let calls = u64::from(self.calls_per_arrival());
-            self.tally.fail(intended, Failure::Timeout, calls);
-        }
+        self.arrivals.expire(oldest, &mut self.tally);
         if matches!(self.job.offered, Offered::Closed { .. }) && now < self.tally.to() {
             for index in self.pool.take_shut() {
                 self.tally.intend(now, 1);
@@ -256,11 +242,12 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        let calls = u64::from(self.calls_per_arrival());
-        for intended in self.waiting.drain(..) {
-            self.tally.fail(intended, Failure::Timeout, calls);
-        }
+        self.arrivals.expire(u64::MAX, &mut self.tally);
     }
+}
+
+fn calls_per_arrival(job: &Job) -> u32 {
+    if let Offered::Sessions { calls, .. } = job.offered { calls } else { 1 }
 }
 
 fn token(index: usize, generation: u32) -> u64 {

@@ -59,13 +59,15 @@ fn shook_otherwise(job: &Job, load: &Load) -> bool {
     }
 }
 
-/// N = X R: in a closed loop every connection always has a request (Little, A proof for the queuing
+/// N = X R: in a closed loop every connection, or stream, always has a request (Little, A proof for the queuing
 /// formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their time is in no
 /// response.
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
+    let streams = if let Some(Over::Streams(streams)) = job.over { streams } else { 1 };
+    let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;
     let busy = throughput * load.response.mean() / 1e9;
-    let off = (f64::from(connections) - busy).abs() > LITTLE_SHARE_MAX * f64::from(connections);
+    let off = (places - busy).abs() > LITTLE_SHARE_MAX * places;
     off || !busy.is_finite()
 }

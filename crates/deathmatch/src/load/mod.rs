@@ -36,10 +36,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::sample::{Load, Offered, Over};
 
+mod arrivals;
 mod bucket;
 mod bulk;
 mod channel;
 mod engine;
+mod h2;
 mod head;
 mod marks;
 mod pace;
@@ -51,6 +53,7 @@ mod tls;
 mod wire;
 
 pub use bulk::{Bulk, Once};
+pub use h2::request as http2_request;
 pub use marks::marks;
 pub use tls::Tls;
 
@@ -58,7 +61,10 @@ pub use tls::Tls;
 /// its own first. What a server does wrong is counted; an error is the generator's own: no
 /// descriptors or local ports left, or a job that cannot be done; `Interrupted` when it was told to stop.
 pub fn run(job: &Job) -> io::Result<Load> {
-    engine::Engine::new(job)?.run()
+    match job.over {
+        Some(Over::Streams(streams)) => h2::Engine::new(job, streams)?.run(),
+        _ => engine::Engine::new(job)?.run(),
+    }
 }
 
 /// Keeps the calling thread on one core.
@@ -80,7 +86,7 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// Whole requests, as they are sent (HTTP/1.1, keep-alive).
+    /// Whole requests, as they are sent (HTTP/1.1, keep-alive); of HTTP/2 their fields (`http2_request`).
     pub requests: Vec<Vec<u8>>,
     /// Which of them is sent next, over and over; empty: always the first.
     pub order: Vec<u32>,
@@ -106,6 +112,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Which request is the nth.
+    fn nth(&self, number: usize) -> usize {
+        let at = number % self.order.len().max(1);
+        self.order.get(at).map_or(0, |&which| which as usize)
+    }
+
     /// Whether every request has a connection of its own.
     fn anew(&self) -> bool {
         matches!(self.over, Some(Over::Anew { .. }))

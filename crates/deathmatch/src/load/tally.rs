@@ -15,6 +15,7 @@ pub(super) enum Failure {
     Reset,
     Timeout,
     Tls,
+    Http2,
     Wrong(Wrong),
 }
 
@@ -73,6 +74,7 @@ impl Tally {
             Failure::Reset => &mut errors.reset,
             Failure::Timeout => &mut errors.timeout,
             Failure::Tls => &mut errors.tls,
+            Failure::Http2 => &mut errors.http2,
             Failure::Wrong(Wrong::Status) => &mut errors.status,
             Failure::Wrong(Wrong::Bytes) => &mut errors.bytes,
         } += requests;

@@ -98,11 +98,12 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
 
 /// What failed, by kind, wherever anything did.
 pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
-    let kinds: [(&str, fn(&Errors) -> u64); 6] = [
+    let kinds: [(&str, fn(&Errors) -> u64); 7] = [
         ("refused", |e| e.refused),
         ("reset", |e| e.reset),
         ("timed out", |e| e.timeout),
         ("TLS", |e| e.tls),
+        ("HTTP/2", |e| e.http2),
         ("wrong status", |e| e.status),
         ("wrong bytes", |e| e.bytes),
     ];

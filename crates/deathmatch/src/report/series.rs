@@ -99,6 +99,7 @@ impl Row<'_> {
             all.reset += errors.reset;
             all.timeout += errors.timeout;
             all.tls += errors.tls;
+            all.http2 += errors.http2;
             all.status += errors.status;
             all.bytes += errors.bytes;
         }

@@ -29,21 +29,21 @@ pub struct Tls {
 
 impl Tls {
     /// TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256, with a server that has exactly this certificate.
-    /// `resumes`: handshakes are resumed wherever the server gave tickets; `http2`: nothing else will be
-    /// spoken.
+    /// `stock`: handshakes are resumed once so many tickets were had, else never; `http2`: nothing else
+    /// will be spoken.
     ///
     /// # Errors
     /// That the library does not have them.
-    pub fn new(trust: &Trust, resumes: bool, http2: bool) -> Result<Tls, Error> {
+    pub fn new(trust: &Trust, stock: Option<usize>, http2: bool) -> Result<Tls, Error> {
         let mut config = ClientConfig::builder_with_provider(provider(&share::OneShare))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(known::Known::new(trust)))
             .with_no_client_auth();
         config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
-        config.resumption = match resumes {
-            true => Resumption::store(Arc::new(tickets::Tickets::default())),
-            false => Resumption::disabled(),
+        config.resumption = match stock {
+            Some(first) => Resumption::store(Arc::new(tickets::Tickets::new(first))),
+            None => Resumption::disabled(),
         };
         Ok(Tls { config: Arc::new(config), http2 })
     }

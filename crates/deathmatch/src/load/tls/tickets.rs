@@ -1,4 +1,5 @@
-//! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4); the youngest first.
+//! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4); the youngest first. None is given out
+//! until there is a stock, so that more connections at once than ever before find one, too.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,20 +12,38 @@ use rustls::pki_types::ServerName;
 const TICKETS_MAX: usize = 4096;
 
 /// All tickets of the one server there is.
-#[derive(Debug, Default)]
-pub(super) struct Tickets(Mutex<VecDeque<Tls13ClientSessionValue>>);
+#[derive(Debug)]
+pub(super) struct Tickets(Mutex<Stock>);
+
+#[derive(Debug)]
+struct Stock {
+    tickets: VecDeque<Tls13ClientSessionValue>,
+    /// How many there must have been at once before one is given out.
+    first: usize,
+}
+
+impl Tickets {
+    pub(super) fn new(first: usize) -> Tickets {
+        Tickets(Mutex::new(Stock { tickets: VecDeque::new(), first: first.min(TICKETS_MAX) }))
+    }
+}
 
 impl ClientSessionStore for Tickets {
     fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tickets.len() == TICKETS_MAX {
-            tickets.pop_front();
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.tickets.len() == TICKETS_MAX {
+            stock.tickets.pop_front();
         }
-        tickets.push_back(ticket);
+        stock.tickets.push_back(ticket);
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_back()
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.tickets.len() < stock.first {
+            return None;
+        }
+        stock.first = 0;
+        stock.tickets.pop_back()
     }
 
     fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
