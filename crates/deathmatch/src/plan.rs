@@ -3,11 +3,13 @@
 //! Carrying it out is `arena`'s work.
 
 mod file;
+mod over;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use file::File;
+use over::{Handshakes, over};
 use serde::Deserialize;
 
 use crate::random::SplitMix;
@@ -122,7 +124,7 @@ struct WrittenWork {
     file: String,
     #[serde(default)]
     zipf: f64,
-    handshakes: Option<WrittenHandshakes>,
+    handshakes: Option<Handshakes>,
     streams: Option<u32>,
     beside: Option<WrittenBeside>,
     sessions: Option<Sessions>,
@@ -142,14 +144,6 @@ struct WrittenBeside {
     #[serde(default)]
     cold: bool,
     reads_per_s: Option<u32>,
-}
-
-/// Of connections that are made anew for each request.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WrittenHandshakes {
-    Full,
-    Resumed,
 }
 
 #[derive(Deserialize)]
@@ -190,11 +184,12 @@ const ZIPF_MAX: f64 = 10.0;
 /// Streams beside the requests: one thread serves them all, a piece at a time.
 const STREAMS_MAX: u32 = 1000;
 
-/// Requests at once on one connection; a server may allow no more (RFC 9113, 6.5.2).
-const REQUESTS_AT_ONCE_MAX: u32 = 100;
-
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
+
+/// A quick look's warm-up and sample.
+const QUICK_WARM_UP: Duration = Duration::from_millis(300);
+const QUICK_SAMPLE: Duration = Duration::from_secs(1);
 
 /// The most that is not counted between two samples of a contender: what the one before left is over.
 const SETTLE_MAX: Duration = Duration::from_millis(300);
@@ -243,9 +238,9 @@ impl Plan {
                 return bad(format!("work on {:?}: files of one size are asked for", work.file));
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
-            let over = work.over()?;
             let alone = work.expand()?;
-            over.map_or(Ok(()), |over| fits(&work.file, over, &alone))?;
+            let over = over(work.handshakes, work.streams, &alone)
+                .map_err(|why| BadPlan(format!("work on {:?}: {why}", work.file)))?;
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
@@ -272,6 +267,13 @@ impl Plan {
             files: written.file,
             works,
         })
+    }
+
+    /// One round of it, of samples too short to rank by.
+    #[must_use]
+    pub fn quick(self) -> Plan {
+        let (warm_up, sample) = (self.warm_up.min(QUICK_WARM_UP), self.sample.min(QUICK_SAMPLE));
+        Plan { rounds: 1, warm_up, sample, ..self }
     }
 
     /// How long it takes for this many contenders, about.
@@ -419,22 +421,6 @@ impl WrittenBeside {
 }
 
 impl WrittenWork {
-    /// What is particular about connections.
-    fn over(&self) -> Result<Option<Over>, BadPlan> {
-        let bad = |why: &str| Err(BadPlan(format!("work on {:?}: {why}", self.file)));
-        match (self.handshakes, self.streams) {
-            (None, None) => Ok(None),
-            (Some(_), Some(_)) => bad("write handshakes or streams, not both"),
-            (Some(kind), None) => {
-                Ok(Some(Over::Anew { resumed: matches!(kind, WrittenHandshakes::Resumed) }))
-            }
-            (None, Some(streams)) if (1..=REQUESTS_AT_ONCE_MAX).contains(&streams) => {
-                Ok(Some(Over::Streams(streams)))
-            }
-            (None, Some(_)) => bad(&format!("streams: write 1 to {REQUESTS_AT_ONCE_MAX}")),
-        }
-    }
-
     fn expand(&self) -> Result<Vec<Work>, BadPlan> {
         let file = &self.file;
         if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
@@ -493,25 +479,6 @@ impl WrittenWork {
                 "work on {file:?}: write one of sessions, open, upward and closed, with numbers \
                  above 0"
             ))),
-        }
-    }
-}
-
-/// Whether requests are offered in a way that such connections can carry.
-fn fits(file: &str, over: Over, works: &[Work]) -> Result<(), BadPlan> {
-    let fits = |work: &Work| match (over, work.shape) {
-        (_, Shape::Steady(Offered::Closed { .. })) => true,
-        (Over::Anew { .. }, Shape::Steady(Offered::Sessions { calls, .. })) => calls == 1,
-        (Over::Streams(_), Shape::Steady(Offered::Open { .. })) => true,
-        _ => false,
-    };
-    match (works.iter().all(fits), over) {
-        (true, _) => Ok(()),
-        (false, Over::Anew { .. }) => {
-            Err(BadPlan(format!("work on {file:?}: handshakes: closed, or sessions of one call")))
-        }
-        (false, Over::Streams(_)) => {
-            Err(BadPlan(format!("work on {file:?}: streams: write open or closed")))
         }
     }
 }

@@ -248,7 +248,7 @@ async fn answer(
     assert_eq!(request.uri(), "https://localhost/a/path?of=some+length");
     assert_eq!(request.headers()["user-agent"], "deathmatch");
     let (status, length) = match then {
-        Then::ResetSome if number % 3 == 0 => {
+        Then::ResetSome if number.is_multiple_of(3) => {
             now.fetch_sub(1, Ordering::SeqCst);
             return respond.send_reset(h2::Reason::INTERNAL_ERROR);
         }

@@ -36,8 +36,9 @@ const OVERLOAD: f64 = 1.5;
 /// Samples of one rate in a search, or of one work where others use the machine, at most.
 const TRIALS: u32 = 3;
 
-/// Tickets that the warm-up must have brought before handshakes are resumed.
-const TICKETS_MIN: usize = 200;
+/// Sessions that may be under way at once, in seconds of their rate: for as many the warm-up must have
+/// brought tickets before handshakes are resumed.
+const TICKETS_S: f64 = 0.2;
 
 /// Files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
@@ -332,7 +333,7 @@ impl<T> Turn<'_, T> {
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
         let resumes = matches!(work.over, Some(Over::Anew { resumed: true }));
-        let stock = resumes.then_some(TICKETS_MIN);
+        let stock = resumes.then(|| tickets(&offered));
         let http2 = matches!(work.over, Some(Over::Streams(_)));
         let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
         let ask = |name: String| asking(target, &server.url_path(&name), work.over);
@@ -401,6 +402,14 @@ impl<T> Turn<'_, T> {
         let Some(reads) = reads_per_s(work) else { return Ok(None) };
         let disk = Disk::of(&self.arena.docroot())?;
         Slowed::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
+    }
+}
+
+/// Tickets for all connections that there are at once.
+fn tickets(offered: &Offered) -> usize {
+    match *offered {
+        Offered::Closed { connections } | Offered::Open { connections, .. } => connections as usize,
+        Offered::Sessions { rate, .. } => (rate * TICKETS_S).ceil() as usize,
     }
 }
 

@@ -35,7 +35,8 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
 pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
-    let plan = match chosen_plan(if args.quick { "quick" } else { &args.plan }) {
+    let named = args.plan.as_deref();
+    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
         Ok(plan) => with_choices(plan, args),
         Err(why) => return usage(&why),
     };
@@ -205,6 +206,9 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
 }
 
 fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
+    if args.quick {
+        plan = plan.quick();
+    }
     if let Some(rounds) = args.rounds {
         plan.rounds = rounds.max(1);
     }

@@ -4,15 +4,17 @@ use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use h2::client::{ResponseFuture, SendRequest};
+use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::{Request, Version};
 use tokio::net::TcpStream;
-use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{Fault, REQUESTS, SILENCE_MAX, Verified, WrongAnswer, check_type};
 use crate::tls::{Trust, name};
+
+/// What may be sent on a connection of all its streams together, each of which has its own, smaller one.
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 /// Asks for a path so many times at once on one connection, over TLS with this certificate, and holds
 /// what comes against what should.
@@ -26,9 +28,10 @@ pub fn verify_http2(
     expected: &[u8],
 ) -> Result<Verified, WrongAnswer> {
     let wrong = |(answer, fault)| WrongAnswer { path: path.to_owned(), answer, fault };
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
-    let asked = runtime.block_on(timeout(SILENCE_MAX, ask(addr, trust, path, expected)));
+    let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
+    let asked = runtime.block_on(asking);
     asked.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
 }
 
@@ -65,7 +68,9 @@ async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Byte
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(io::Error::other("it does not agree to HTTP/2 (ALPN)"));
     }
-    let (client, connection) = h2::client::handshake(stream).await.map_err(io::Error::other)?;
+    // Of streams that are not read yet, so that they do not stand in the way of the one that is.
+    let builder = Builder::new().initial_connection_window_size(CONNECTION_WINDOW_BYTES).clone();
+    let (client, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
     // Ends with the runtime; what fails there fails every answer, too.
     tokio::spawn(async move { drop(connection.await) });
     Ok(client)
@@ -108,6 +113,7 @@ async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Ve
     Ok(Verified { content_type, head_bytes: fields.sum() })
 }
 
-fn gone(e: h2::Error) -> Fault {
+fn gone(e: impl Into<h2::Error>) -> Fault {
+    let e = e.into();
     Fault::Io(io::Error::other(format!("HTTP/2: {e}")))
 }

@@ -25,7 +25,7 @@ enum State {
     Shut,
     Connecting(Channel),
     /// The handshake is under way, or over.
-    Open(Channel, Peer),
+    Open(Channel, Box<Peer>),
 }
 
 /// How a receive went.
@@ -73,7 +73,7 @@ impl Connection {
             State::Connecting(mut channel) if wire::connected(&channel.socket) => {
                 channel.secure(tls)?;
                 let sent = !matches!(channel.flush(), Moved::Broken);
-                self.state = State::Open(channel, Peer::new());
+                self.state = State::Open(channel, Box::new(Peer::new()));
                 Ok(sent)
             }
             State::Open(channel, peer) => {

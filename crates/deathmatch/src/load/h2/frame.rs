@@ -187,7 +187,7 @@ pub(super) fn setting(payload: &[u8], wanted: u16) -> Option<u32> {
     let all = payload
         .chunks_exact(6)
         .map(|s| (u16::from_be_bytes([s[0], s[1]]), u32::from_be_bytes([s[2], s[3], s[4], s[5]])));
-    all.filter(|(name, _)| *name == wanted).last().map(|(_, value)| value)
+    all.rev().find(|(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 pub(super) fn settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
