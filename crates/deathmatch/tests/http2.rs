@@ -112,13 +112,18 @@ fn some_streams_may_fail_and_the_others_go_on() {
 }
 
 #[test]
-fn a_closed_loop_obeys_littles_law_by_its_streams() {
+fn in_a_closed_loop_every_stream_always_has_a_request() {
     let identity = Identity::within(&folder("h2-little")).unwrap();
     let server = serve(&identity, Then::Answer(5));
-    let job =
-        Job { duration: Duration::from_millis(500), ..job(&identity, &server, CLOSED, 10, 5) };
-    let load = run(&job).unwrap();
-    assert!(!marks(&job, &load).contains(&Mark::LittlesLaw), "{load:?}");
+    let job = job(&identity, &server, CLOSED, 10, 5);
+    let load = |replies: u64, ms: u64| {
+        let mut load = Load { seconds: 1.0, replies, ..Load::default() };
+        (0..replies).for_each(|_| load.response.record(ms * 1_000_000));
+        load
+    };
+    // Little's law, of two connections with ten streams each.
+    assert_eq!(marks(&job, &load(1000, 20)), [], "20 = 1000/s x 20 ms");
+    assert_eq!(marks(&job, &load(100, 20)), [Mark::LittlesLaw], "20 is not 100/s x 20 ms");
 }
 
 fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, body: usize) -> Job {
