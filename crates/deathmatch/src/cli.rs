@@ -26,7 +26,7 @@ pub enum Command {
     },
     /// Say what a plan would do and how long it takes; runs nothing.
     Plan {
-        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, quick) or a TOML
+        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
         /// file.
         #[arg(default_value = "deck")]
         plan: String,
@@ -109,12 +109,11 @@ pub struct CompareArgs {
 /// What `run` takes.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, quick) or a TOML
-    /// file.
-    #[arg(default_value = "deck")]
-    pub plan: String,
-    /// A smoke of every contender: the plan `quick`.
-    #[arg(long, conflicts_with = "plan")]
+    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
+    /// file [default: deck].
+    pub plan: Option<String>,
+    /// Only a look: of a plan one round of short samples; without a plan, every contender (`quick`).
+    #[arg(long)]
     pub quick: bool,
     /// Only these contenders, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]

@@ -13,6 +13,9 @@ pub mod histogram;
 pub mod sample;
 
 #[doc(hidden)]
+pub mod tls;
+
+#[doc(hidden)]
 pub mod load;
 
 #[doc(hidden)]

@@ -3,28 +3,32 @@
 //! Carrying it out is `arena`'s work.
 
 mod file;
+mod over;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use file::File;
+use over::{Handshakes, over};
 use serde::Deserialize;
 
 use crate::random::SplitMix;
-use crate::sample::{Beside, Cold, Offered};
+use crate::sample::{Beside, Cold, Offered, Over};
 
 /// The plans that need no file: name and text.
-pub const BUILT_IN: [(&str, &str); 12] = [
+pub const BUILT_IN: [(&str, &str); 14] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
+    ("h2", include_str!("../arena/plans/h2.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
     ("proxy", include_str!("../arena/plans/proxy.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
+    ("tls", include_str!("../arena/plans/tls.toml")),
     ("yield", include_str!("../arena/plans/yield.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
@@ -66,6 +70,8 @@ pub struct Work {
     /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
     /// alike.
     pub zipf: f64,
+    /// What is particular about connections.
+    pub over: Option<Over>,
     /// What runs meanwhile.
     pub beside: Option<Beside>,
 }
@@ -118,6 +124,8 @@ struct WrittenWork {
     file: String,
     #[serde(default)]
     zipf: f64,
+    handshakes: Option<Handshakes>,
+    streams: Option<u32>,
     beside: Option<WrittenBeside>,
     sessions: Option<Sessions>,
     open: Option<Open>,
@@ -179,6 +187,10 @@ const STREAMS_MAX: u32 = 1000;
 /// The longest a sample or its warm-up may take, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
+/// A quick look's warm-up and sample.
+const QUICK_WARM_UP: Duration = Duration::from_millis(300);
+const QUICK_SAMPLE: Duration = Duration::from_secs(1);
+
 /// The most that is not counted between two samples of a contender: what the one before left is over.
 const SETTLE_MAX: Duration = Duration::from_millis(300);
 
@@ -227,10 +239,12 @@ impl Plan {
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
+            let over = over(work.handshakes, work.streams, &alone)
+                .map_err(|why| BadPlan(format!("work on {:?}: {why}", work.file)))?;
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
-            works.extend(alone.into_iter().map(|w| Work { beside: beside.clone(), ..w }));
+            works.extend(alone.into_iter().map(|w| Work { over, beside: beside.clone(), ..w }));
         }
         if works.is_empty() || written.contenders.is_empty() {
             return bad("a plan needs at least one contender and one work".to_owned());
@@ -255,6 +269,13 @@ impl Plan {
         })
     }
 
+    /// One round of it, of samples too short to rank by.
+    #[must_use]
+    pub fn quick(self) -> Plan {
+        let (warm_up, sample) = (self.warm_up.min(QUICK_WARM_UP), self.sample.min(QUICK_SAMPLE));
+        Plan { rounds: 1, warm_up, sample, ..self }
+    }
+
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
         let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
@@ -271,6 +292,16 @@ impl Plan {
     /// Whether anything is answered by an application.
     pub fn needs_app(&self) -> bool {
         self.files.iter().any(|file| file.app.is_some())
+    }
+
+    /// Whether handshakes are measured.
+    pub fn needs_tls(&self) -> bool {
+        self.works.iter().any(|work| work.over.is_some())
+    }
+
+    /// Whether anything is asked for by HTTP/2.
+    pub fn needs_http2(&self) -> bool {
+        self.works.iter().any(|work| matches!(work.over, Some(Over::Streams(_))))
     }
 
     /// Not counted, between two samples of a contender.
@@ -294,10 +325,9 @@ impl Plan {
 impl Work {
     /// By which its samples are known in every round; unique in a plan.
     pub fn name(&self) -> String {
-        match &self.beside {
-            Some(beside) => format!("{}, beside {beside}", self.asks),
-            None => self.asks.clone(),
-        }
+        let over = self.over.map(|over| format!(", {over}"));
+        let beside = self.beside.as_ref().map(|beside| format!(", beside {beside}"));
+        format!("{}{}{}", self.asks, over.unwrap_or_default(), beside.unwrap_or_default())
     }
 
     /// What is left of it for a server that takes no uploads: another work, with another name.
@@ -404,6 +434,7 @@ impl WrittenWork {
                     asks: format!("{file} at {requests}/s, {} calls a connection", s.calls),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
@@ -417,6 +448,7 @@ impl WrittenWork {
                     asks: Work::open_name(file, *rate, o.connections),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Open {
                         rate: *rate,
@@ -430,13 +462,14 @@ impl WrittenWork {
                 let (from, connections) = (u.from, u.connections);
                 let asks = format!("{file} upwards from {from}/s over {connections} connections");
                 let shape = Shape::Upward { from, connections };
-                Ok(vec![Work { asks, file: file.clone(), shape, zipf, beside: None }])
+                Ok(vec![Work { asks, file: file.clone(), shape, zipf, over: None, beside: None }])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
                     asks: format!("{file}, {connections} connections, as fast as they go"),
                     file: file.clone(),
                     zipf,
+                    over: None,
                     beside: None,
                     shape: Shape::Steady(Offered::Closed { connections }),
                 };

@@ -36,6 +36,9 @@ pub struct Sample {
     pub file: String,
     /// How load was offered.
     pub offered: Offered,
+    /// What was particular about connections, if anything was.
+    #[serde(default)]
+    pub over: Option<Over>,
     /// What ran beside it, if anything did.
     #[serde(default)]
     pub beside: Option<Beside>,
@@ -80,6 +83,31 @@ pub enum Offered {
         /// Connections.
         connections: u32,
     },
+}
+
+/// What is particular about connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// A new one for each request.
+    Anew {
+        /// Whether its handshake resumes what an earlier connection began; else it is a full one.
+        resumed: bool,
+    },
+    /// HTTP/2, so many requests at once on each.
+    Streams(u32),
+}
+
+/// As in `a full handshake each`.
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Over::Anew { resumed: false } => write!(f, "a full handshake each"),
+            Over::Anew { resumed: true } => write!(f, "a resumed handshake each"),
+            Over::Streams(1) => write!(f, "1 stream a connection"),
+            Over::Streams(streams) => write!(f, "{streams} streams a connection"),
+        }
+    }
 }
 
 /// Streams beside the requests: downloads and uploads, one after the other without end.
@@ -186,6 +214,8 @@ pub enum Mark {
     ColdOver,
     /// Less was read from the disk than was sent of cold files: they were not cold.
     NotCold,
+    /// Not every handshake was of the kind that was to be measured.
+    OtherHandshakes,
     /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
     FloorMoved,
 }
@@ -211,6 +241,9 @@ pub struct Load {
     pub lateness: Times,
     /// By kind.
     pub errors: Errors,
+    /// Handshakes of TLS, by kind.
+    #[serde(default)]
+    pub handshakes: Handshakes,
     /// Processor time the generator used for work, not for waiting, in seconds.
     pub busy_s: f64,
     /// Calls that received something.
@@ -249,6 +282,15 @@ impl Load {
     }
 }
 
+/// Handshakes that were completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// With a certificate.
+    pub full: u64,
+    /// That took up an earlier one (RFC 8446, 2.2).
+    pub resumed: u64,
+}
+
 /// Requests that failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
@@ -258,6 +300,12 @@ pub struct Errors {
     pub reset: u64,
     /// No answer in time.
     pub timeout: u64,
+    /// No handshake, or bytes that could not be decrypted.
+    #[serde(default)]
+    pub tls: u64,
+    /// A reset stream, a GOAWAY, frames against the protocol, too few streams allowed.
+    #[serde(default)]
+    pub http2: u64,
     /// Another status than expected.
     pub status: u64,
     /// Another length or other bytes than expected.
@@ -267,7 +315,7 @@ pub struct Errors {
 impl Errors {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.refused + self.reset + self.timeout + self.status + self.bytes
+        self.refused + self.reset + self.timeout + self.tls + self.http2 + self.status + self.bytes
     }
 }
 

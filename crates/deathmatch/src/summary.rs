@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as Shown};
-use crate::sample::{Mark, Offered, Sample};
+use crate::sample::{Handshakes, Mark, Offered, Over, Sample};
 use crate::stats::{
     self, Better, Fitness, Ratio, Rounds, Verdict, by_round, comparable, counts, is_overload,
 };
@@ -53,6 +53,9 @@ pub struct WorkSummary {
     pub file: String,
     /// How load was offered.
     pub offered: Offered,
+    /// What was particular about connections.
+    #[serde(default)]
+    pub over: Option<Over>,
     /// By contender.
     pub contenders: BTreeMap<String, Figures>,
 }
@@ -64,6 +67,9 @@ pub struct Figures {
     pub samples: usize,
     /// How many of them bear which mark.
     pub marks: BTreeMap<String, usize>,
+    /// Handshakes of TLS, over all of these samples.
+    #[serde(default)]
+    pub handshakes: Handshakes,
     /// Medians over rounds, marked samples included; percentiles of all rounds' times together.
     pub medians: BTreeMap<Measure, f64>,
     /// Ratios to the reference and what may be said of them, of samples that may be compared; the
@@ -162,6 +168,7 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
         work: work.work.clone(),
         file: work.file.clone(),
         offered: work.offered,
+        over: work.over,
         contenders: contenders.collect(),
     }
 }
@@ -173,6 +180,10 @@ fn figures(samples: &[&Sample]) -> Figures {
         // As it is written in the samples.
         let name = serde_json::to_value(mark).ok().and_then(|v| v.as_str().map(str::to_owned));
         *figures.marks.entry(name.unwrap_or_default()).or_default() += 1;
+    }
+    for Handshakes { full, resumed } in samples.iter().map(|s| s.load.handshakes) {
+        figures.handshakes.full += full;
+        figures.handshakes.resumed += resumed;
     }
     let times = stats::merged(samples.iter().copied(), |load| &load.response);
     for measure in Measure::ALL {

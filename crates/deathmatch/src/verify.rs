@@ -1,12 +1,18 @@
-//! Whether a server answers with a file's own bytes, before and after it is measured: on one plain
+//! Whether a server answers with a file's own bytes, before and after it is measured: on one
 //! connection, asked several times, every answer held against the file byte by byte.
 //!
 //! It reads HTTP by itself, apart from the load generator, so that the two cannot agree on a fault.
 
+mod http2;
+
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
+
+pub use http2::verify_http2;
+
+use crate::tls::{Stream, Trust};
 
 /// How often a file is asked for on one connection: it must be kept alive twice.
 const REQUESTS: u32 = 3;
@@ -21,7 +27,7 @@ const READ_BYTES: usize = 256 * 1024;
 pub struct Verified {
     /// As the server wrote it.
     pub content_type: String,
-    /// The head's length, blank line included.
+    /// The head's length, blank line included; of HTTP/2 that of its fields, before HPACK.
     pub head_bytes: usize,
 }
 
@@ -90,10 +96,15 @@ impl fmt::Display for WrongAnswer {
 
 impl std::error::Error for WrongAnswer {}
 
-/// Asks for a path and holds what comes against what should.
-pub fn verify(addr: SocketAddr, path: &str, expected: &[u8]) -> Result<Verified, WrongAnswer> {
+/// Asks for a path and holds what comes against what should; where there is a certificate, over TLS.
+pub fn verify(
+    addr: SocketAddr,
+    trust: Option<&Trust>,
+    path: &str,
+    expected: &[u8],
+) -> Result<Verified, WrongAnswer> {
     let wrong = |answer, fault| WrongAnswer { path: path.to_owned(), answer, fault };
-    let mut connection = Connection::open(addr).map_err(|e| wrong(1, Fault::Io(e)))?;
+    let mut connection = Connection::open(addr, trust).map_err(|e| wrong(1, Fault::Io(e)))?;
     let mut seen = None;
     for answer in 1..=REQUESTS {
         let verified = connection.ask(path, expected, answer > 1).map_err(|f| wrong(answer, f))?;
@@ -107,7 +118,7 @@ pub fn verify(addr: SocketAddr, path: &str, expected: &[u8]) -> Result<Verified,
 pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAnswer> {
     let wrong = |fault| WrongAnswer { path: path.to_owned(), answer: 1, fault };
     let put = || {
-        let mut connection = Connection::open(addr).map_err(Fault::Io)?;
+        let mut connection = Connection::open(addr, None).map_err(Fault::Io)?;
         let length = bytes.len();
         let head =
             format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
@@ -125,17 +136,14 @@ pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAns
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// Received and not yet looked at.
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    fn open(addr: SocketAddr) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&addr, SILENCE_MAX)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
+    fn open(addr: SocketAddr, trust: Option<&Trust>) -> io::Result<Connection> {
+        let stream = Stream::connect(addr, trust, SILENCE_MAX)?;
         Ok(Connection { stream, buffer: Vec::new() })
     }
 

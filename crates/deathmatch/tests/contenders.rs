@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use deathmatch::contender::{Contender, Prepared, Site};
 use deathmatch::process::{Running, StartError};
-use deathmatch::verify::{Fault, upload, verify};
+use deathmatch::verify::{Fault, upload, verify, verify_http2};
 use scripted::free_port;
 
 /// A folder that is gone when the test is over.
@@ -119,8 +119,12 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     let ready = began.elapsed();
     let mut head_bytes = 0;
     for (name, bytes) in files() {
-        let verified = verify(running.addr(), &running.url_path(name), &bytes);
+        let verified = verify(running.addr(), running.trust(), &running.url_path(name), &bytes);
         head_bytes = verified.map_err(|e| format!("{e}\n{}", running.log_tail()))?.head_bytes;
+        if let Some(trust) = running.trust().filter(|_| contender.http2) {
+            let verified = verify_http2(running.addr(), trust, &running.url_path(name), &bytes);
+            verified.map_err(|e| format!("HTTP/2: {e}\n{}", running.log_tail()))?;
+        }
     }
     let uploads = check_uploads(&prepared, &running)?;
     let pids = running.pids();
@@ -324,14 +328,15 @@ fn a_wrong_answer_is_named_exactly() {
             // The fault may be in the first answer or in a later one.
             let mut answers = vec![right.clone().into_bytes(); before];
             answers.push(answer.clone().into_bytes());
-            let wrong = verify(script_answers(answers), "/a.txt", b"hello").unwrap_err();
+            let wrong = verify(script_answers(answers), None, "/a.txt", b"hello").unwrap_err();
             assert!(is_it(&wrong.fault), "{sentence}: {wrong}");
             assert_eq!(wrong.answer as usize, before + 1, "{sentence}: {wrong}");
         }
     }
     let kept_once = script_answers(vec![right.clone().into_bytes(); 2]);
-    let wrong = verify(kept_once, "/a.txt", b"hello").unwrap_err();
+    let wrong = verify(kept_once, None, "/a.txt", b"hello").unwrap_err();
     assert!(matches!(wrong.fault, Fault::NotKept) && wrong.answer == 3, "{wrong}");
-    let verified = verify(script_answers(vec![right.into_bytes(); 3]), "/a.txt", b"hello").unwrap();
+    let verified =
+        verify(script_answers(vec![right.into_bytes(); 3]), None, "/a.txt", b"hello").unwrap();
     assert_eq!((&*verified.content_type, verified.head_bytes), ("text/plain", 64));
 }

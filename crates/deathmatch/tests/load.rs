@@ -279,6 +279,8 @@ fn job(target: SocketAddr, offered: Offered) -> Job {
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered,
+        tls: None,
+        over: None,
         beside: None,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(100),

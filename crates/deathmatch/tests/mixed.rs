@@ -225,6 +225,8 @@ fn job(target: SocketAddr, beside: Bulk) -> Job {
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered: Offered::Open { rate: 200.0, poisson: false, connections: 4 },
+        tls: None,
+        over: None,
         beside: Some(beside),
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(500),

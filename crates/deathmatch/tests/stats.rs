@@ -128,6 +128,7 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
     Sample {
         plan: "p".into(),
         round,
+        over: None,
         beside: None,
         cooling: None,
         attempt: 0,

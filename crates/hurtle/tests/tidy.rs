@@ -40,7 +40,7 @@ const LAYERS: &[&[&str]] = &[
 /// The modules of `deathmatch`, likewise.
 const DEATHMATCH_LAYERS: &[&[&str]] = &[
     &["random", "histogram"],
-    &["sample"],
+    &["sample", "tls"],
     &["load", "machine", "process"],
     &["calls", "contender", "verify"],
     &["stats", "plan"],

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::contender::{Contender, Prepared, Site};
 use crate::process::Running;
+use crate::tls::Trust;
 
 /// A contender that takes part.
 #[derive(Clone, Debug)]
@@ -120,6 +121,14 @@ impl Server {
         match self {
             Server::Here(running) => running.addr(),
             Server::Elsewhere(at) => *at,
+        }
+    }
+
+    /// The certificate it has, where it speaks TLS.
+    pub(super) fn trust(&self) -> Option<&Trust> {
+        match self {
+            Server::Here(running) => running.trust(),
+            Server::Elsewhere(_) => None,
         }
     }
 

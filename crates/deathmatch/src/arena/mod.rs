@@ -105,10 +105,27 @@ impl Arena {
     /// # Errors
     /// Why it cannot take part.
     pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
+        let name = &contender.name;
         if plan.needs_app() && !contender.app {
-            let name = &contender.name;
             return Err(format!("{name} has files alone, and this plan asks an application"));
         }
+        if plan.needs_tls() && !contender.tls {
+            return Err(format!("{name} speaks no TLS, and this plan measures it"));
+        }
+        if plan.needs_http2() && !contender.http2 {
+            return Err(format!("{name} speaks no HTTP/2, and this plan measures it"));
+        }
+        if contender.tls && plan.works.iter().any(|work| work.beside.is_some()) {
+            return Err(format!("{name} speaks TLS, and this plan's streams are in clear"));
+        }
+        self.yardstick(plan, contender)
+    }
+
+    /// The same for one that only shows how the machine is, whatever the plan measures.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn yardstick(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),

@@ -14,12 +14,12 @@ use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, Judged};
-use crate::load::{self, Bulk, Expected, Job, Once};
+use crate::load::{self, Bulk, Expected, Job, Once, Tls, http2_request};
 use crate::machine::Look;
 use crate::plan::{File, Plan, Shape, Work};
-use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Sample};
+use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Over, Sample};
 use crate::stats::fit;
-use crate::verify::{upload, verify};
+use crate::verify::{WrongAnswer, upload, verify, verify_http2};
 
 /// An answer that takes longer is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -35,6 +35,10 @@ const OVERLOAD: f64 = 1.5;
 
 /// Samples of one rate in a search, or of one work where others use the machine, at most.
 const TRIALS: u32 = 3;
+
+/// Sessions that may be under way at once, in seconds of their rate: for as many the warm-up must have
+/// brought tickets before handshakes are resumed.
+const TICKETS_S: f64 = 0.2;
 
 /// Files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
@@ -115,7 +119,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Takes one short sample of the floor.
     pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
         self.first = self.record.samples.len();
-        let alone = Work { beside: None, ..work.clone() };
+        let alone = Work { over: None, beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
         self.close()
     }
@@ -235,8 +239,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             let every = (file.count as usize).div_ceil(CHECKED_MAX);
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
-                verify(server.addr(), &server.url_path(&name), &bytes)
-                    .map_err(|wrong| Ended::Contender(format!("its answer is wrong: {wrong}")))?;
+                let (addr, path) = (server.addr(), server.url_path(&name));
+                let wrong = |w: WrongAnswer| Ended::Contender(format!("its answer is wrong: {w}"));
+                verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
+                if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
+                    verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
+                }
             }
         }
         let mut beside = self.plan.works.iter().filter_map(|work| work.beside.as_ref());
@@ -307,6 +315,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             work: name.to_owned(),
             file: work.file.clone(),
             offered,
+            over: work.over,
             beside: work.beside.clone(),
             cooling,
             began_unix_s,
@@ -323,12 +332,19 @@ impl<T> Turn<'_, T> {
         let target = server.addr();
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
+        let resumes = matches!(work.over, Some(Over::Anew { resumed: true }));
+        let stock = resumes.then(|| tickets(&offered));
+        let http2 = matches!(work.over, Some(Over::Streams(_)));
+        let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
+        let ask = |name: String| asking(target, &server.url_path(&name), work.over);
         Ok(Job {
             target,
-            requests: file.names().map(|name| request(target, &server.url_path(&name))).collect(),
+            requests: file.names().map(ask).collect(),
             order: order(file, work.zipf),
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },
             offered,
+            tls: tls.transpose().map_err(io::Error::other)?,
+            over: work.over,
             beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
@@ -389,6 +405,14 @@ impl<T> Turn<'_, T> {
     }
 }
 
+/// Tickets for all connections that there are at once.
+fn tickets(offered: &Offered) -> usize {
+    match *offered {
+        Offered::Closed { connections } | Offered::Open { connections, .. } => connections as usize,
+        Offered::Sessions { rate, .. } => (rate * TICKETS_S).ceil() as usize,
+    }
+}
+
 fn is_cold(work: &Work) -> bool {
     work.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
 }
@@ -408,5 +432,15 @@ fn warmth(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> 
 }
 
 fn request(target: SocketAddr, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
+    asking(target, path, None)
+}
+
+/// A request as these connections carry it.
+fn asking(target: SocketAddr, path: &str, over: Option<Over>) -> Vec<u8> {
+    if let Some(Over::Streams(_)) = over {
+        return http2_request(&target.to_string(), path);
+    }
+    let close = if matches!(over, Some(Over::Anew { .. })) { "Connection: close\r\n" } else { "" };
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
+    format!("{head}{close}\r\n").into_bytes()
 }

@@ -12,7 +12,7 @@ use deathmatch::arena::Arena;
 use deathmatch::calls::{Calls, check, count, moment};
 use deathmatch::cli::CallsArgs;
 use deathmatch::contender::{Contender, Site};
-use deathmatch::load::{self, Expected, Job};
+use deathmatch::load::{self, Expected, Job, Tls};
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::sample::{Load, Offered};
@@ -75,7 +75,7 @@ fn calls_of(
     };
     let running = contender.prepare(&site)?.start().map_err(|e| io::Error::other(e.to_string()))?;
     let pids = running.pids();
-    let job = job(&running, plan, arena, args);
+    let job = job(&running, plan, arena, args)?;
     let short = Job { duration: MOMENT, ..job.clone() };
     let (names, moment) = moment(&pids, &arena.out, || drive(&short, arena.load_core))?;
     let (counted, load) = count(&pids, &names, &arena.out, || drive(&job, arena.load_core))?;
@@ -95,7 +95,7 @@ fn calls_of(
     })
 }
 
-fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> Job {
+fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::Result<Job> {
     let target = running.addr();
     let requests = plan.files.iter().map(|file| {
         let path = running.url_path(&file.name);
@@ -103,18 +103,21 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> Job {
             .into_bytes()
     });
     let body_bytes = plan.files.first().map_or(0, |file| file.bytes);
-    Job {
+    let tls = running.trust().map(|trust| Tls::new(trust, None, false));
+    Ok(Job {
         target,
         requests: requests.take(1).collect(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes, body: None },
         offered: Offered::Closed { connections: args.connections },
+        tls: tls.transpose().map_err(io::Error::other)?,
+        over: None,
         beside: None,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(args.seconds),
         timeout: ANSWER_WITHIN,
         stop: Arc::clone(&arena.stop),
-    }
+    })
 }
 
 /// On a thread of its own, so that nothing else is kept on its core.

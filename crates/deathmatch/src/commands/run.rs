@@ -35,7 +35,8 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
 pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
-    let plan = match chosen_plan(if args.quick { "quick" } else { &args.plan }) {
+    let named = args.plan.as_deref();
+    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
         Ok(plan) => with_choices(plan, args),
         Err(why) => return usage(&why),
     };
@@ -118,7 +119,7 @@ impl Field {
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
-        field.floor = Contender::named(FLOOR).and_then(|floor| arena.prepare(plan, &floor).ok());
+        field.floor = Contender::named(FLOOR).and_then(|floor| arena.yardstick(plan, &floor).ok());
         // Fewer rounds give no interval that could tell how far the two are apart.
         if plan.rounds as usize >= ROUNDS_MIN {
             field.twin = field.add_twin(arena, plan);
@@ -205,6 +206,9 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
 }
 
 fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
+    if args.quick {
+        plan = plan.quick();
+    }
     if let Some(rounds) = args.rounds {
         plan.rounds = rounds.max(1);
     }

@@ -10,6 +10,7 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
     Sample {
         plan: "deck".into(),
         round: round as u32,
+        over: None,
         beside: None,
         cooling: None,
         attempt: 0,

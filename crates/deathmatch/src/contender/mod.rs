@@ -19,7 +19,7 @@ pub use prepare::{Prepared, Site};
 pub use probe::Missing;
 
 /// One web server and how it is run. Texts may hold `{BIN}` (the executable), `{WORK}` (its own
-/// folder), `{DOCROOT}`, `{PORT}`, `{NEXT_PORT}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
+/// folder), `{DOCROOT}`, `{PORT}`, `{NEXT_PORT}`, `{CERTIFICATE}`, `{KEY}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
 /// a server started by root becomes) and the names under `vars`; a line that begins with `{ROOT}`
 /// counts only when started by root, one that begins with `{UPLOADS}` only where the work uploads.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,6 +61,12 @@ pub struct Contender {
     pub env: BTreeMap<String, String>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
+    /// Whether it speaks TLS, and nothing in clear, with the run's certificate: `{CERTIFICATE}` and `{KEY}`.
+    #[serde(default)]
+    pub tls: bool,
+    /// Whether it speaks HTTP/2 over TLS, too.
+    #[serde(default)]
+    pub http2: bool,
     /// Whether it runs an application, which answers `hello` with a text.
     #[serde(default)]
     pub app: bool,

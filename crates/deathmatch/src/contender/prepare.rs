@@ -15,6 +15,7 @@ use super::probe::{BUILT, find, is_root};
 use super::template::{self, Names};
 use super::{Contender, StopSignal, embedded};
 use crate::process::{Launch, Running, StartError};
+use crate::tls::Identity;
 
 /// Seconds a program may take to be built.
 const BUILD_WITHIN_S: &str = "600";
@@ -26,6 +27,8 @@ const USER: &str = "www-data";
 /// A file every docroot gets, asked for to know whether a server is ready.
 const READY_FILE: &str = "deathmatch-ready.txt";
 const READY_TEXT: &str = "ready\n";
+/// Where the run's certificate is, beside the contenders' folders.
+const TLS: &str = "tls";
 /// Where uploads are stored, in a contender's folder.
 const INBOX: &str = "up";
 
@@ -104,6 +107,7 @@ impl Contender {
             check_reachable(&work)?;
         }
         check_reachable(&docroot)?;
+        let identity = self.tls.then(|| Identity::within(&site.work.join(TLS))).transpose()?;
         let ready = docroot.join(READY_FILE);
         if !ready.exists() {
             fs::write(&ready, READY_TEXT)?;
@@ -120,7 +124,11 @@ impl Contender {
             check_reachable(&work)?;
         }
         let upstream = self.upstream(site, &work)?;
-        let launch = Launch { upstream: upstream.map(Box::new), ..filler.launch(site, work)? };
+        let launch = Launch {
+            upstream: upstream.map(Box::new),
+            trust: identity.map(|identity| identity.trust),
+            ..filler.launch(site, work)?
+        };
         let tuned = self.tuned.iter().map(|t| Ok((filler.fill(&t.setting)?, filler.fill(&t.why)?)));
         let tuned = tuned.collect::<io::Result<_>>()?;
         Ok(Prepared { launch, inbox, files, tuned })
@@ -154,10 +162,13 @@ impl Contender {
     fn names(&self, site: &Site, work: &Path, docroot: &Path) -> io::Result<Names> {
         let cores: Vec<String> = site.cores.iter().map(usize::to_string).collect();
         let mut names: Names = self.vars.clone();
+        let (certificate, key) = Identity::files(&std::path::absolute(site.work.join(TLS))?);
         for (name, value) in [
             ("WORK", work.display().to_string()),
             ("DOCROOT", docroot.display().to_string()),
             ("PORT", site.port.to_string()),
+            ("CERTIFICATE", certificate.display().to_string()),
+            ("KEY", key.display().to_string()),
             ("CORES", cores.join(",")),
             ("WORKERS", site.workers.to_string()),
             ("TITLE", self.title.clone()),
@@ -270,6 +281,7 @@ impl Filler<'_> {
             work,
             cores: site.cores.clone(),
             addr: SocketAddr::from((Ipv4Addr::LOCALHOST, site.port)),
+            trust: None,
             url: contender.url.clone(),
             uploads: contender
                 .uploads

@@ -1,8 +1,9 @@
-//! The generator's loop: which connection sends which request when. It decides and calls; sockets
-//! are in `wire`, answers in `reader`, arrivals in `pace`, counts in `tally`, streams beside the
-//! requests in `bulk`.
+//! The generator's loop: which connection sends which request when. It decides and calls; what is done
+//! on one connection is in `exchange`, sockets are in `wire`, encryption in `tls`, answers in `reader`,
+//! arrivals in `pace`, counts in `tally`, streams beside the requests in `bulk`.
 
-use std::collections::VecDeque;
+mod exchange;
+
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -10,12 +11,13 @@ use std::time::Instant;
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
 use super::Job;
+use super::arrivals::Arrivals;
 use super::bulk::Streams;
-use super::pace::{Pace, plan};
-use super::pool::{Call, Pool, State};
-use super::reader::{Memo, Step, Wrong};
-use super::tally::{Failure, Reply, Tally, nanoseconds};
-use super::wire::{self, EVENTS_MAX, HEAD_RECEIVE_BYTES, Moved, Opened, Poll, RECEIVE_BYTES};
+use super::pace::plan;
+use super::pool::{Call, Pool};
+use super::reader::Memo;
+use super::tally::{Failure, Tally, nanoseconds};
+use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
 /// How often overdue requests are looked for and, in a closed loop, lost connections opened again.
@@ -33,9 +35,7 @@ pub(super) struct Engine<'a> {
     started: Instant,
     poll: Poll,
     pool: Pool,
-    /// Arrived, but no connection was free: first in, first out, none older than the timeout.
-    waiting: VecDeque<u64>,
-    pace: Option<Pace>,
+    arrivals: Arrivals,
     streams: Option<Streams<'a>>,
     /// Slots with a call.
     calls: usize,
@@ -57,6 +57,7 @@ impl<'a> Engine<'a> {
         let (slots, pace) = plan(job, slots_max)?;
         let expected = &job.expected;
         let timeout = nanoseconds(job.timeout);
+        let calls = calls_per_arrival(job);
         let tally = Tally::new(job.warm_up, job.duration, job.timeout);
         let streams =
             job.beside.as_ref().map(|b| Streams::new(b, job.target, timeout, tally.measured()));
@@ -65,8 +66,7 @@ impl<'a> Engine<'a> {
             started: Instant::now(),
             poll: Poll::new()?,
             pool: Pool::new(slots, slots_max),
-            waiting: VecDeque::new(),
-            pace,
+            arrivals: Arrivals::new(pace, calls),
             streams: streams.transpose()?,
             calls: 0,
             tally,
@@ -116,7 +116,7 @@ impl<'a> Engine<'a> {
                 if self.turn >= give_up {
                     self.abandon();
                 }
-                if self.calls == 0 && self.waiting.is_empty() {
+                if self.calls == 0 && self.arrivals.first().is_none() {
                     let bulk = self.streams.map(Streams::finish);
                     return Ok(Load { bulk, ..self.tally.finish() });
                 }
@@ -145,19 +145,13 @@ impl<'a> Engine<'a> {
     /// Takes what has arrived by now and gives it to whichever connection is free. True if there
     /// was anything to do.
     fn arrive(&mut self) -> io::Result<bool> {
-        let Some(mut pace) = self.pace.take() else { return Ok(false) };
         let now = self.now();
-        let per_arrival = self.calls_per_arrival();
-        while let Some(intended) = pace.due(now.min(self.tally.to().saturating_sub(1))) {
-            self.tally.intend(intended, u64::from(per_arrival));
-            self.waiting.push_back(intended);
-        }
-        self.pace = Some(pace);
+        self.arrivals.come(now, &mut self.tally);
         let sessions = matches!(self.job.offered, Offered::Sessions { .. });
         let mut worked = false;
-        while let Some(&intended) = self.waiting.front() {
+        while let Some(intended) = self.arrivals.first() {
             let Some(index) = self.pool.take(sessions) else { break };
-            self.waiting.pop_front();
+            self.arrivals.begin();
             // Only what the generator itself delays: while no connection was free the server was
             // slow, and that belongs to the response time.
             let free_since = self.pool.slots[index].free_since.max(intended);
@@ -170,15 +164,13 @@ impl<'a> Engine<'a> {
     }
 
     fn calls_per_arrival(&self) -> u32 {
-        if let Offered::Sessions { calls, .. } = self.job.offered { calls } else { 1 }
+        calls_per_arrival(self.job)
     }
 
     /// Which request is next.
     fn choose(&mut self) -> usize {
-        let order = &self.job.order;
-        let which = order.get(self.chosen % order.len().max(1)).map_or(0, |&which| which as usize);
         self.chosen = self.chosen.wrapping_add(1);
-        which
+        self.job.nth(self.chosen - 1)
     }
 
     /// Begins a request, or a session, on a free slot.
@@ -194,174 +186,11 @@ impl<'a> Engine<'a> {
     /// Sends a call, over a new connection if there is none.
     fn proceed(&mut self, index: usize, call: Call, now: u64) -> io::Result<()> {
         self.pool.slots[index].call = Some(Call { sent: now, ..call });
-        if self.pool.slots[index].socket.is_some() {
+        if self.pool.slots[index].channel.is_some() {
             self.send(index, now)
         } else {
             self.open(index)
         }
-    }
-
-    fn open(&mut self, index: usize) -> io::Result<()> {
-        let opened = wire::open(self.job.target)?;
-        let slot = &mut self.pool.slots[index];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.reused = false;
-        let Opened::Begun(socket) = opened else { return self.refused(index) };
-        slot.state = State::Connecting;
-        self.poll.add(&socket, token(index, slot.generation))?;
-        slot.socket = Some(socket);
-        Ok(())
-    }
-
-    fn send(&mut self, index: usize, now: u64) -> io::Result<()> {
-        let slot = &mut self.pool.slots[index];
-        slot.reader.reset();
-        slot.state = State::Busy { pushed: 0 };
-        if let Some(call) = &mut slot.call {
-            call.sent = now;
-            call.bytes = 0;
-        }
-        self.push(index)
-    }
-
-    fn push(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.pool.slots[index];
-        let (State::Busy { pushed }, Some(socket), Some(call)) =
-            (&mut slot.state, &slot.socket, &slot.call)
-        else {
-            return Ok(());
-        };
-        match wire::push(socket, &self.job.requests[call.which][*pushed..]) {
-            Moved::Bytes(count) => *pushed += count,
-            Moved::Blocked => {}
-            Moved::Broken => return self.broken(index),
-        }
-        Ok(())
-    }
-
-    fn handle(&mut self, event: u64, flags: EventFlags) -> io::Result<()> {
-        let index = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        let Some(slot) = self.pool.slots.get(index) else { return Ok(()) };
-        if event != token(index, slot.generation) {
-            return Ok(());
-        }
-        let readable = flags.intersects(EventFlags::IN | GONE);
-        match slot.state {
-            State::Shut => Ok(()),
-            State::Connecting => self.connected(index),
-            // Also where data came that nobody asked for (RFC 9112, 9.2).
-            State::Idle if readable => {
-                self.pool.lose(index, self.now());
-                Ok(())
-            }
-            State::Idle => Ok(()),
-            State::Busy { pushed } => {
-                let whole = slot.call.map_or(0, |call| self.job.requests[call.which].len());
-                if pushed < whole && flags.contains(EventFlags::OUT) {
-                    self.push(index)?;
-                }
-                if readable { self.take(index, flags.intersects(GONE)) } else { Ok(()) }
-            }
-        }
-    }
-
-    fn connected(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.pool.slots[index];
-        if !slot.socket.as_ref().is_some_and(wire::connected) {
-            return self.refused(index);
-        }
-        if slot.call.is_some() {
-            let now = self.now();
-            return self.send(index, now);
-        }
-        slot.reused = true;
-        self.release(index, false);
-        Ok(())
-    }
-
-    /// Receives until the answer is over or the socket drained.
-    fn take(&mut self, index: usize, gone: bool) -> io::Result<()> {
-        let expected = &self.job.expected;
-        loop {
-            let slot = &mut self.pool.slots[index];
-            let (Some(socket), Some(call)) = (&slot.socket, &mut slot.call) else { return Ok(()) };
-            let discard = slot.reader.may_discard(expected);
-            let head_only = self.discards && slot.reader.in_head();
-            let asked = if head_only { HEAD_RECEIVE_BYTES } else { RECEIVE_BYTES };
-            let buffer = &mut self.buffer[..asked];
-            let how = if discard { wire::discard } else { wire::receive };
-            let count = match how(socket, buffer) {
-                Moved::Bytes(0) => match slot.reader.ended(expected) {
-                    Some(Step::Done { wrong, .. }) => return self.complete(index, wrong, true),
-                    _ => return self.broken(index),
-                },
-                Moved::Bytes(count) => count,
-                Moved::Blocked => return Ok(()),
-                Moved::Broken => return self.broken(index),
-            };
-            self.tally.read(self.turn);
-            call.bytes += count as u64;
-            let step = if discard {
-                slot.reader.skip(count as u64, expected)
-            } else {
-                slot.reader.feed(&self.buffer[..count], expected, &mut self.memo, self.bodyless)
-            };
-            match step {
-                Step::Done { wrong, close } => return self.complete(index, wrong, close || gone),
-                Step::More if count < asked && !gone => return Ok(()),
-                Step::More => {}
-            }
-        }
-    }
-
-    /// An answer is over: the next call, or the slot is free.
-    fn complete(&mut self, index: usize, wrong: Option<Wrong>, close: bool) -> io::Result<()> {
-        let now = self.now();
-        let slot = &mut self.pool.slots[index];
-        slot.reused = true;
-        let Some(call) = slot.call.take() else { return Ok(()) };
-        // An answer that came before its request had left ends the connection (RFC 9112, 9.5).
-        let unsent = slot.state != State::Busy { pushed: self.job.requests[call.which].len() };
-        let close = close || unsent;
-        let Call { intended, began, sent, bytes, .. } = call;
-        match wrong {
-            Some(wrong) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
-            None => self.tally.reply(&Reply { intended, began, sent, ended: now, bytes }),
-        }
-        let next = Call { began: now, left: call.left - 1, retried: false, ..call };
-        let next = match self.job.offered {
-            Offered::Closed { .. } if now < self.tally.to() => {
-                self.tally.intend(now, 1);
-                Some(Call { intended: now, left: 1, ..next })
-            }
-            Offered::Sessions { .. } if next.left > 0 => Some(next),
-            _ => None,
-        };
-        let Some(mut next) = next else {
-            self.calls -= 1;
-            self.release(index, close || matches!(self.job.offered, Offered::Sessions { .. }));
-            return Ok(());
-        };
-        if close {
-            self.pool.slots[index].socket = None;
-        }
-        next.which = self.choose();
-        self.proceed(index, next, now)
-    }
-
-    /// The connection ended before the answer did. Where it had stood before and nothing of the
-    /// answer came, the server may have closed it just before the request reached it: that is sent
-    /// once more over a new one (RFC 9112, 9.3.1), and its time goes on.
-    fn broken(&mut self, index: usize) -> io::Result<()> {
-        let slot = &mut self.pool.slots[index];
-        let raced = slot.reused && slot.reader.is_untouched();
-        if let Some(call) = slot.call.as_mut().filter(|call| raced && !call.retried) {
-            call.retried = true;
-            slot.socket = None;
-            return self.open(index);
-        }
-        self.fail(index, Failure::Reset);
-        Ok(())
     }
 
     fn refused(&mut self, index: usize) -> io::Result<()> {
@@ -396,11 +225,7 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        while let Some(&intended) = self.waiting.front().filter(|&&intended| intended < oldest) {
-            self.waiting.pop_front();
-            let calls = u64::from(self.calls_per_arrival());
-            self.tally.fail(intended, Failure::Timeout, calls);
-        }
+        self.arrivals.expire(oldest, &mut self.tally);
         if matches!(self.job.offered, Offered::Closed { .. }) && now < self.tally.to() {
             for index in self.pool.take_shut() {
                 self.tally.intend(now, 1);
@@ -417,11 +242,12 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        let calls = u64::from(self.calls_per_arrival());
-        for intended in self.waiting.drain(..) {
-            self.tally.fail(intended, Failure::Timeout, calls);
-        }
+        self.arrivals.expire(u64::MAX, &mut self.tally);
     }
+}
+
+fn calls_per_arrival(job: &Job) -> u32 {
+    if let Offered::Sessions { calls, .. } = job.offered { calls } else { 1 }
 }
 
 fn token(index: usize, generation: u32) -> u64 {

@@ -1,7 +1,7 @@
 //! Why a sample must not be ranked, as far as the generator can tell from its own figures.
 
 use super::Job;
-use crate::sample::{Load, Mark, Offered};
+use crate::sample::{Handshakes, Load, Mark, Offered, Over};
 
 /// The generator's lateness may be this share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
@@ -23,6 +23,7 @@ pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
         (Mark::StreamsSlow, are_streams_slow(job, load)),
         (Mark::LittlesLaw, breaks_littles_law(job, load)),
         (Mark::WrongBytes, load.errors.bytes > 0),
+        (Mark::OtherHandshakes, shook_otherwise(job, load)),
     ];
     rows.into_iter().filter(|(_, earned)| *earned).map(|(mark, _)| mark).collect()
 }
@@ -48,13 +49,25 @@ fn are_streams_slow(job: &Job, load: &Load) -> bool {
     })
 }
 
-/// N = X R: in a closed loop every connection always has a request (Little, A proof for the queuing
+/// Where handshakes are measured, none may be of the other kind.
+fn shook_otherwise(job: &Job, load: &Load) -> bool {
+    let Handshakes { full, resumed } = load.handshakes;
+    match job.over {
+        Some(Over::Anew { resumed: true }) if job.tls.is_some() => full > 0,
+        Some(Over::Anew { resumed: false }) => resumed > 0,
+        _ => false,
+    }
+}
+
+/// N = X R: in a closed loop every connection, or stream, always has a request (Little, A proof for the queuing
 /// formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their time is in no
 /// response.
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
+    let streams = if let Some(Over::Streams(streams)) = job.over { streams } else { 1 };
+    let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;
     let busy = throughput * load.response.mean() / 1e9;
-    let off = (f64::from(connections) - busy).abs() > LITTLE_SHARE_MAX * f64::from(connections);
+    let off = (places - busy).abs() > LITTLE_SHARE_MAX * places;
     off || !busy.is_finite()
 }

@@ -20,6 +20,9 @@
 //!   whichever request it belongs to: it is the throughput, also in overload.
 //! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
 //!   that after its intended time. A failed call takes the rest of its session with it.
+//! - *Anew*: a connection for each request, which the server closes after its answer. The answer ends
+//!   with that, so that connecting, the handshake and closing are all in its time, and no local port is
+//!   left waiting.
 //! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread: a
 //!   request can be late by one of their pieces, which its lateness shows.
 
@@ -31,11 +34,14 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::sample::{Load, Offered};
+use crate::sample::{Load, Offered, Over};
 
+mod arrivals;
 mod bucket;
 mod bulk;
+mod channel;
 mod engine;
+mod h2;
 mod head;
 mod marks;
 mod pace;
@@ -43,16 +49,22 @@ mod pool;
 mod reader;
 pub mod saturation;
 mod tally;
+mod tls;
 mod wire;
 
 pub use bulk::{Bulk, Once};
+pub use h2::request as http2_request;
 pub use marks::marks;
+pub use tls::Tls;
 
 /// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
 /// its own first. What a server does wrong is counted; an error is the generator's own: no
 /// descriptors or local ports left, or a job that cannot be done; `Interrupted` when it was told to stop.
 pub fn run(job: &Job) -> io::Result<Load> {
-    engine::Engine::new(job)?.run()
+    match job.over {
+        Some(Over::Streams(streams)) => h2::Engine::new(job, streams)?.run(),
+        _ => engine::Engine::new(job)?.run(),
+    }
 }
 
 /// Keeps the calling thread on one core.
@@ -74,7 +86,7 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// Whole requests, as they are sent (HTTP/1.1, keep-alive).
+    /// Whole requests, as they are sent (HTTP/1.1, keep-alive); of HTTP/2 their fields (`http2_request`).
     pub requests: Vec<Vec<u8>>,
     /// Which of them is sent next, over and over; empty: always the first.
     pub order: Vec<u32>,
@@ -82,6 +94,11 @@ pub struct Job {
     pub expected: Expected,
     /// How load is offered.
     pub offered: Offered,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
+    /// What is particular about connections, if anything is; requests on connections made anew say
+    /// that they shall be closed.
+    pub over: Option<Over>,
     /// What runs beside it, if anything does.
     pub beside: Option<Bulk>,
     /// Not counted.
@@ -92,6 +109,19 @@ pub struct Job {
     pub timeout: Duration,
     /// Set by whoever wants the work to end at once, as by a Ctrl-C.
     pub stop: Arc<AtomicBool>,
+}
+
+impl Job {
+    /// Which request is the nth.
+    fn nth(&self, number: usize) -> usize {
+        let at = number % self.order.len().max(1);
+        self.order.get(at).map_or(0, |&which| which as usize)
+    }
+
+    /// Whether every request has a connection of its own.
+    fn anew(&self) -> bool {
+        matches!(self.over, Some(Over::Anew { .. }))
+    }
 }
 
 /// What an answer must be.

@@ -2,9 +2,9 @@
 //! business.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 
-use super::reader::Reader;
+use super::channel::Channel;
+use super::reader::{Reader, Wrong};
 
 /// All places. Each is in exactly one state: with a call, idle, shut, or being connected in advance.
 pub(super) struct Pool {
@@ -21,7 +21,7 @@ pub(super) struct Pool {
 /// A place for a connection.
 #[derive(Default)]
 pub(super) struct Slot {
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) channel: Option<Channel>,
     /// Tells events of the present connection from those of its predecessors.
     pub(super) generation: u32,
     pub(super) state: State,
@@ -39,10 +39,16 @@ pub(super) enum State {
     #[default]
     Shut,
     Connecting,
+    /// Of TLS.
+    Handshake,
     Idle,
     Busy {
         /// Bytes of the request sent.
         pushed: usize,
+    },
+    /// The answer is over; the server is to close.
+    Closing {
+        wrong: Option<Wrong>,
     },
 }
 
@@ -89,7 +95,7 @@ impl Pool {
         let slot = &mut self.slots[index];
         slot.free_since = now;
         if close {
-            slot.socket = None;
+            slot.channel = None;
             slot.generation = slot.generation.wrapping_add(1);
             slot.state = State::Shut;
             self.shut.push(index);

@@ -14,6 +14,8 @@ pub(super) enum Failure {
     Refused,
     Reset,
     Timeout,
+    Tls,
+    Http2,
     Wrong(Wrong),
 }
 
@@ -71,6 +73,8 @@ impl Tally {
             Failure::Refused => &mut errors.refused,
             Failure::Reset => &mut errors.reset,
             Failure::Timeout => &mut errors.timeout,
+            Failure::Tls => &mut errors.tls,
+            Failure::Http2 => &mut errors.http2,
             Failure::Wrong(Wrong::Status) => &mut errors.status,
             Failure::Wrong(Wrong::Bytes) => &mut errors.bytes,
         } += requests;
@@ -100,6 +104,14 @@ impl Tally {
 
     pub(super) fn read(&mut self, now: u64) {
         self.load.reads += u64::from(self.measures(now));
+    }
+
+    /// A handshake is over that belongs to this moment.
+    pub(super) fn handshake(&mut self, at: u64, resumed: bool) {
+        if self.measures(at) {
+            let handshakes = &mut self.load.handshakes;
+            *if resumed { &mut handshakes.resumed } else { &mut handshakes.full } += 1;
+        }
     }
 
     /// The generator worked from one moment to the other.

@@ -9,7 +9,7 @@ mod session;
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 
 use guard::Guard;
+
+use crate::tls::{Stream, Trust};
 
 /// How often a server that starts or stops is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -48,6 +50,8 @@ pub struct Launch {
     pub cores: Vec<usize>,
     /// Where it will listen.
     pub addr: SocketAddr,
+    /// The certificate it has there, where it speaks TLS.
+    pub trust: Option<Trust>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
     /// The path of an upload, likewise; `None` where it takes none.
@@ -180,6 +184,11 @@ impl Running {
         self.launch.addr
     }
 
+    /// The certificate it has, where it speaks TLS.
+    pub fn trust(&self) -> Option<&Trust> {
+        self.launch.trust.as_ref()
+    }
+
     /// The path a file of the docroot has.
     pub fn url_path(&self, file: &str) -> String {
         self.launch.url.replace("{FILE}", file)
@@ -220,7 +229,7 @@ impl Running {
                 return Err(StartError::Died(name, status, self.log_tail()));
             }
             let path = self.url_path(&self.launch.ready_file);
-            let last = match ask(self.launch.addr, &path) {
+            let last = match ask(self.launch.addr, self.trust(), &path) {
                 Ok(status_line) if is_ok(&status_line) => return Ok(()),
                 Ok(status_line) => format!("it answered `{status_line}` to {path}"),
                 Err(e) => format!("asked for {path}: {e}"),
@@ -283,10 +292,8 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// Asks for a path on a connection of its own; the answer's status line.
-fn ask(addr: SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&addr, ASK_TIMEOUT)?;
-    stream.set_read_timeout(Some(ASK_TIMEOUT))?;
-    stream.set_write_timeout(Some(ASK_TIMEOUT))?;
+fn ask(addr: SocketAddr, trust: Option<&Trust>, path: &str) -> io::Result<String> {
+    let mut stream = Stream::connect(addr, trust, ASK_TIMEOUT)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut head = Vec::new();
     let mut piece = [0; 512];

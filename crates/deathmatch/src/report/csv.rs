@@ -6,7 +6,7 @@ use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
 /// Marks and what the table calls them.
-const MARKS: [(Mark, &str); 9] = [
+const MARKS: [(Mark, &str); 10] = [
     (Mark::GeneratorLate, "generator late"),
     (Mark::GeneratorBusy, "generator busy"),
     (Mark::LittlesLaw, "Little's law"),
@@ -15,6 +15,7 @@ const MARKS: [(Mark, &str); 9] = [
     (Mark::StreamsSlow, "streams slow"),
     (Mark::ColdOver, "no cold file left"),
     (Mark::NotCold, "not cold"),
+    (Mark::OtherHandshakes, "other handshakes"),
     (Mark::FloorMoved, "floor moved"),
 ];
 

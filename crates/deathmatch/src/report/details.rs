@@ -33,7 +33,7 @@ pub(super) struct Detail {
 }
 
 /// All of them.
-pub(super) const DETAILS: [Detail; 4] = [
+pub(super) const DETAILS: [Detail; 5] = [
     Detail {
         heading: "How the load was",
         note: "Whoever had less than 100 % of a processor left idle time; where that was the \
@@ -53,6 +53,15 @@ pub(super) const DETAILS: [Detail; 4] = [
             "bytes per response",
         ],
         cells: load,
+    },
+    Detail {
+        heading: "Handshakes",
+        note: "Of TLS, over all rounds. Where each request has a connection of its own, a reply is a \
+               handshake, a request and a closed connection: replies/s are handshakes/s, and what is \
+               said of a request is of all that. A round with a handshake of the other kind is marked \
+               and not ranked.",
+        head: &["full", "resumed", "resumed, %", "handshakes/s"],
+        cells: handshakes,
     },
     Detail {
         heading: "How steady the replies were",
@@ -98,10 +107,12 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
 
 /// What failed, by kind, wherever anything did.
 pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
-    let kinds: [(&str, fn(&Errors) -> u64); 5] = [
+    let kinds: [(&str, fn(&Errors) -> u64); 7] = [
         ("refused", |e| e.refused),
         ("reset", |e| e.reset),
         ("timed out", |e| e.timeout),
+        ("TLS", |e| e.tls),
+        ("HTTP/2", |e| e.http2),
         ("wrong status", |e| e.status),
         ("wrong bytes", |e| e.bytes),
     ];
@@ -142,6 +153,16 @@ fn load(row: &Row<'_>) -> Option<Vec<String>> {
         sensible(sum(|s| s.load.reads as f64) / replies),
         sensible(sum(|s| s.load.bytes as f64) / replies),
     ])
+}
+
+fn handshakes(row: &Row<'_>) -> Option<Vec<String>> {
+    let sum = |of: fn(&Sample) -> f64| row.samples.iter().map(|s| of(s)).sum::<f64>();
+    let full = sum(|s| s.load.handshakes.full as f64);
+    let resumed = sum(|s| s.load.handshakes.resumed as f64);
+    let all = full + resumed;
+    let seconds = sum(|s| s.load.seconds);
+    let cells = [full, resumed, 100.0 * resumed / all, all / seconds];
+    (all > 0.0).then(|| cells.map(sensible).to_vec())
 }
 
 fn bins(row: &Row<'_>) -> Option<Vec<String>> {

@@ -4,7 +4,7 @@
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
 use crate::load::saturation::drowned;
-use crate::sample::{Beside, Errors, Mark, Offered, Sample};
+use crate::sample::{Beside, Errors, Mark, Offered, Over, Sample};
 use crate::stats::{counts, generator_limited, is_overload};
 
 /// Of the requests offered, the share that must be answered for a rate to count as carried.
@@ -98,6 +98,8 @@ impl Row<'_> {
             all.refused += errors.refused;
             all.reset += errors.reset;
             all.timeout += errors.timeout;
+            all.tls += errors.tls;
+            all.http2 += errors.http2;
             all.status += errors.status;
             all.bytes += errors.bytes;
         }
@@ -182,6 +184,8 @@ impl Steps {
 pub(super) struct Ladder<'a> {
     pub(super) file: &'a str,
     pub(super) steps: Steps,
+    /// What was particular about connections.
+    pub(super) over: Option<Over>,
     /// What ran meanwhile.
     pub(super) beside: Option<&'a Beside>,
     /// By contender as they first appear, then by step.
@@ -191,13 +195,16 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     /// A ladder's name.
     pub(super) fn title(&self) -> String {
-        let asked = format!("{}, {}", self.file, self.steps.words().1);
+        let over = self.over.map(|over| format!(", {over}")).unwrap_or_default();
+        let asked = format!("{}, {}{over}", self.file, self.steps.words().1);
         self.beside.map_or(asked.clone(), |beside| format!("{asked}, beside {beside}"))
     }
 
-    /// Whether it has the file of another and the same beside it, at steps of this kind.
+    /// Whether it has the file of another, such connections and the same beside it, at steps of this
+    /// kind.
     pub(super) fn asks_as(&self, other: &Ladder<'_>, steps: Steps) -> bool {
-        self.file == other.file && self.beside == other.beside && self.steps == steps
+        let alike = self.file == other.file && self.over == other.over;
+        alike && self.beside == other.beside && self.steps == steps
     }
 
     /// Its contenders, as they first appear.
@@ -265,10 +272,13 @@ pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<
     let measured = |s: &&Sample| s.load.seconds > 0.0 && counts(s) && !is_overload(s);
     for sample in samples.into_iter().filter(measured) {
         let (steps, x) = step(&sample.offered);
-        let beside = sample.beside.as_ref();
-        let same = |l: &Ladder<'_>| l.file == sample.file && l.steps == steps && l.beside == beside;
+        let (over, beside) = (sample.over, sample.beside.as_ref());
+        let same = |l: &Ladder<'_>| {
+            let alike = l.file == sample.file && l.over == over;
+            alike && l.steps == steps && l.beside == beside
+        };
         let at = ladders.iter().position(same).unwrap_or_else(|| {
-            ladders.push(Ladder { file: &sample.file, steps, beside, rows: Vec::new() });
+            ladders.push(Ladder { file: &sample.file, steps, over, beside, rows: Vec::new() });
             ladders.len() - 1
         });
         let rows = &mut ladders[at].rows;

@@ -65,8 +65,8 @@ const COLD_HEAD: [&str; 12] = [
 /// The table of a ladder; `None` where nothing ran beside it.
 pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Vec<Vec<String>>> {
     ladder.beside?;
-    let alike =
-        |l: &&Ladder<'_>| l.beside.is_none() && l.file == ladder.file && l.steps == ladder.steps;
+    let alone = Ladder { beside: None, ..ladder.clone() };
+    let alike = |l: &&Ladder<'_>| l.asks_as(&alone, ladder.steps);
     let alone = data.ladders.iter().find(alike);
     let rows = ladder.rows.iter().map(|row| {
         let quiet = alone.and_then(|alone| alone.at(row.contender, row.x));

@@ -131,6 +131,7 @@ mod tests {
         Sample {
             plan: "deck".into(),
             round,
+            over: None,
             beside: None,
             cooling: None,
             attempt: 0,

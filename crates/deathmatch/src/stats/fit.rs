@@ -55,6 +55,7 @@ mod tests {
             work: "10k at 1000/s".into(),
             file: "10k".into(),
             offered: Offered::Open { rate: 1_000.0, poisson: false, connections: 50 },
+            over: None,
             beside: None,
             cooling: None,
             began_unix_s: 0.0,

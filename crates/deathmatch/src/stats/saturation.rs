@@ -157,6 +157,7 @@ mod tests {
             work: format!("10k at {rate}/s over 50 connections"),
             file: "10k".into(),
             offered: Offered::Open { rate, poisson: false, connections: 50 },
+            over: None,
             beside: None,
             cooling: None,
             began_unix_s: 0.0,

@@ -6,7 +6,7 @@ pub(crate) mod full;
 
 use deathmatch::histogram::Times;
 use deathmatch::report::{Contender, Fact, Measure, Ranking, Run, Standing, Tuned, Verdict};
-use deathmatch::sample::{Errors, Load, MachineUse, Mark, Offered, Sample, ServerUse};
+use deathmatch::sample::{Errors, Handshakes, Load, MachineUse, Mark, Offered, Sample, ServerUse};
 
 /// Offered requests a second.
 pub(crate) const RATES: [f64; 9] = [1e3, 2e3, 3e3, 4e3, 5e3, 1e4, 2e4, 4e4, 8e4];
@@ -144,6 +144,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
     Sample {
         plan: "deck".into(),
         round,
+        over: None,
         beside: None,
         cooling: None,
         attempt: 0,
@@ -164,6 +165,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             service: times(p50 * spread, 0.0, at as u64),
             lateness: times(0.002 + delayed, 0.0, at as u64),
             errors: Errors { timeout: failed, ..Errors::default() },
+            handshakes: Handshakes::default(),
             busy_s: seconds * (rate_kept / generator).min(1.0),
             bulk: None,
             reads: replies,

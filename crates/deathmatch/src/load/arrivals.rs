@@ -1,0 +1,48 @@
+//! Requests, or sessions, that should have begun: when they come, and those that wait for a connection.
+
+use std::collections::VecDeque;
+
+use super::pace::Pace;
+use super::tally::{Failure, Tally};
+
+/// First in, first out; none older than the timeout, if `expire` is called.
+pub(super) struct Arrivals {
+    /// None in a closed loop.
+    pace: Option<Pace>,
+    waiting: VecDeque<u64>,
+    /// Calls that each of them is.
+    calls: u32,
+}
+
+impl Arrivals {
+    pub(super) fn new(pace: Option<Pace>, calls: u32) -> Arrivals {
+        Arrivals { pace, waiting: VecDeque::new(), calls }
+    }
+
+    /// Takes what has come by now.
+    pub(super) fn come(&mut self, now: u64, tally: &mut Tally) {
+        let Some(pace) = &mut self.pace else { return };
+        while let Some(intended) = pace.due(now.min(tally.to().saturating_sub(1))) {
+            tally.intend(intended, u64::from(self.calls));
+            self.waiting.push_back(intended);
+        }
+    }
+
+    /// When the first of those that wait should have begun.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.waiting.front().copied()
+    }
+
+    /// The first waits no more.
+    pub(super) fn begin(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    /// Gives up those from before a moment.
+    pub(super) fn expire(&mut self, before: u64, tally: &mut Tally) {
+        while let Some(intended) = self.first().filter(|&intended| intended < before) {
+            self.begin();
+            tally.fail(intended, Failure::Timeout, u64::from(self.calls));
+        }
+    }
+}

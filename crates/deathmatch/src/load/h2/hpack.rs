@@ -1,0 +1,302 @@
+//! HPACK (RFC 7541), as much as a generator needs: a request's fields, written without any table; of an
+//! answer's the status, and of all others only what keeps the dynamic table right. Fields that are not
+//! kept are skipped undecoded. Pure.
+
+use std::collections::VecDeque;
+
+use super::huffman;
+
+/// What the dynamic table may hold: the protocol's own size, for no other is announced.
+const TABLE_BYTES_MAX: usize = 4096;
+
+/// What each entry counts beside its bytes (4.1).
+const ENTRY_BYTES: usize = 32;
+
+/// The names of the static table (appendix A), from 1.
+#[rustfmt::skip]
+const NAMES: [&str; 61] = [
+    ":authority", ":method", ":method", ":path", ":path", ":scheme", ":scheme", ":status", ":status",
+    ":status", ":status", ":status", ":status", ":status", "accept-charset", "accept-encoding",
+    "accept-language", "accept-ranges", "accept", "access-control-allow-origin", "age", "allow",
+    "authorization", "cache-control", "content-disposition", "content-encoding", "content-language",
+    "content-length", "content-location", "content-range", "content-type", "cookie", "date", "etag",
+    "expect", "expires", "from", "host", "if-match", "if-modified-since", "if-none-match", "if-range",
+    "if-unmodified-since", "last-modified", "link", "location", "max-forwards", "proxy-authenticate",
+    "proxy-authorization", "range", "referer", "refresh", "retry-after", "server", "set-cookie",
+    "strict-transport-security", "transfer-encoding", "user-agent", "vary", "via", "www-authenticate",
+];
+
+/// The statuses of the static table, from 8.
+const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+const FIRST_STATUS: usize = 8;
+
+/// The fields of a GET over HTTPS; each literal is left out of the server's table.
+pub fn request(authority: &str, path: &str) -> Vec<u8> {
+    const METHOD_GET: u8 = 0x82;
+    const SCHEME_HTTPS: u8 = 0x87;
+    const PATH: usize = 4;
+    const AUTHORITY: usize = 1;
+    const USER_AGENT: usize = 58;
+    let mut block = vec![METHOD_GET, SCHEME_HTTPS];
+    for (name, value) in [(PATH, path), (AUTHORITY, authority), (USER_AGENT, "deathmatch")] {
+        write_number(&mut block, name, 4);
+        write_number(&mut block, value.len(), 7);
+        block.extend_from_slice(value.as_bytes());
+    }
+    block
+}
+
+/// A number with a prefix of so many bits (5.1), the bits before it being 0.
+fn write_number(block: &mut Vec<u8>, number: usize, bits: u32) {
+    let most = (1 << bits) - 1;
+    if number < most {
+        return block.push(number as u8);
+    }
+    block.push(most as u8);
+    let mut rest = number - most;
+    while rest >= 128 {
+        block.push((rest % 128) as u8 | 128);
+        rest /= 128;
+    }
+    block.push(rest as u8);
+}
+
+/// A block that cannot be read: the connection's end (4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
+/// The reader of one connection's blocks.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// The youngest first.
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    name_bytes: usize,
+    value_bytes: usize,
+    status: Status,
+}
+
+/// Whether a field is the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// Another field.
+    No,
+    /// It is; 0: no number of three digits.
+    Is(u16),
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader { entries: VecDeque::new(), bytes: 0, bytes_max: TABLE_BYTES_MAX }
+    }
+}
+
+impl Reader {
+    /// The status a block says; `None` where it says none, as in trailers.
+    pub(super) fn status(&mut self, mut block: &[u8]) -> Result<Option<u16>, Unreadable> {
+        let mut found = None;
+        while let Some(&first) = block.first() {
+            let status = match first {
+                0x80.. => {
+                    let index = read_number(&mut block, 7)?;
+                    self.entry(index)?.status
+                }
+                0x40.. => self.literal(&mut block, 6, true)?,
+                0x20.. => {
+                    let most = read_number(&mut block, 5)?;
+                    if most > TABLE_BYTES_MAX {
+                        return Err(Unreadable);
+                    }
+                    self.bytes_max = most;
+                    self.evict();
+                    Status::No
+                }
+                _ => self.literal(&mut block, 4, false)?,
+            };
+            match status {
+                Status::No => {}
+                Status::Is(status) if found.is_none() && status >= 100 => found = Some(status),
+                // RFC 9113, 8.3: at most once, and a number.
+                Status::Is(_) => return Err(Unreadable),
+            }
+        }
+        Ok(found)
+    }
+
+    /// A literal field, with or without being kept.
+    fn literal(&mut self, block: &mut &[u8], bits: u32, kept: bool) -> Result<Status, Unreadable> {
+        let index = read_number(block, bits)?;
+        let (name_bytes, is_status) = if index == 0 {
+            let name = read_string(block)?;
+            let name = name.text()?;
+            (name.len(), *name == *b":status")
+        } else {
+            let entry = self.entry(index)?;
+            (entry.name_bytes, entry.status != Status::No)
+        };
+        let value = read_string(block)?;
+        let status = match is_status {
+            true => Status::Is(number(&value.text()?)),
+            false => Status::No,
+        };
+        if kept {
+            let value_bytes = value.text()?.len();
+            self.bytes += name_bytes + value_bytes + ENTRY_BYTES;
+            self.entries.push_front(Entry { name_bytes, value_bytes, status });
+            self.evict();
+        }
+        Ok(status)
+    }
+
+    /// What is at an index, of the static table or behind it.
+    fn entry(&self, index: usize) -> Result<Entry, Unreadable> {
+        let before = index.checked_sub(1).ok_or(Unreadable)?;
+        if let Some(name) = NAMES.get(before) {
+            let status = match index.checked_sub(FIRST_STATUS).and_then(|at| STATUSES.get(at)) {
+                Some(status) => Status::Is(*status),
+                None => Status::No,
+            };
+            // Values of the static table are never kept again.
+            return Ok(Entry { name_bytes: name.len(), value_bytes: 0, status });
+        }
+        self.entries.get(before - NAMES.len()).copied().ok_or(Unreadable)
+    }
+
+    fn evict(&mut self) {
+        while self.bytes > self.bytes_max {
+            let Some(oldest) = self.entries.pop_back() else { return };
+            self.bytes -= oldest.name_bytes + oldest.value_bytes + ENTRY_BYTES;
+        }
+    }
+}
+
+/// A string as it came.
+struct Text<'a> {
+    bytes: &'a [u8],
+    coded: bool,
+}
+
+impl Text<'_> {
+    fn text(&self) -> Result<std::borrow::Cow<'_, [u8]>, Unreadable> {
+        match self.coded {
+            true => huffman::decode(self.bytes).map(Into::into).ok_or(Unreadable),
+            false => Ok(self.bytes.into()),
+        }
+    }
+}
+
+fn read_string<'a>(block: &mut &'a [u8]) -> Result<Text<'a>, Unreadable> {
+    let coded = block.first().ok_or(Unreadable)? & 0x80 != 0;
+    let length = read_number(block, 7)?;
+    let (bytes, rest) = block.split_at_checked(length).ok_or(Unreadable)?;
+    *block = rest;
+    Ok(Text { bytes, coded })
+}
+
+fn read_number(block: &mut &[u8], bits: u32) -> Result<usize, Unreadable> {
+    let (&first, mut rest) = block.split_first().ok_or(Unreadable)?;
+    let most = (1usize << bits) - 1;
+    let mut number = usize::from(first) & most;
+    if number == most {
+        // More than four bytes behind say more than any string here is long.
+        for at in 0.. {
+            let (&byte, behind) = rest.split_first().filter(|_| at < 4).ok_or(Unreadable)?;
+            rest = behind;
+            number += usize::from(byte & 127) << (7 * at);
+            if byte < 128 {
+                break;
+            }
+        }
+    }
+    *block = rest;
+    Ok(number)
+}
+
+/// A number of three digits, or 0.
+fn number(digits: &[u8]) -> u16 {
+    let plain = digits.len() == 3 && digits.iter().all(u8::is_ascii_digit);
+    match plain {
+        true => digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')),
+        false => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    /// RFC 7541, C.5 and C.6: three answers on one connection, its table no larger than 256 bytes.
+    #[test]
+    fn answers_of_the_rfc_are_read() {
+        let plain = [
+            "4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120\
+             474d546e1768747470733a2f2f7777772e6578616d706c652e636f6d",
+            "4803333037c1c0bf",
+            "88c1611d4d6f6e2c203231204f637420323031332032303a31333a323220474d54c05a04677a69707738\
+             666f6f3d4153444a4b48514b425a584f5157454f50495541585157454f49553b206d61782d6167653d33\
+             3630303b2076657273696f6e3d31",
+        ];
+        let coded = [
+            "488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad1718\
+             63c78f0b97c8e9ae82ae43d3",
+            "4883640effc1c0bf",
+            "88c16196d07abe941054d444a8200595040b8166e084a62d1bffc05a839bd9ab77ad94e7821dd7f2e6c7\
+             b335dfdfcd5b3960d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007",
+        ];
+        for (name, blocks) in [("plain", plain), ("Huffman", coded)] {
+            let mut reader = Reader { bytes_max: 256, ..Reader::default() };
+            for (block, (status, table)) in blocks.iter().zip([(302, 222), (307, 222), (200, 215)])
+            {
+                assert_eq!(reader.status(&bytes(block)), Ok(Some(status)), "{name}");
+                assert_eq!(reader.bytes, table, "{name}: the table after {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_in_every_form() {
+        let rows: [(&str, &str, Result<Option<u16>, Unreadable>); 12] = [
+            ("indexed", "88", Ok(Some(200))),
+            ("a literal, its name indexed", "0803343136", Ok(Some(416))),
+            ("never to be kept", "1803343136", Ok(Some(416))),
+            ("its name spelled", "00073a7374617475730332 3031", Ok(Some(201))),
+            ("behind another field", "0f0d0131 88", Ok(Some(200))),
+            ("kept, and then from the table", "4803343136 ", Ok(Some(416))),
+            ("none", "0f0d0131", Ok(None)),
+            ("twice", "8888", Err(Unreadable)),
+            ("no number", "0803343178", Err(Unreadable)),
+            ("an index beyond the table", "be", Err(Unreadable)),
+            ("index 0", "80", Err(Unreadable)),
+            ("cut short", "080334", Err(Unreadable)),
+        ];
+        for (name, block, want) in rows {
+            assert_eq!(Reader::default().status(&bytes(block)), want, "{name}");
+        }
+        let mut reader = Reader::default();
+        assert_eq!(reader.status(&bytes("4803343136")), Ok(Some(416)));
+        assert_eq!(reader.status(&bytes("be")), Ok(Some(416)), "from the table");
+        assert_eq!(reader.status(&bytes("2088")), Ok(Some(200)), "the table is emptied");
+        assert_eq!(reader.status(&bytes("be")), Err(Unreadable), "so it is not there any more");
+    }
+
+    #[test]
+    fn long_numbers_are_written_as_they_are_read() {
+        for number in [0, 1, 126, 127, 128, 254, 255, 300, 20_000] {
+            let mut block = Vec::new();
+            write_number(&mut block, number, 7);
+            assert_eq!(read_number(&mut &block[..], 7), Ok(number));
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The generator's loop for HTTP/2 over TLS: which stream of which connection carries which request when.
+//! Requests made while an answer's bytes are read leave together, as one record. The connections' own
+//! business is `peer`'s, encryption and sockets are those of HTTP/1.1.
+
+mod connection;
+mod frame;
+mod hpack;
+mod huffman;
+mod peer;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use rustix::event::epoll::{Event, EventData, EventFlags};
+
+use super::arrivals::Arrivals;
+use super::pace::plan;
+use super::pool::Call;
+use super::tally::{Failure, Reply, Tally, nanoseconds};
+use super::wire::{self, EVENTS_MAX, Opened, Poll, RECEIVE_BYTES};
+use super::{Job, Tls};
+use crate::sample::{Load, Offered};
+use connection::{Connection, Went};
+use peer::{End, Ended};
+
+pub use hpack::request;
+
+/// How often overdue requests are looked for and, in a closed loop, what failed is asked for again.
+const SWEEP_NS: u64 = 10_000_000;
+
+/// One thread's worth of load.
+pub(super) struct Engine<'a> {
+    job: &'a Job,
+    tls: &'a Tls,
+    started: Instant,
+    poll: Poll,
+    connections: Vec<Connection>,
+    /// One for each stream of each connection: the connection's number times the streams, and the
+    /// stream's. With the number of its stream, once it was sent.
+    places: Vec<Place>,
+    streams: usize,
+    /// Places without a request; the one that has been so longest is next.
+    free: VecDeque<usize>,
+    arrivals: Arrivals,
+    /// Places with a request.
+    calls: usize,
+    tally: Tally,
+    /// How many requests were chosen.
+    chosen: usize,
+    buffer: Vec<u8>,
+    ended: Vec<Ended>,
+    timeout: u64,
+    /// When this turn of the loop began.
+    turn: u64,
+}
+
+/// A stream's.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    call: Option<Call>,
+    stream: Option<u32>,
+    free_since: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a>> {
+        let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
+        let (connections, pace) = plan(job, wire::connections_max())?;
+        let Some(tls) = &job.tls else { return Err(invalid("HTTP/2 is only spoken over TLS")) };
+        if connections == 0 || streams == 0 {
+            return Err(invalid("HTTP/2 takes kept connections and streams: ask for at least one"));
+        }
+        if job.beside.is_some() {
+            return Err(invalid("nothing runs beside HTTP/2"));
+        }
+        let streams = streams as usize;
+        Ok(Engine {
+            job,
+            tls,
+            started: Instant::now(),
+            poll: Poll::new()?,
+            connections: std::iter::repeat_with(Connection::default).take(connections).collect(),
+            places: vec![Place::default(); connections * streams],
+            streams,
+            // From one connection to the next, so that all are used alike.
+            free: (0..streams)
+                .flat_map(|stream| (0..connections).map(move |at| at * streams + stream))
+                .collect(),
+            arrivals: Arrivals::new(pace, 1),
+            calls: 0,
+            tally: Tally::new(job.warm_up, job.duration, job.timeout),
+            chosen: 0,
+            buffer: vec![0; RECEIVE_BYTES],
+            ended: Vec::new(),
+            timeout: nanoseconds(job.timeout),
+            turn: 0,
+        })
+    }
+
+    /// Spins until every request that was intended is answered or given up.
+    pub(super) fn run(mut self) -> io::Result<Load> {
+        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut events = vec![none; EVENTS_MAX];
+        let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
+        let mut sweep = SWEEP_NS;
+        self.started = Instant::now();
+        (0..self.connections.len()).try_for_each(|at| self.open(at))?;
+        self.refill(0);
+        loop {
+            self.turn = self.now();
+            let mut worked = self.arrive()?;
+            if self.turn >= sweep {
+                sweep = self.turn + SWEEP_NS;
+                self.sweep()?;
+                if self.job.stop.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+            }
+            let count = self.poll.ready(&mut events)?;
+            for event in &events[..count] {
+                self.handle(event.data.u64(), event.flags)?;
+                worked |= self.arrive()?;
+            }
+            if count > 0 || worked {
+                self.tally.busy(self.turn, self.now());
+            }
+            if self.turn >= self.tally.to() {
+                if self.turn >= give_up {
+                    self.abandon();
+                }
+                if self.calls == 0 && self.arrivals.first().is_none() {
+                    return Ok(self.tally.finish());
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.started.elapsed())
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.job.offered, Offered::Closed { .. })
+    }
+
+    fn open(&mut self, at: usize) -> io::Result<()> {
+        match wire::open(self.job.target)? {
+            Opened::Refused => self.lose(at, Failure::Refused),
+            Opened::Begun(socket) => {
+                let connection = &mut self.connections[at];
+                connection.begin(socket);
+                let token = connection.token(at);
+                if let Some(socket) = connection.socket() {
+                    self.poll.add(socket, token)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// In a closed loop, gives every place without a request one.
+    fn refill(&mut self, now: u64) {
+        if !self.is_closed() || now >= self.tally.to() {
+            return;
+        }
+        for place in std::mem::take(&mut self.free) {
+            self.tally.intend(now, 1);
+            self.start(place, now, now);
+        }
+        (0..self.connections.len()).for_each(|at| self.flush(at));
+    }
+
+    /// Takes what has arrived by now and gives it to whichever place is free. True if there was anything
+    /// to do.
+    fn arrive(&mut self) -> io::Result<bool> {
+        let now = self.now();
+        self.arrivals.come(now, &mut self.tally);
+        let mut worked = false;
+        while let Some(intended) = self.arrivals.first() {
+            let Some(place) = self.free.pop_front() else { break };
+            self.arrivals.begin();
+            // Only what the generator itself delays.
+            let free_since = self.places[place].free_since.max(intended);
+            let now = self.now();
+            self.tally.late(intended, now.saturating_sub(free_since));
+            self.start(place, intended, now);
+            let at = place / self.streams;
+            if self.connections[at].is_shut() {
+                self.open(at)?;
+            }
+            self.flush(at);
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    /// Begins a request; it is sent by the next flush, or once the connection stands.
+    fn start(&mut self, place: usize, intended: u64, now: u64) {
+        let which = self.job.nth(self.chosen);
+        self.chosen = self.chosen.wrapping_add(1);
+        let (began, left) = (intended, 1);
+        let call = Call { intended, began, sent: now, left, which, bytes: 0, retried: false };
+        self.calls += 1;
+        self.places[place].call = Some(call);
+        self.ask(place);
+    }
+
+    /// Puts a request on its connection, if that stands.
+    fn ask(&mut self, place: usize) {
+        let (at, now) = (place / self.streams, self.now());
+        let Some(peer) = self.connections[at].ready() else { return };
+        let Place { call: Some(call), stream, .. } = &mut self.places[place] else { return };
+        call.sent = now;
+        *stream = peer.ask(place % self.streams, &self.job.requests[call.which]).ok();
+        if stream.is_none() {
+            self.lose(at, Failure::Http2);
+        }
+    }
+
+    fn flush(&mut self, at: usize) {
+        if self.connections[at].flush().is_err() {
+            self.lose(at, Failure::Reset);
+        }
+    }
+
+    fn handle(&mut self, event: u64, flags: EventFlags) -> io::Result<()> {
+        let at = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
+        if event != connection.token(at) {
+            return Ok(());
+        }
+        if !connection.connected(self.tls).map_err(io::Error::other)? {
+            self.lose(at, Failure::Refused);
+            return Ok(());
+        }
+        if flags.contains(EventFlags::OUT) {
+            self.flush(at);
+        }
+        let gone = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+        if flags.intersects(EventFlags::IN | gone) {
+            self.take(at, flags.intersects(gone));
+        }
+        Ok(())
+    }
+
+    /// Receives until the socket is drained; what ended is counted, and in a closed loop followed by the
+    /// next.
+    fn take(&mut self, at: usize, gone: bool) {
+        loop {
+            let connection = &mut self.connections[at];
+            let was_ready = connection.ready().is_some();
+            let expected = &self.job.expected;
+            let went = connection.receive(&mut self.buffer, expected, &mut self.ended);
+            if !matches!(went, Went::Nothing) {
+                self.tally.read(self.turn);
+            }
+            let is_ready = connection.ready().is_some();
+            if is_ready && !was_ready && !self.stands(at) {
+                return;
+            }
+            self.settle(at);
+            self.flush(at);
+            match went {
+                Went::Nothing => return,
+                Went::Some { drained } if drained && !gone => return,
+                Went::Some { .. } => {}
+                Went::Lost(why) => return self.lose(at, why),
+            }
+        }
+    }
+
+    /// The connection can be used: what waits for it is sent. False if it cannot.
+    fn stands(&mut self, at: usize) -> bool {
+        let connection = &mut self.connections[at];
+        if connection.streams_max() < self.streams as u32 {
+            self.lose(at, Failure::Http2);
+            return false;
+        }
+        let (now, resumed) = (self.now(), self.connections[at].resumed());
+        let places = at * self.streams..(at + 1) * self.streams;
+        let first = places.clone().find_map(|place| self.places[place].call);
+        self.tally.handshake(first.map_or(now, |call| call.intended), resumed);
+        places.for_each(|place| self.ask(place));
+        true
+    }
+
+    /// Counts what ended on a connection.
+    fn settle(&mut self, at: usize) {
+        let ended = std::mem::take(&mut self.ended);
+        let now = self.now();
+        for &Ended { place, how, bytes } in &ended {
+            let place = at * self.streams + place;
+            let Some(call) = self.places[place].call.take() else { continue };
+            let Call { intended, began, sent, .. } = call;
+            self.free(place, now);
+            match how {
+                End::Answer(None) => {
+                    self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
+                }
+                End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
+                End::Reset => self.tally.fail(intended, Failure::Http2, 1),
+            }
+            // Who resets is asked again by the next sweep, or that would go as fast as it can.
+            if self.is_closed() && how != End::Reset && now < self.tally.to() {
+                self.free.pop_back();
+                self.tally.intend(now, 1);
+                self.start(place, now, now);
+            }
+        }
+        self.ended = ended;
+        self.ended.clear();
+    }
+
+    fn free(&mut self, place: usize, now: u64) {
+        self.calls -= 1;
+        self.places[place] = Place { call: None, stream: None, free_since: now };
+        self.free.push_back(place);
+    }
+
+    /// The connection is no more, and what was asked on it has failed.
+    fn lose(&mut self, at: usize, why: Failure) {
+        self.connections[at].shut();
+        let now = self.now();
+        for place in at * self.streams..(at + 1) * self.streams {
+            if let Some(call) = self.places[place].call.take() {
+                self.tally.fail(call.intended, why, 1);
+                self.free(place, now);
+            }
+        }
+    }
+
+    /// Gives up what is overdue, and in a closed loop begins again what failed.
+    fn sweep(&mut self) -> io::Result<()> {
+        let oldest = self.turn.saturating_sub(self.timeout);
+        self.give_up(oldest);
+        self.arrivals.expire(oldest, &mut self.tally);
+        if self.is_closed() && self.turn < self.tally.to() {
+            for at in 0..self.connections.len() {
+                if self.connections[at].is_shut() {
+                    self.open(at)?;
+                }
+            }
+            self.refill(self.turn);
+        }
+        Ok(())
+    }
+
+    /// Gives up requests sent before a moment.
+    fn give_up(&mut self, before: u64) {
+        for place in 0..self.places.len() {
+            let Place { call, stream, .. } = self.places[place];
+            let Some(call) = call.filter(|call| call.sent < before) else { continue };
+            let at = place / self.streams;
+            match (stream, self.connections[at].ready()) {
+                (Some(stream), Some(peer)) => peer.give_up(stream),
+                // It never stood.
+                _ => self.connections[at].shut(),
+            }
+            self.tally.fail(call.intended, Failure::Timeout, 1);
+            self.free(place, self.turn);
+            self.flush(at);
+        }
+    }
+
+    /// Time is up for everything.
+    fn abandon(&mut self) {
+        self.give_up(u64::MAX);
+        self.arrivals.expire(u64::MAX, &mut self.tally);
+    }
+}

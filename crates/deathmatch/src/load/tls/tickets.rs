@@ -1,0 +1,62 @@
+//! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4); the youngest first. None is given out
+//! until there is a stock, so that more connections at once than ever before find one, too.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+
+/// More than there are connections; servers give one or two for each handshake, and one is used.
+const TICKETS_MAX: usize = 4096;
+
+/// All tickets of the one server there is.
+#[derive(Debug)]
+pub(super) struct Tickets(Mutex<Stock>);
+
+#[derive(Debug)]
+struct Stock {
+    tickets: VecDeque<Tls13ClientSessionValue>,
+    /// How many there must have been at once before one is given out.
+    first: usize,
+}
+
+impl Tickets {
+    pub(super) fn new(first: usize) -> Tickets {
+        Tickets(Mutex::new(Stock { tickets: VecDeque::new(), first: first.min(TICKETS_MAX) }))
+    }
+}
+
+impl ClientSessionStore for Tickets {
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.tickets.len() == TICKETS_MAX {
+            stock.tickets.pop_front();
+        }
+        stock.tickets.push_back(ticket);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.tickets.len() < stock.first {
+            return None;
+        }
+        stock.first = 0;
+        stock.tickets.pop_back()
+    }
+
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+}

@@ -1,0 +1,119 @@
+//! The same over HTTP/2, by the library h2: the generator's own reader of frames is not asked.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::{Request, Version};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{Fault, REQUESTS, SILENCE_MAX, Verified, WrongAnswer, check_type};
+use crate::tls::{Trust, name};
+
+/// What may be sent on a connection of all its streams together, each of which has its own, smaller one.
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+
+/// Asks for a path so many times at once on one connection, over TLS with this certificate, and holds
+/// what comes against what should.
+///
+/// # Errors
+/// The first answer that was wrong, or that there is no HTTP/2.
+pub fn verify_http2(
+    addr: SocketAddr,
+    trust: &Trust,
+    path: &str,
+    expected: &[u8],
+) -> Result<Verified, WrongAnswer> {
+    let wrong = |(answer, fault)| WrongAnswer { path: path.to_owned(), answer, fault };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
+    let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
+    let asked = runtime.block_on(asking);
+    asked.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
+}
+
+async fn ask(
+    addr: SocketAddr,
+    trust: &Trust,
+    path: &str,
+    expected: &[u8],
+) -> Result<Verified, (u32, Fault)> {
+    let mut client = connect(addr, trust).await.map_err(|e| (1, Fault::Io(e)))?;
+    let mut answers = Vec::new();
+    for answer in 1..=REQUESTS {
+        client = client.ready().await.map_err(|e| (answer, gone(e)))?;
+        let uri = format!("https://{}{path}", crate::tls::NAME);
+        let request = Request::get(uri).version(Version::HTTP_2).body(());
+        let request = request.map_err(|e| (answer, Fault::Head(e.to_string())))?;
+        let (coming, _) = client.send_request(request, true).map_err(|e| (answer, gone(e)))?;
+        answers.push(coming);
+    }
+    let mut seen = None;
+    for (answer, coming) in (1..).zip(answers) {
+        let verified = check(coming, path, expected).await.map_err(|fault| (answer, fault))?;
+        seen.get_or_insert(verified);
+    }
+    // REQUESTS is not 0, so there was one.
+    seen.ok_or((1, Fault::NotKept))
+}
+
+async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Bytes>> {
+    let config = trust.checking(&[b"h2"]).map_err(io::Error::other)?;
+    let stream = TcpStream::connect(addr).await?;
+    stream.set_nodelay(true)?;
+    let stream = TlsConnector::from(config).connect(name(), stream).await?;
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        return Err(io::Error::other("it does not agree to HTTP/2 (ALPN)"));
+    }
+    // Of streams that are not read yet, so that they do not stand in the way of the one that is.
+    let builder = Builder::new().initial_connection_window_size(CONNECTION_WINDOW_BYTES).clone();
+    let (client, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
+    // Ends with the runtime; what fails there fails every answer, too.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(client)
+}
+
+async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Verified, Fault> {
+    let (head, mut body) = coming.await.map_err(gone)?.into_parts();
+    if head.status != http::StatusCode::OK {
+        return Err(Fault::Status(head.status.to_string()));
+    }
+    let field = |name: http::HeaderName| {
+        head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    if let Some(coding) = field(http::header::CONTENT_ENCODING).filter(|c| c != "identity") {
+        return Err(Fault::Coded(format!("content-encoding: {coding}")));
+    }
+    let length = field(http::header::CONTENT_LENGTH);
+    if length.as_ref().and_then(|length| length.parse().ok()) != Some(expected.len()) {
+        let length = length.unwrap_or_else(|| "missing".to_owned());
+        return Err(Fault::Length(length, expected.len()));
+    }
+    let content_type = check_type(field(http::header::CONTENT_TYPE).as_deref(), path)?;
+    let mut at = 0;
+    while let Some(piece) = body.data().await {
+        let piece = piece.map_err(gone)?;
+        let rest = &expected[at..];
+        if let Some(n) = piece.iter().zip(rest).position(|(got, want)| got != want) {
+            return Err(Fault::Byte(at + n, piece[n], rest[n]));
+        }
+        if piece.len() > rest.len() {
+            return Err(Fault::Surplus(piece.len() - rest.len()));
+        }
+        at += piece.len();
+        body.flow_control().release_capacity(piece.len()).map_err(gone)?;
+    }
+    if at < expected.len() {
+        return Err(Fault::Short(at, expected.len()));
+    }
+    let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    Ok(Verified { content_type, head_bytes: fields.sum() })
+}
+
+fn gone(e: impl Into<h2::Error>) -> Fault {
+    let e = e.into();
+    Fault::Io(io::Error::other(format!("HTTP/2: {e}")))
+}

@@ -1,0 +1,280 @@
+//! The generator's HTTP/2 against servers made of the library h2, and against some that break the
+//! protocol.
+
+#![allow(clippy::unwrap_used)] // the servers' threads are tests too
+
+mod scripted;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use deathmatch::load::{Expected, Job, Tls, http2_request, marks, run};
+use deathmatch::sample::{Errors, Load, Mark, Offered, Over};
+use deathmatch::tls::Identity;
+use h2::server::{Connection, SendResponse};
+use http::{Request, Response};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use scripted::folder;
+use tokio::io::AsyncWriteExt as _;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+type Socket = TlsStream<tokio::net::TcpStream>;
+
+const OPEN: Offered = Offered::Open { rate: 300.0, poisson: false, connections: 2 };
+const CLOSED: Offered = Offered::Closed { connections: 2 };
+
+/// Larger than every window.
+const LARGE: usize = 40_000_000;
+
+#[test]
+fn requests_are_answered_on_streams_and_counted_once() {
+    let identity = Identity::within(&folder("h2-streams")).unwrap();
+    for (offered, streams) in [(CLOSED, 1), (CLOSED, 10), (CLOSED, 100), (OPEN, 10)] {
+        let server = serve(&identity, Then::Answer(5));
+        let job = job(&identity, &server, offered, streams, 5);
+        let load = run(&job).unwrap();
+        let what = format!("{streams} streams, {offered:?}: {load:?}");
+        assert!(is_whole(&load) && load.errors == Errors::default(), "{what}");
+        assert_eq!(load.replies, server.requests.load(Ordering::SeqCst), "{what}");
+        assert_eq!(load.handshakes.full, 2, "{what}");
+        let most = server.at_once.load(Ordering::SeqCst);
+        assert!(most <= u64::from(streams), "no more at once than asked for: {most}, {what}");
+        if offered == CLOSED {
+            assert_eq!(most, u64::from(streams), "{what}");
+        }
+        assert_eq!(load.response.count(), load.replies, "{what}");
+    }
+}
+
+#[test]
+fn bodies_larger_than_the_windows_come_whole() {
+    let identity = Identity::within(&folder("h2-large")).unwrap();
+    let server = serve(&identity, Then::Answer(LARGE));
+    let whole = Job {
+        duration: Duration::from_millis(1),
+        ..job(&identity, &server, Offered::Closed { connections: 1 }, 3, LARGE)
+    };
+    let load = run(&whole).unwrap();
+    assert_eq!((load.intended, load.replies), (3, 3), "{load:?}");
+    assert!(load.bytes >= 3 * LARGE as u64, "{load:?}");
+}
+
+#[test]
+fn faults_are_counted_by_kind() {
+    let identity = Identity::within(&folder("h2-faults")).unwrap();
+    let http2 = |n| Errors { http2: n, ..Errors::default() };
+    let status = |n| Errors { status: n, ..Errors::default() };
+    let bytes = |n| Errors { bytes: n, ..Errors::default() };
+    let timeout = |n| Errors { timeout: n, ..Errors::default() };
+    let tls = |n| Errors { tls: n, ..Errors::default() };
+    type Row = (&'static str, Then, fn(u64) -> Errors);
+    let rows: [Row; 9] = [
+        ("another status", Then::Status(416), status),
+        ("too short", Then::Answer(4), bytes),
+        ("too long", Then::Answer(6), bytes),
+        ("every stream is reset", Then::Reset, http2),
+        ("going away", Then::GoAway, http2),
+        ("fewer streams than wanted", Then::FewStreams, http2),
+        ("no frames", Then::Garbage, http2),
+        ("no answer", Then::Silence, timeout),
+        ("another protocol agreed on", Then::Http1, tls),
+    ];
+    for (name, then, want) in rows {
+        for offered in [CLOSED, OPEN] {
+            let server = serve(&identity, then);
+            let ms = if matches!(then, Then::Silence) { 100 } else { 5000 };
+            let timeout = Duration::from_millis(ms);
+            let job = Job { timeout, ..job(&identity, &server, offered, 4, 5) };
+            let load = run(&job).unwrap();
+            assert!(is_whole(&load), "{name}, {offered:?}: {load:?}");
+            assert_eq!(load.errors, want(load.intended), "{name}, {offered:?}: {load:?}");
+        }
+    }
+}
+
+#[test]
+fn some_streams_may_fail_and_the_others_go_on() {
+    let identity = Identity::within(&folder("h2-some")).unwrap();
+    let server = serve(&identity, Then::ResetSome);
+    let load = run(&job(&identity, &server, OPEN, 4, 5)).unwrap();
+    assert!(is_whole(&load), "{load:?}");
+    assert!(load.errors.http2 > 0 && load.replies > load.errors.http2, "{load:?}");
+    assert_eq!(load.errors.total(), load.errors.http2, "{load:?}");
+    assert_eq!(load.handshakes.full, 2, "the connections stayed: {load:?}");
+}
+
+#[test]
+fn in_a_closed_loop_every_stream_always_has_a_request() {
+    let identity = Identity::within(&folder("h2-little")).unwrap();
+    let server = serve(&identity, Then::Answer(5));
+    let job = job(&identity, &server, CLOSED, 10, 5);
+    let load = |replies: u64, ms: u64| {
+        let mut load = Load { seconds: 1.0, replies, ..Load::default() };
+        (0..replies).for_each(|_| load.response.record(ms * 1_000_000));
+        load
+    };
+    // Little's law, of two connections with ten streams each.
+    assert_eq!(marks(&job, &load(1000, 20)), [], "20 = 1000/s x 20 ms");
+    assert_eq!(marks(&job, &load(100, 20)), [Mark::LittlesLaw], "20 is not 100/s x 20 ms");
+}
+
+fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, body: usize) -> Job {
+    Job {
+        target: server.address,
+        requests: vec![http2_request("localhost", "/a/path?of=some+length")],
+        order: Vec::new(),
+        expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },
+        offered,
+        tls: Some(Tls::new(&identity.trust, None, true).unwrap()),
+        over: Some(Over::Streams(streams)),
+        beside: None,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_millis(200),
+        timeout: Duration::from_secs(20),
+        stop: Arc::default(),
+    }
+}
+
+fn is_whole(load: &Load) -> bool {
+    load.intended > 0 && load.intended == load.replies + load.errors.total()
+}
+
+/// What a server does with a request.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// A body of so many bytes.
+    Answer(usize),
+    Status(u16),
+    Reset,
+    /// Every third one.
+    ResetSome,
+    GoAway,
+    FewStreams,
+    Garbage,
+    Silence,
+    Http1,
+}
+
+struct Server {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    /// The most on one connection.
+    at_once: Arc<AtomicU64>,
+}
+
+/// A thread, with a task for every connection and every request.
+fn serve(identity: &Identity, then: Then) -> Server {
+    let certificate = CertificateDer::from_pem_file(&identity.certificate).unwrap();
+    let key = PrivateKeyDer::from_pem_file(&identity.key).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    if !matches!(then, Then::Http1) {
+        config.alpn_protocols = vec![b"h2".to_vec()];
+    }
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server {
+        address: listener.local_addr().unwrap(),
+        requests: Arc::default(),
+        at_once: Arc::default(),
+    };
+    let (requests, at_once) = (server.requests.clone(), server.at_once.clone());
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let (acceptor, requests) = (acceptor.clone(), requests.clone());
+                let at_once = at_once.clone();
+                tokio::spawn(async move {
+                    if let Ok(socket) = acceptor.accept(socket).await {
+                        converse(socket, then, requests, at_once).await;
+                    }
+                });
+            }
+        });
+    });
+    server
+}
+
+async fn converse(
+    mut socket: Socket,
+    then: Then,
+    requests: Arc<AtomicU64>,
+    at_once: Arc<AtomicU64>,
+) {
+    if matches!(then, Then::Garbage) {
+        let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let _ = socket.flush().await;
+        return std::future::pending().await;
+    }
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(if matches!(then, Then::FewStreams) { 3 } else { 100 });
+    let Ok(mut connection): Result<Connection<Socket, Bytes>, _> = builder.handshake(socket).await
+    else {
+        return;
+    };
+    let now = Arc::new(AtomicU64::new(0));
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let number = requests.fetch_add(1, Ordering::SeqCst);
+        at_once.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        if matches!(then, Then::GoAway) {
+            connection.abrupt_shutdown(h2::Reason::NO_ERROR);
+            continue;
+        }
+        let now = now.clone();
+        tokio::spawn(async move {
+            answer(&request, respond, then, number, &now).await;
+        });
+    }
+}
+
+async fn answer(
+    request: &Request<h2::RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    then: Then,
+    number: u64,
+    now: &AtomicU64,
+) {
+    assert_eq!(request.uri(), "https://localhost/a/path?of=some+length");
+    assert_eq!(request.headers()["user-agent"], "deathmatch");
+    let (status, length) = match then {
+        Then::ResetSome if number.is_multiple_of(3) => {
+            now.fetch_sub(1, Ordering::SeqCst);
+            return respond.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
+        Then::Reset => {
+            now.fetch_sub(1, Ordering::SeqCst);
+            return respond.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
+        Then::Silence => return std::future::pending().await,
+        Then::Answer(length) => (200, length),
+        Then::Status(status) => (status, 5),
+        _ => (200, 5),
+    };
+    // So that requests meet each other.
+    tokio::task::yield_now().await;
+    now.fetch_sub(1, Ordering::SeqCst);
+    // Some fields that are kept in the table, and one that is another each time.
+    let head = Response::builder()
+        .status(status)
+        .header("server", "a server of this test")
+        .header("etag", format!("\"{number:x}\""))
+        .header("x-spelled-out", "yes");
+    let Ok(mut stream) = respond.send_response(head.body(()).unwrap(), false) else { return };
+    let _ = stream.send_data(Bytes::from(vec![b'x'; length]), true);
+}

@@ -1,0 +1,107 @@
+//! A plan over TLS and HTTP/2 with real servers: hurtle from this tree, and nginx where Debian has it.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on has failed
+
+mod scripted;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use deathmatch::arena::recorded;
+use deathmatch::contender::Contender;
+use deathmatch::sample::{Handshakes, Mark, Over, Sample};
+use scripted::{folder, free_port};
+
+const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
+
+const PLAN: &str = r#"
+name = "short"
+title = "Over TLS"
+description = "Short."
+reference = "hurtle-tls"
+rounds = 1
+warm_up_s = 1
+sample_s = 1
+contenders = ["floor", "hurtle-tls", "nginx-tls"]
+
+[[file]]
+name = "10k.bin"
+bytes = 10240
+
+[[work]]
+file = "10k.bin"
+handshakes = "full"
+sessions = { requests = [100], calls = 1 }
+
+[[work]]
+file = "10k.bin"
+handshakes = "resumed"
+closed = { connections = [4] }
+
+[[work]]
+file = "10k.bin"
+open = { requests = [300], connections = 4 }
+
+[[work]]
+file = "10k.bin"
+streams = 10
+closed = { connections = [2] }
+"#;
+
+#[test]
+fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
+    let cargo = std::env::var_os("CARGO").unwrap();
+    let built =
+        Command::new(cargo).args(["build", "--package", "hurtle", "--bin", "hurtle"]).status();
+    assert!(built.unwrap().success(), "hurtle must be built to be measured");
+    let hurtle = Path::new(DEATHMATCH).with_file_name("hurtle");
+    let root = folder("secure");
+    let (plan, out) = (root.join("plan.toml"), root.join("out"));
+    fs::write(&plan, PLAN).unwrap();
+    let output = Command::new(DEATHMATCH)
+        .arg("run")
+        .arg(&plan)
+        .arg("--out")
+        .arg(&out)
+        .args(["--port", &free_port().to_string(), "--contender"])
+        .arg(format!("hurtle-tls=hurtle-tls:{}", hurtle.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("floor speaks no TLS, and this plan measures it"), "{said}");
+    let mut names = vec!["hurtle-tls"];
+    if Contender::named("nginx-tls").unwrap().probe().is_ok() {
+        names.push("nginx-tls");
+    }
+    let samples = recorded(&out).unwrap();
+    assert!(samples.iter().any(|s| s.probe), "the floor shows how the machine is");
+    for name in names {
+        let own: Vec<&Sample> =
+            samples.iter().filter(|s| s.contender == name && s.trial == 0).collect();
+        assert_eq!(own.len(), 4, "{name}: a sample of each work: {said}");
+        for sample in own {
+            let (load, what) = (&sample.load, format!("{name}, {}: {sample:?}", sample.work));
+            assert!(load.replies > 0 && load.errors.total() == 0, "{what}");
+            assert!(load.bytes >= load.replies * 10_240, "all of the file: {what}");
+            assert!(!sample.marks.contains(&Mark::WrongBytes), "{what}");
+            let Handshakes { full, resumed } = load.handshakes;
+            let replies = load.replies;
+            let (wanted_full, wanted_resumed) = match sample.over {
+                Some(Over::Anew { resumed: false }) => (replies, 0),
+                Some(Over::Anew { resumed: true }) => (0, replies),
+                Some(Over::Streams(_)) => (2, 0),
+                None => (4, 0),
+            };
+            assert!(resumed == wanted_resumed, "{what}");
+            // Connections made in advance may have been there before what is counted.
+            assert!(full == wanted_full || sample.over.is_none() && full <= 4, "{what}");
+        }
+    }
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    for part in ["Handshakes", "a resumed handshake each", "10 streams a connection"] {
+        assert!(page.contains(part), "{part} is in the report");
+    }
+    fs::remove_dir_all(root).unwrap();
+}
