@@ -12,12 +12,12 @@ mod client;
 mod dir;
 mod fastcgi;
 mod fastcgi_faults;
-mod internal;
-mod kept_bodies;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
 mod frames;
 mod http2;
+mod internal;
+mod kept_bodies;
 #[allow(dead_code)]
 #[path = "../app/log.rs"]
 mod log;

@@ -40,18 +40,8 @@ impl fmt::Debug for Link {
 }
 
 impl Source<'_> {
+    /// A head is read as a body is: with it comes, often, all of one.
     fn poll_fill(&mut self, input: &mut Input, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        match self {
-            Source::Own(io) => input.poll_fill(&mut **io, cx),
-            Source::Shared(io) => input.poll_fill_shared(*io, cx),
-        }
-    }
-
-    fn poll_fill_body(
-        &mut self,
-        input: &mut Input,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
         match self {
             Source::Own(io) => input.poll_fill_body(&mut **io, cx),
             Source::Shared(io) => input.poll_fill_shared(*io, cx),
@@ -70,7 +60,7 @@ impl Source<'_> {
         within_ms: Option<u64>,
     ) -> io::Result<usize> {
         let _wait = within_ms.map(|ms| waits.read(ms));
-        poll_fn(|cx| self.poll_fill_body(input, cx)).await
+        poll_fn(|cx| self.poll_fill(input, cx)).await
     }
 
     /// Reads a response's head. It may be given up and begun again: what came stays in `input`.
