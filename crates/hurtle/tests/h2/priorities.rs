@@ -15,8 +15,10 @@ const AHEAD: usize = 65_535 + (64 << 10);
 
 fn large() -> Server {
     let large = "x".repeat(LARGE);
-    let server = Server::start(&[("large", &large), ("small", "small")]);
-    // Known, so that all are ready at once.
+    let server = Server::with(&[("large", &large), ("small", "small")], |config| {
+        config.revalidate = Duration::from_secs(3_600);
+    });
+    // Known from now on, so that all are ready at once.
     assert_eq!(server.get("/large").body.len(), LARGE);
     assert_eq!(server.get("/small").text(), "small");
     server
