@@ -51,13 +51,13 @@ fn head(bytes: &[u8]) {
     for early in 0..end.min(PREFIXES_MAX) {
         assert_eq!(head_end(&bytes[..early]), None, "of {early} bytes, and of {end}");
     }
-    let Ok(Head { status, fields }) = Head::parse(&bytes[..end]) else { return };
+    let Ok(Head { status, fields, file }) = Head::parse(&bytes[..end]) else { return };
     assert!((200..600).contains(&status.as_u16()), "{status} is final");
     let mut again = format!("Status: {}\r\n", status.as_str()).into_bytes();
-    for (name, value) in &fields {
+    for (name, value) in fields.iter().chain(file.as_ref().map(|(name, value)| (name, value))) {
         again.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
     again.extend(b"\r\n");
     assert_eq!(head_end(&again), Some(again.len()));
-    assert_eq!(Head::parse(&again), Ok(Head { status, fields }), "written anew");
+    assert_eq!(Head::parse(&again), Ok(Head { status, fields, file }), "written anew");
 }

@@ -1,6 +1,6 @@
 //! `target`: request targets and the paths they name.
 
-use hurtle::semantics::target::{Target, decode, encode_path, parse};
+use hurtle::semantics::target::{Target, decode, decode_keeping_slashes, encode_path, parse};
 
 /// A path that was accepted names something beneath the root, in one way only: written anew it is
 /// accepted and names the same.
@@ -12,6 +12,11 @@ pub fn target(data: &[u8]) {
         return;
     };
     let mut decoded = Vec::new();
+    if decode_keeping_slashes(path, &mut decoded).is_ok() {
+        let mut again = Vec::new();
+        assert_eq!(decode_keeping_slashes(encode_path(&decoded).as_bytes(), &mut again), Ok(()));
+        assert_eq!(again, decoded, "with its encoded slashes it names something else");
+    }
     if decode(path, &mut decoded).is_err() {
         return;
     }
