@@ -70,12 +70,12 @@ impl Slot {
 }
 
 impl Feeder {
-    /// Waits until the reader wants more; `false`: it is gone.
+    /// Waits until the reader wants more; `false`: it is gone, or has been given the end.
     pub async fn wanted(&self) -> bool {
         poll_fn(|cx| {
             let mut state = self.0.state();
-            if state.wanted || state.abandoned {
-                return Poll::Ready(!state.abandoned);
+            if state.wanted || state.abandoned || state.ended {
+                return Poll::Ready(!state.abandoned && !state.ended);
             }
             state.feeder = Some(cx.waker().clone());
             Poll::Pending
@@ -283,6 +283,21 @@ mod tests {
             feeder.end();
             drop(feeder);
             assert_eq!(next(&mut body).await, None, "it was whole before");
+        });
+    }
+
+    #[test]
+    fn who_has_given_the_end_waits_no_longer() {
+        run(async {
+            let (feeder, mut body) = feed(Some(5));
+            let fed = async {
+                assert!(feeder.wanted().await, "there is a reader");
+                feeder.put(Frame::data("hello".into()), true);
+                feeder.wanted().await
+            };
+            let (read, wanted) = tokio::join!(next(&mut body), fed);
+            assert_eq!(read, Some(Ok("hello".into())));
+            assert!(!wanted, "who waited here for ever would never be dropped");
         });
     }
 

@@ -124,6 +124,25 @@ fn an_answer_that_breaks_off_there_does_not_look_whole() {
 }
 
 #[test]
+fn what_has_been_answered_there_is_dropped() {
+    let (gone, told) = mpsc::channel();
+    let app = isolated(move |_| {
+        let guard = Guard(gone.clone());
+        let held = move |frame| {
+            let _ = &guard;
+            frame
+        };
+        async { Response::new(Full::<Bytes>::from("all of it").map_frame(held)) }
+    });
+    let mut client = app.connect();
+    client.send(GET);
+    assert_eq!(client.answer().1, "all of it");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("dropped"), "while the connection goes on");
+    client.send(GET);
+    assert_eq!(client.answer().1, "all of it");
+}
+
+#[test]
 fn panics_are_answered_and_logged() {
     log::begin();
     async fn answer(request: Request<RequestBody>) -> Response<Full<Bytes>> {

@@ -90,9 +90,9 @@ impl<T: Transport> Connection<T> {
             return None;
         };
         let Handler::App(app) = site.mount(number).1 else { return None };
-        let made =
-            self.arriving(request, app, RequestBody::default(), &site.place(&path, number))?;
-        Some(app.call(made, site.place(&path, number).rules().cloned().collect()))
+        let place = site.place(&path, number);
+        let made = self.arriving(request, app, RequestBody::default(), &place)?;
+        Some(app.call(made, place.rules().cloned().collect()))
     }
 
     /// A request as its application gets it; `None`: it is none the application could use.
