@@ -95,6 +95,9 @@ pub trait Transport {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
+    /// Whether only full segments leave until it is said otherwise: where many writes are one flow.
+    fn fill_segments(&self, _on: bool) {}
+
     /// Bytes the kernel has taken of writes that are not over: how one that seems to stand moves.
     fn taken_of_waiting(&self) -> u64 {
         0

@@ -30,6 +30,10 @@ const COPY_PIECE_BYTES: usize = 64 << 10;
 /// each turn since whose last one only long bodies had theirs.
 const LONG_TURN_BYTES: u64 = 1 << 20;
 
+/// A body longer than this leaves in full segments only, which takes two calls more: at 1 MiB that
+/// saves a sixth of the processor time, at 256 KiB nothing.
+const FLOW_BYTES_MIN: u64 = WINDOW_BYTES;
+
 /// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
 const SAMPLE_BYTES: u64 = 32 << 10;
 
@@ -190,6 +194,11 @@ impl Sender {
         let (mut head, mut offset) = (head, slice.offset);
         let end = slice.offset + slice.len;
         let long = slice.len > LONG_TURN_BYTES;
+        // What a limit lets go is not held back.
+        let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
+        if is_flow {
+            io.fill_segments(true);
+        }
         let mut others = None;
         while offset < end {
             let first = offset == slice.offset;
@@ -217,6 +226,9 @@ impl Sender {
             if offset < end {
                 rt::give_way().await;
             }
+        }
+        if is_flow {
+            io.fill_segments(false);
         }
         if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
     }
