@@ -18,6 +18,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+
 use crate::tls::ClientCertificate;
 
 pub use buffer::{Input, Output, Taken};
@@ -63,6 +65,15 @@ pub trait Transport {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
+
+    /// Writes once, of bytes that others may keep: a channel that has to, keeps these and no copy.
+    fn poll_write_shareable(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write(cx, &[IoSlice::new(bytes)])
+    }
 
     /// Waits until some of an answer's body would be taken; how much. So that nobody holds in memory
     /// what cannot leave.
