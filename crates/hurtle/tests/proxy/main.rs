@@ -15,6 +15,7 @@ mod failures;
 mod forwarded;
 mod internal;
 mod real;
+mod paths;
 mod slashes;
 mod support;
 mod upgrade;

@@ -2,6 +2,7 @@
 //! is there, and decides what becomes of it. `relay` brings its body to the client, `tunnel` another
 //! protocol's bytes.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use http::StatusCode;
@@ -25,7 +26,7 @@ use crate::h1::reply::{self, File, Reply};
 use crate::h1::request::Request;
 use crate::h1::response::{CONTINUE, Delimiter};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{encode_path, spells};
 use crate::transport::{Output, Taken, Transport};
 
 /// Interim responses relayed for one request; who sends more never means to answer.
@@ -58,7 +59,7 @@ impl<T: Transport> Connection<T> {
         let (upload, body) = Upload::relayed(request);
         let proxy = Rc::clone(&asked.proxy);
         let protocol = forward::upgrade(request, &proxy.config().upgrades);
-        let path = encode_path(&asked.path);
+        let path = path_onward(request, &asked);
         let onward = self.onward(request, &path, protocol);
         let errand = Errand::new(&proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
@@ -320,7 +321,18 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Connects, sends, and listens until a final head has come, relaying interim ones.
+/// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
+/// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
+fn path_onward<'a>(request: &Request<'a>, asked: &Asked) -> Cow<'a, str> {
+    let sent = path_of(&request.target).map(|(sent, _)| sent);
+    let sent = sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path));
+    match sent.and_then(|sent| std::str::from_utf8(sent).ok()) {
+        Some(sent) => Cow::Borrowed(sent),
+        None => Cow::Owned(encode_path(&asked.path)),
+    }
+}
+
+/// Connects, sends, and listens until a final head has come, relaying interim ones; `hints`: 103s too.
 async fn listen<T: Transport>(
     request: &Request<'_>,
     duplex: &Duplex<'_, T>,
