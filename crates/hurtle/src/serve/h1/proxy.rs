@@ -20,6 +20,7 @@ use super::{Connection, Next, persistence};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
+use crate::config::EarlyHints;
 use crate::h1::forward::{self, Dress};
 use crate::h1::framing::BodyLength;
 use crate::h1::reply::{self, File, Reply};
@@ -90,6 +91,8 @@ impl<T: Transport> Connection<T> {
             Box::pin(self.wait_for_application(request, exchange)).await?;
         }
         let client = self.client;
+        let site = self.worker.sites.site(exchange.asked.site);
+        let hints = site.early_hints() != EarlyHints::Off;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
@@ -101,7 +104,7 @@ impl<T: Transport> Connection<T> {
                 return Err(Failed::Status(status));
             }
             let asking = async |duplex: &Duplex<'_, T>| {
-                listen(request, duplex, errand, waits, invited).await
+                listen((request, hints), duplex, errand, waits, invited).await
             };
             let retry = match self.beside(upload, waits, asking).await {
                 Ok(Ok(head)) => return Ok(head),
@@ -334,7 +337,7 @@ fn path_onward<'a>(request: &Request<'a>, asked: &Asked) -> Cow<'a, str> {
 
 /// Connects, sends, and listens until a final head has come, relaying interim ones; `hints`: 103s too.
 async fn listen<T: Transport>(
-    request: &Request<'_>,
+    (request, hints): (&Request<'_>, bool),
     duplex: &Duplex<'_, T>,
     errand: &mut Errand,
     waits: &Waits,
@@ -365,6 +368,7 @@ async fn listen<T: Transport>(
             }
             // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
             _ if request.http10 => continue,
+            StatusCode::EARLY_HINTS if !hints => continue,
             _ => {}
         }
         let mut out = Output::new();
