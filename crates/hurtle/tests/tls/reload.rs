@@ -152,9 +152,11 @@ fn a_handshake_begun_before_sigterm_is_finished_and_its_request_answered() {
     while peer.session.is_handshaking() {
         peer.session.complete_io(&mut peer.socket).unwrap();
     }
+    peer.send("");
     let answer = peer.answer();
     assert_eq!(answer.body, b"hello\n");
     assert!(answer.head.contains("Connection: close"));
+    drop(peer);
     let mut child = running.child;
     assert!(child.wait().success());
 }
