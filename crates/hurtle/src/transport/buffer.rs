@@ -254,7 +254,7 @@ impl Piece {
     pub const BYTES: usize = BODY_BYTES;
 
     /// One from the pool, with whatever it held before.
-    pub fn new() -> Piece {
+    pub fn lend() -> Piece {
         Piece { bytes: lend_body(), len: 0 }
     }
 

@@ -288,7 +288,7 @@ impl Sender {
         while offset < end {
             let room = room(io, sent).await?.min(mem::replace(&mut whole, Piece::BYTES));
             let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-            let mut piece = Piece::new();
+            let mut piece = Piece::lend();
             let into = &mut piece.room()[..len];
             let read = match sys::read_resident(file.as_fd(), into, offset) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
