@@ -21,7 +21,7 @@ use crate::disk::Lane;
 pub use file::FileBody;
 pub use hints::EarlyHints;
 pub use request::{Feeder, Interim, RequestBody, feed};
-pub use stream::{BoxError, Next, Stream, Watch};
+pub use stream::{BoxError, Next, Stream};
 pub use unnamed::Unnamed;
 
 /// What follows an answer's head. The engine looks at it and chooses how it leaves.

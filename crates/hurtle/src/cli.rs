@@ -40,7 +40,7 @@ pub enum Command {
     /// Serve a directory or a configuration (the default).
     Serve(ServeArgs),
     /// Check a configuration and report every problem in it.
-    Check(FileArgs),
+    Check(CheckArgs),
     /// Print the configuration in force, defaults and all, as TOML.
     PrintConfig(ServeArgs),
     /// Say which file or rule answers a URL path, with which headers, and how it would be sent.
@@ -58,6 +58,17 @@ pub struct FileArgs {
     /// The configuration file [default: hurtle.toml].
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// What `check` takes.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The configuration file [default: hurtle.toml].
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    /// The same.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// What `serve` takes.
@@ -206,6 +217,16 @@ impl Cli {
     /// What is to be done.
     pub fn into_command(self) -> Command {
         self.command.unwrap_or(Command::Serve(self.serve))
+    }
+}
+
+impl CheckArgs {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Every problem in it, a line each.
+    pub fn load(self) -> Result<Config, Refused> {
+        FileArgs { config: self.file.or(self.config) }.load()
     }
 }
 
@@ -358,8 +379,12 @@ fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), Refus
     }
     let dir = dir.unwrap_or(Path::new("."));
     if !dir.is_dir() {
-        let what = if dir.exists() { "is not a directory" } else { "does not exist" };
-        return Err(vec![format!("{} {what}; try `hurtle DIR` or `hurtle --help`", dir.display())]);
+        let text = match (dir.is_file(), dir.exists()) {
+            (true, _) => "is a file; for a configuration write --config FILE",
+            (_, true) => "is not a directory; try `hurtle DIR` or `hurtle --help`",
+            _ => "does not exist; try `hurtle DIR` or `hurtle --help`",
+        };
+        return Err(vec![format!("{} {text}", dir.display())]);
     }
     Ok((Config::for_directory(dir.to_owned()), true))
 }

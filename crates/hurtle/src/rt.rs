@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
@@ -22,7 +22,20 @@ thread_local! {
 /// Runs `task` beside the others on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     // In its box: a task within another future would be twice as large.
+    spawn_boxed(Box::pin(task));
+}
+
+/// Runs `task` at once as far as it goes without waiting, and then, if it is not over, beside the
+/// others on this worker.
+pub fn begin(task: impl Future<Output = ()> + 'static) {
     let mut task = Box::pin(task);
+    // As a task of its own it is asked again, and then whoever it waits for knows whom to wake.
+    if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        spawn_boxed(task);
+    }
+}
+
+fn spawn_boxed(mut task: Pin<Box<impl Future<Output = ()> + 'static>>) {
     drop(tokio::task::spawn_local(poll_fn(move |cx| {
         IS_LONG.set(false);
         let polled = task.as_mut().poll(cx);

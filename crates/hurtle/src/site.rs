@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, HeaderRule, HostName, RuleAction};
+use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, RuleAction};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
@@ -388,6 +388,11 @@ impl Site {
         let mount = &self.mounts[number];
         let path = std::str::from_utf8(&mount.path).unwrap_or("");
         (if path.is_empty() { "/" } else { path }, &mount.handler)
+    }
+
+    /// Who is told what an answer will need.
+    pub fn early_hints(&self) -> EarlyHints {
+        self.config.early_hints
     }
 
     /// The rules for the fields of what is answered for a path.

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hurtle::config::{check, print, reference};
+use hurtle::config::{Config, Problem, Site, check, manifest, print, reference};
 
 /// What refreshes whatever is stale here.
 const REFRESH: &str = "HURTLE_BLESS=1 cargo test -p hurtle --test config_golden";
@@ -55,23 +55,57 @@ fn the_reference_page_is_the_schema() {
     assert!(fresh(&page, &written, &reference()), "docs/config.md is stale: {REFRESH}");
 }
 
+/// Blocks of TOML in the documents; fewer means that they were not found.
+const BLOCKS_MIN: usize = 19;
+
 #[test]
 fn what_the_documents_offer_to_copy_is_right() {
-    for (page, least) in [("proxy.md", 5), ("fastcgi.md", 3), ("cache.md", 1)] {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = fs::read_dir(root.join("docs")).expect("the documents are there");
+    let mut pages: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    // What that one shows is the deathmatch's, not the server's.
+    pages.retain(|page| page.extension().is_some_and(|md| md == "md"));
+    pages.retain(|page| !page.ends_with("deathmatch.md"));
+    pages.push(root.join("README.md"));
+    let mut count = 0;
+    for page in pages {
         let text = read(&page);
-        let configs: Vec<&str> = text.split("```toml\n").skip(1).collect();
-        assert!(configs.len() >= least, "only {} in {}", configs.len(), page.display());
-        for config in configs {
-            let config = config.split("```").next().unwrap_or("");
-            assert_eq!(outcome(config), "ok\n", "{}:\n{config}", page.display());
+        for block in text.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap_or("");
+            assert_eq!(shown(block), "ok\n", "{}:\n{block}", page.display());
+            count += 1;
         }
+    }
+    assert!(count >= BLOCKS_MIN, "only {count} blocks");
+}
+
+/// What is said to a block of a document: a configuration, what goes into one, or a manifest.
+fn shown(block: &str) -> String {
+    let first = block.lines().next().unwrap_or("");
+    let tls = "listen_tls = \"127.0.0.1:8443\"\n";
+    match first {
+        "[acme]" => outcome(&format!(
+            "{tls}site = [{{ hosts = \"a\", tls = {{ certificate = \"auto\" }}, \
+             mount = [{{ files = \"/srv\" }}] }}]\n{block}"
+        )),
+        "[site.tls]" => outcome(&format!(
+            "{tls}[[site]]\nhosts = \"a\"\n{block}[[site.mount]]\nfiles = \"/srv\"\n"
+        )),
+        _ if first.ends_with("/app.toml") => {
+            let site = Site { default: true, ..Site::new() };
+            said(manifest(block, Path::new("app.toml"), &Config::new(vec![site])))
+        }
+        _ => outcome(block),
     }
 }
 
 /// `ok`, or the problems, a line each.
 fn outcome(toml: &str) -> String {
-    match check(toml, Path::new(FILE)) {
+    said(check(toml, Path::new(FILE)))
+}
+
+fn said<T>(checked: Result<T, Vec<Problem>>) -> String {
+    match checked {
         Ok(_) => "ok\n".to_owned(),
         Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect(),
     }

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use http::HeaderMap;
 
 /// Tells a client what an answer will need while an application makes it: in the extensions of
-/// requests that came by HTTP/2. Over HTTP/1.1, where some clients take the first answer for the
-/// last (RFC 8297 3), there is none.
+/// requests whose client is told (`early_hints` of the site): unless configured, of those that came by
+/// HTTP/2. Over HTTP/1.1 some clients take the first answer for the last (RFC 8297 3).
 #[derive(Clone, Default)]
 pub struct EarlyHints(Arc<Mutex<State>>);
 

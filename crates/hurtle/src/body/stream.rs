@@ -6,9 +6,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
@@ -19,13 +17,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// What a body has next; `None` is its end.
 pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
-/// Is told how long each poll of a body took.
-pub type Watch = Arc<dyn Fn(Duration) + Send + Sync>;
-
 /// Frames of data, and perhaps trailers behind them.
 pub struct Stream {
     frames: Pin<Box<dyn Frames + Send>>,
-    watch: Option<Watch>,
 }
 
 /// A body whose types are forgotten.
@@ -63,13 +57,7 @@ impl Stream {
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Stream { frames: Box::pin(body), watch: None }
-    }
-
-    /// The same, watched.
-    #[must_use]
-    pub fn watched(self, watch: Watch) -> Stream {
-        Stream { watch: Some(watch), ..self }
+        Stream { frames: Box::pin(body) }
     }
 
     /// Bytes of data it will give, if it knows.
@@ -98,14 +86,9 @@ impl Stream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        let begun = self.watch.as_ref().map(|_| Instant::now());
         let body = self.frames.as_mut();
-        let polled = catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))));
-        if let Some((watch, begun)) = self.watch.as_ref().zip(begun) {
-            watch(begun.elapsed());
-        }
-        polled
+        catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
+            .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))))
     }
 }
 

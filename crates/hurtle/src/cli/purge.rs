@@ -69,7 +69,7 @@ fn unreachable(socket: &Path, e: &io::Error) -> io::Error {
              `admin`) with --admin"
         ),
         io::ErrorKind::PermissionDenied => {
-            format!("{socket}: {e}: only the user who started the server may give it orders")
+            format!("{socket}: {e}: only the server's own user and root may give it orders")
         }
         _ => format!("{socket}: {e}"),
     };

@@ -81,6 +81,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     let mut site = Site { access: access(table, reader), auth: auth(table, reader), ..Site::new() };
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
+    table.set("early_hints", reader, Value::choice, &mut site.early_hints);
     if let Some(value) = table.get("rule") {
         site.rules = value.tables(reader).iter().filter_map(|t| rule(t, reader)).collect();
     }

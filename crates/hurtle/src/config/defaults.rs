@@ -14,8 +14,8 @@ use http::{HeaderValue, StatusCode};
 use super::names::Named;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
-    Access, AccessLog, Config, ErrorLog, EtagSource, Files, Limits, Listen, LogField, LogFormat,
-    LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
+    LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
 };
 
 /// The port of a server that nobody gave one.
@@ -106,6 +106,7 @@ impl Site {
             access: Access::default(),
             tls: None,
             auth: None,
+            early_hints: EarlyHints::default(),
         }
     }
 

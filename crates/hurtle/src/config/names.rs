@@ -4,7 +4,7 @@
 use super::acme::ChallengeKind;
 use super::manifest::SocketBy;
 use super::tls::ClientAuthMode;
-use super::types::{EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
+use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 use super::upstream::Balance;
 
 /// A closed set of values, each with a name.
@@ -45,6 +45,11 @@ impl Named for Sendfile {
 impl Named for Schedule {
     const NAMES: &'static [(&'static str, Self)] =
         &[("wait", Self::Wait), ("eager", Self::Eager), ("yield", Self::Yield)];
+}
+
+impl Named for EarlyHints {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("h2", Self::Http2), ("always", Self::Always), ("off", Self::Off)];
 }
 
 impl Named for Symlinks {

@@ -181,6 +181,7 @@ impl Page {
         self.key("default", site.default);
         self.access(&site.access);
         self.auth(site.auth.as_ref());
+        self.key("early_hints", quoted(site.early_hints.name()));
         site.rules.iter().for_each(|rule| self.rule(rule));
         site.headers.iter().for_each(|rule| self.header_rule(rule));
         if !site.error_pages.is_empty() {

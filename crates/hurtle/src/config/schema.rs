@@ -13,7 +13,7 @@ use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{CACHE, MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
-use super::types::{LogField, LogLevel, Schedule, Sendfile};
+use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -263,6 +263,11 @@ pub(super) static SITE: Section = Section {
         Key::new("auth_cleartext", Flag, Is("false"), "true",
             "Whether passwords may come in clear over a network; otherwise every address listened \
              on must be a loopback one or a unix socket.").with(AUTH),
+        Key::new("early_hints", Choice(names::<EarlyHints>), Is("\"h2\""), "\"always\"",
+            "Who is told what an answer will need, in a 103 ahead of it: the links that \
+             `[[site.header]]` sets on an upstream's answer, and what applications tell. Over HTTP/2 \
+             only, over HTTP/1.1 too (some clients take the first answer for the last), or nobody; \
+             what an upstream tells itself is passed on over both, unless `\"off\"`."),
         Key::new("rule", Tables(&RULE), Means("none"), "[]", "Redirects and rewrites."),
         Key::new("header", Tables(&HEADER), Means("none"), "[]", "Fields set and removed."),
         Key::new("errors", Table(&ERRORS), Means("the server's own"), "{}", "Error pages."),

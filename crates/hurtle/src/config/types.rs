@@ -269,6 +269,20 @@ pub struct Site {
     pub tls: Option<Tls>,
     /// What clients must show (401 otherwise); `None`: nobody said, and so nothing.
     pub auth: Option<Auth>,
+    /// To whom it tells what an answer will need.
+    pub early_hints: EarlyHints,
+}
+
+/// Who is told what an answer will need, ahead of it (103 Early Hints, RFC 8297).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EarlyHints {
+    /// Clients of HTTP/2: some others take the first answer for the last (RFC 8297 3).
+    #[default]
+    Http2,
+    /// Those of HTTP/1.1, too.
+    Always,
+    /// Nobody; what upstreams tell stays here as well.
+    Off,
 }
 
 /// A host name a site answers to.

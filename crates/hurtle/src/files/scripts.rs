@@ -9,6 +9,7 @@ use super::lookup::{Lookup, Target, Try};
 use super::store::Trouble;
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::{Disk, Lane};
+use crate::semantics::target::{ENCODED_SLASH, separate_slashes};
 
 /// Segments of one path that may name a script; who asks for more asks for nothing there is.
 const CANDIDATES_MAX: usize = 16;
@@ -68,7 +69,9 @@ impl Scripts {
         (&self.disk, self.lookup.lane)
     }
 
-    /// What a decoded path beneath the mount, without a leading `/`, stands for.
+    /// What a decoded path beneath the mount, without a leading `/`, stands for. Where it holds encoded
+    /// slashes, a script only if that is the same whether they separate segments or not; what is behind
+    /// its name has them plain.
     ///
     /// # Errors
     /// Of the disk, or the pool.
@@ -85,6 +88,19 @@ impl Scripts {
     /// # Errors
     /// Of the disk.
     pub fn find_now(&self, rest: &[u8]) -> io::Result<Found> {
+        if !rest.contains(&ENCODED_SLASH) {
+            return self.find_plain(rest);
+        }
+        let Ok(separated) = separate_slashes(rest) else { return Ok(Found::Missing) };
+        Ok(match (self.find_plain(rest)?, self.find_plain(&separated[1..])?) {
+            (Found::Script { file, .. }, Found::Script { file: other, info }) if file == other => {
+                Found::Script { file, info }
+            }
+            _ => Found::Missing,
+        })
+    }
+
+    fn find_plain(&self, rest: &[u8]) -> io::Result<Found> {
         if self.suffix.is_empty() || self.names_a_script(rest) {
             return self.named(rest);
         }
@@ -153,6 +169,10 @@ impl Scripts {
     }
 
     fn probe(&self, path: &[u8]) -> io::Result<Target> {
+        if path.contains(&ENCODED_SLASH) {
+            // No file has such a name.
+            return Ok(Target::Missing);
+        }
         Lookup { tries: vec![Try::Path(path.to_vec())], ..self.lookup.clone() }.probe()
     }
 }

@@ -17,7 +17,7 @@ use crate::semantics::host;
 /// What a request becomes on its way to an upstream.
 #[derive(Clone, Copy, Debug)]
 pub struct Onward<'a> {
-    /// The path, encoded anew.
+    /// The path, encoded.
     pub path: &'a str,
     /// The query as sent.
     pub query: Option<&'a [u8]>,

@@ -7,6 +7,7 @@ mod watchdog;
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use self::isolated::Isolated;
-use self::watchdog::Watchdog;
+use self::watchdog::{Watchdog, Watched};
 use super::{Answering, dress};
 use crate::answer::Answer;
-use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream, Watch};
+use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::config::HeaderRule;
 use crate::disk::Disk;
 use crate::files::Opener;
@@ -137,8 +138,8 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        let watch = self.watchdog.watch(request.method(), request.uri());
-        Box::pin(Work::new(self.service.clone(), request, Some(watch), rules))
+        let dog = Arc::clone(&self.watchdog);
+        Box::pin(Work::new(self.service.clone(), request, Some(dog), rules))
     }
 
     fn another(&self, site: &Arc<str>, mount: &Arc<str>) -> Box<dyn Call> {
@@ -164,7 +165,7 @@ pin_project! {
         uri: Uri,
         may_switch: bool,
         // Watches this and the answer's body.
-        watch: Option<Watch>,
+        dog: Option<Arc<Watchdog>>,
         rules: Vec<HeaderRule>,
     }
 }
@@ -173,13 +174,13 @@ impl<S: Service<Request<RequestBody>>> Work<S> {
     fn new(
         service: S,
         request: Request<RequestBody>,
-        watch: Option<Watch>,
+        dog: Option<Arc<Watchdog>>,
         rules: Vec<HeaderRule>,
     ) -> Work<S> {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let may_switch = request.extensions().get::<OnUpgrade>().is_some();
         let request = Some(request);
-        Work { service, request, answering: None, method, uri, may_switch, watch, rules }
+        Work { service, request, answering: None, method, uri, may_switch, dog, rules }
     }
 
     fn poll_service(
@@ -211,16 +212,23 @@ where
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let begun = self.watch.as_ref().map(|_| Instant::now());
+        let begun = self.dog.as_ref().map(|_| Instant::now());
         let polled = rt::catch(|| self.as_mut().poll_service(cx));
         let this = self.project();
-        if let Some((watch, begun)) = this.watch.as_ref().zip(begun) {
-            watch(begun.elapsed());
+        if let Some((dog, begun)) = this.dog.as_ref().zip(begun) {
+            dog.saw(begun.elapsed(), this.method, this.uri);
         }
         let what = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(Ok(response))) if is_final(response.status(), *this.may_switch) => {
-                let mut answer = answer_of(response, this.watch.take());
+                let dog = this.dog.take();
+                let mut answer = answer_of(response, |body| match dog {
+                    Some(dog) => {
+                        let (method, uri) = (mem::take(this.method), mem::take(this.uri));
+                        Stream::new(Watched { body, dog, method, uri })
+                    }
+                    None => Stream::new(body),
+                });
                 if let Fields::Map(map) = &mut answer.fields
                     && answer.status.as_u16() < 400
                 {
@@ -244,23 +252,16 @@ fn is_final(status: StatusCode, may_switch: bool) -> bool {
     !status.is_informational() || (may_switch && status == StatusCode::SWITCHING_PROTOCOLS)
 }
 
-fn answer_of<B>(response: Response<B>, watch: Option<Watch>) -> Answer
-where
-    B: http_body::Body + Send + 'static,
-    B::Error: Into<BoxError>,
-{
+fn answer_of<B: http_body::Body>(
+    response: Response<B>,
+    stream: impl FnOnce(B) -> Stream,
+) -> Answer {
     let (mut parts, body) = response.into_parts();
     let slice = parts.extensions.remove::<FileSlice>();
     let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
         _ if body.is_end_stream() => Body::Empty,
         Some(slice) => Body::File(slice),
-        None => {
-            let stream = Stream::new(body);
-            Body::Stream(match watch {
-                Some(watch) => stream.watched(watch),
-                None => stream,
-            })
-        }
+        None => Body::Stream(stream(body)),
     };
     Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
 }

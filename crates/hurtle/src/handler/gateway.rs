@@ -29,6 +29,7 @@ use crate::disk::Disk;
 use crate::fcgi::Role;
 use crate::files::{Found, Scripts};
 use crate::h1::response::Fields;
+use crate::semantics::target::separate_slashes;
 
 pub use programs::Slots;
 
@@ -122,7 +123,8 @@ impl Gateway {
     /// What is answered in an application's place.
     pub async fn find(&self, rest: &[u8]) -> Result<Option<Named>, Answer> {
         let Some(scripts) = &self.scripts else {
-            let info = [b"/", rest].concat();
+            let info = separate_slashes(rest);
+            let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
             return Ok(Some(Named { file: Vec::new(), info }));
         };
         match scripts.find(rest).await {

@@ -160,6 +160,37 @@ pub fn with_plain_slashes(path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A path that [`decode_keeping_slashes`] has made, as it is read where encoded slashes separate
+/// segments like any others: it begins with `/`, and what dot segments now mean they mean.
+///
+/// # Errors
+/// `AboveRoot`, `Overlong`: what only this reading shows.
+pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, BadPath> {
+    let mut out = Vec::new();
+    decode(&with_plain_slashes(encode_path(kept).as_bytes()), &mut out)?;
+    Ok(out)
+}
+
+/// Whether a path as it was sent is this decoded one (of [`decode_keeping_slashes`]), only spelt with
+/// other percent-escapes: with no dot segment or slash that was removed, and nothing that a URL has to
+/// encode (RFC 3986 3.3).
+pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
+    let (mut sent, mut decoded) = (sent, decoded.iter());
+    while let Some((&byte, after)) = sent.split_first() {
+        let byte = match (byte, unhex(after)) {
+            (b'%', Some(b'/')) => ENCODED_SLASH,
+            (b'%', Some(byte)) => byte,
+            _ if is_path_byte(byte) => byte,
+            _ => return false,
+        };
+        if decoded.next() != Some(&byte) {
+            return false;
+        }
+        sent = if sent[0] == b'%' { &after[2..] } else { after };
+    }
+    decoded.next().is_none()
+}
+
 fn decode_as(path: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), BadPath> {
     out.clear();
     out.reserve(path.len() + 1);
@@ -563,6 +594,46 @@ mod tests {
         }
     }
 
+    #[test]
+    fn kept_slashes_can_separate_after_all() {
+        let rows: &[(&str, &[u8], Result<&[u8], BadPath>)] = &[
+            ("beneath a mount", b"a\0b", Ok(b"/a/b")),
+            ("at both ends", b"/a b\0", Ok(b"/a b/")),
+            ("a run of them", b"http:\0\0a", Ok(b"/http:/a")),
+            ("dots that were part of a name", b"/a\0..\0b", Ok(b"/b")),
+            ("above the root", b"a/..\0..\0b", Err(BadPath::AboveRoot)),
+            ("none", b"/a/b/", Ok(b"/a/b/")),
+        ];
+        for (why, kept, expected) in rows {
+            assert_eq!(separate_slashes(kept).as_deref(), expected.as_deref(), "{why}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_a_path() {
+        let rows: &[(&str, &str, bool)] = &[
+            ("as it would be encoded here", "/a~b%20c", true),
+            ("escapes that need not be", "/%61%7E%62%20%63", true),
+            ("small letters", "/a%7eb%20c", true),
+            ("a dot segment", "/./a~b%20c", false),
+            ("an encoded one", "/x/%2e%2e/a~b%20c", false),
+            ("two slashes", "//a~b%20c", false),
+            ("more behind it", "/a~b%20c/", false),
+            ("less", "/a~b%20", false),
+            ("another path", "/a~b%20d", false),
+            ("an escape of an escape", "/a~b%2520c", false),
+            ("an escape cut short", "/a~b%2", false),
+            ("raw", "/a~b c", false),
+        ];
+        for (why, sent, expected) in rows {
+            assert_eq!(spells(sent.as_bytes(), b"/a~b c"), *expected, "{why}");
+        }
+        assert!(spells(b"/a%2fb", b"/a\0b"), "an encoded slash that was kept");
+        assert!(!spells(b"/a%2fb", b"/a/b"), "and one that was not");
+        assert!(!spells(b"/a%2Fb/%2e%2E%2Fc", b"/c"));
+        assert!(!spells(b"/a\\b", b"/a\\b"), "what a URL has to encode");
+    }
+
     /// Paths made mostly of what matters to a decoder.
     fn tricky_path() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
@@ -592,6 +663,20 @@ mod tests {
                 prop_assert!(inner.iter().all(|segment| !segment.is_empty()));
                 let dots = |name: &&[u8]| *name == b"." || *name == b"..";
                 prop_assert!(!dots(last) && !inner.iter().any(dots));
+            }
+        }
+
+        #[test]
+        fn a_spelling_decodes_to_what_it_spells(path in tricky_path()) {
+            let mut out = Vec::new();
+            if decode_keeping_slashes(&path, &mut out).is_ok() {
+                prop_assert!(spells(encode_path(&out).as_bytes(), &out));
+                let mut again = Vec::new();
+                if spells(&path, &out) {
+                    prop_assert!(parse(b"GET", &path).is_ok());
+                    prop_assert_eq!(decode_keeping_slashes(encode_path(&out).as_bytes(), &mut again), Ok(()));
+                    prop_assert_eq!(again, out);
+                }
             }
         }
 

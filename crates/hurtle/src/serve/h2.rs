@@ -119,7 +119,7 @@ impl<T: Transport + Unpin> Driver<T> {
         let open = Open::new(&self.clocks.streams);
         let input = Input::holding(head);
         let connection = Connection::new(stream, input, self.peer, Rc::clone(&self.place));
-        rt::spawn(async move {
+        rt::begin(async move {
             connection.run().await;
             drop(open);
         });

@@ -1,7 +1,7 @@
-//! Paths that hold an encoded slash (`%2F`), on their way to somebody else's server. Whether it
-//! separates segments is read differently: nginx and Caddy choose who answers as if it did, and pass
-//! it on as it is. Here both readings must lead to the same server, so that no rule for another path
-//! is passed by; else there is nothing.
+//! Paths that hold an encoded slash (`%2F`), on their way to an application or somebody else's server.
+//! Whether it separates segments is read differently: nginx and Caddy choose who answers as if it did,
+//! and pass it on as it is. Here both readings must lead to the same mount, so that no rule for another
+//! path is passed by; else there is nothing. A file has no such name.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ impl Site {
             && is_own(&other, &parted)
             && match (&one, &other) {
                 (Route::Mount { number, .. }, Route::Mount { number: other, .. }) => {
-                    number == other && matches!(self.mounts[*number].handler, Handler::Proxy(_))
+                    number == other && is_asked(&self.mounts[*number].handler)
                 }
                 (Route::Deployed { proxy, .. }, Route::Deployed { proxy: other, .. }) => {
                     Rc::ptr_eq(proxy, other)
@@ -50,4 +50,9 @@ impl Site {
             };
         if agreed { one } else { refuse(BadPath::EncodedSlash) }
     }
+}
+
+/// Whether it reads the path itself.
+fn is_asked(handler: &Handler) -> bool {
+    matches!(handler, Handler::App(_) | Handler::Gateway(_) | Handler::Proxy(_))
 }

@@ -48,6 +48,13 @@ pub fn send_file(
     Ok(retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut offset.clone()), len))?)
 }
 
+/// See the contract in `sys`. Between two calls the peer's acknowledgements have a segment leave that
+/// the next call could have filled: over loopback that is every second one.
+pub fn fill_segments(socket: BorrowedFd<'_>, on: bool) {
+    // One that refuses the option is as good, only slower.
+    let _ = rustix::net::sockopt::set_tcp_cork(socket, on);
+}
+
 /// See the contract in `sys`.
 ///
 /// Neither `mincore` nor `cachestat` is asked: as an unprivileged user on files it does not own,

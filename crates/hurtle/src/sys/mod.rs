@@ -9,6 +9,8 @@
 //!   taken: a partial count is never lost.
 //! - `send_file(socket, file, offset, len)`: the same without a head; `Ok(0)` is end of file, or
 //!   `len` 0.
+//! - `fill_segments(socket, on)`: whether only full segments leave on a TCP socket, where the system
+//!   has that; what is held back leaves, soon, when it is put off.
 //! - `read_resident(file, buf, offset)`: reads only what needs no disk; `WouldBlock` if the first
 //!   byte needs one, or if the system cannot tell. `Ok(0)` is end of file.
 //! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
@@ -78,8 +80,8 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use system::{
     PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir, end_handshakes,
-    give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath, read_resident, send_file,
-    send_head_and_file, trust_command,
+    fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath,
+    read_resident, send_file, send_head_and_file, trust_command,
 };
 
 /// What one side's TLS 1.3 records are encrypted with (RFC 8446 7.3).

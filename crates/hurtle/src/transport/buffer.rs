@@ -6,6 +6,8 @@ use std::ops::Deref;
 use std::task::{Context, Poll};
 use std::{io, mem};
 
+use bytes::Bytes;
+
 use super::Transport;
 
 /// The size of every pooled input buffer, and a head's read: nearly all fit, and a connection that
@@ -22,7 +24,7 @@ const OUTPUT_BYTES_MAX: usize = 16 << 10;
 const POOLED_MAX: usize = 64;
 
 /// The same of those for bodies, which are only lent while bytes come.
-const POOLED_BODIES_MAX: usize = 4;
+const POOLED_BODIES_MAX: usize = 16;
 
 thread_local! {
     static INPUTS: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
@@ -235,6 +237,50 @@ impl Gathered {
 }
 
 impl Drop for Gathered {
+    fn drop(&mut self) {
+        return_input(mem::take(&mut self.bytes));
+    }
+}
+
+/// A pooled buffer for a piece of a file that is copied: what a slow client's unsent piece may hold.
+#[derive(Debug)]
+pub struct Piece {
+    bytes: Box<[u8]>,
+    len: usize,
+}
+
+impl Piece {
+    /// The size of every one.
+    pub const BYTES: usize = BODY_BYTES;
+
+    /// One from the pool, with whatever it held before.
+    pub fn new() -> Piece {
+        Piece { bytes: lend_body(), len: 0 }
+    }
+
+    /// All of it, to be read into.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Its first bytes, for whoever keeps them; it goes back to the pool after that. Few of them are
+    /// copied: nobody is to keep much more than he was given.
+    pub fn into_bytes(mut self, len: usize) -> Bytes {
+        if len < Piece::BYTES / 2 {
+            return Bytes::copy_from_slice(&self.bytes[..len]);
+        }
+        self.len = len;
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Drop for Piece {
     fn drop(&mut self) {
         return_input(mem::take(&mut self.bytes));
     }

@@ -19,6 +19,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+
 use crate::tls::ClientCertificate;
 
 pub use self::ktls::TAKE_OVER_BYTES_MIN;
@@ -63,6 +65,15 @@ pub trait Transport {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
+    /// Writes once, of bytes that others may keep: a channel that has to, keeps these and no copy.
+    fn poll_write_shareable(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write(cx, &[IoSlice::new(bytes)])
+    }
+
     /// Waits until some of an answer's body would be taken; how much. So that nobody holds in memory
     /// what cannot leave.
     fn poll_room(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -98,6 +109,9 @@ pub trait Transport {
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
+
+    /// Whether only full segments leave until it is said otherwise: where many writes are one flow.
+    fn fill_segments(&self, _on: bool) {}
 
     /// Bytes the kernel has taken of writes that are not over: how one that seems to stand moves.
     fn taken_of_waiting(&self) -> u64 {

@@ -197,6 +197,12 @@ impl Transport for Plain {
         }
     }
 
+    fn fill_segments(&self, on: bool) {
+        if let Plain::Tcp(socket) = self {
+            sys::fill_segments(socket.as_fd(), on);
+        }
+    }
+
     fn write_anyway(
         &mut self,
         cx: &mut Context<'_>,

@@ -235,7 +235,7 @@ impl Uploads {
             First::B(()) => return Err(Refusal::SUPERSEDED),
         };
         if asked.complete != Some(true) {
-            return Ok(Taken::Part(self.run(move || file.settle()).await?.len));
+            return Ok(Taken::Part(self.run(move || file.settle()).await?));
         }
         if length.is_some_and(|length| length != file.len) {
             return Err(Refusal::LENGTHS);

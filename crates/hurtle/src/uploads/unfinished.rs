@@ -126,13 +126,14 @@ impl Unfinished {
         Ok(self)
     }
 
-    /// Has the disk have all of it, where that is waited for.
-    pub(super) fn settle(mut self) -> Result<Unfinished, Refusal> {
+    /// Has the disk have all of it, where that is waited for, and lets go of it: whoever is told of it
+    /// finds it nobody's. Returns its length, in bytes.
+    pub(super) fn settle(mut self) -> Result<u64, Refusal> {
         if let (true, Some(hidden)) = (self.place.fsync, &self.file) {
             rustix::fs::fsync(&hidden.file)?;
-            self.unsynced = 0;
         }
-        Ok(self)
+        drop(self.file.take());
+        Ok(self.len)
     }
 
     /// The file, to be committed.

@@ -10,6 +10,7 @@ mod client;
 #[path = "../../examples/axum.rs"]
 mod example;
 mod files;
+mod hints;
 mod isolated;
 mod log;
 mod mounts;

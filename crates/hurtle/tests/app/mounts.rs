@@ -49,6 +49,48 @@ fn paths_begin_at_the_mount() {
 }
 
 #[test]
+fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
+    let app = App::mounted(
+        |config| {
+            let mut site = Site { default: true, ..Site::new() };
+            let pattern = Glob("/app/old/**".to_owned());
+            site.rules.push(Rule { pattern, action: RuleAction::Rewrite("/app/new".to_owned()) });
+            config.sites.push(site);
+        },
+        |server| {
+            let server = server.mount("*", "/app", tower::service_fn(tell)).unwrap();
+            let server = server.mount_isolated("*", "/own", tower::service_fn(tell)).unwrap();
+            server.mount("*", "/app/other", tower::service_fn(tell)).unwrap()
+        },
+    );
+    let rows = [
+        ("a part of a name", "/app/a%2Fb?%2F", "* /app /a%2Fb?%2F /app/a%2Fb?%2F"),
+        ("in small letters", "/app/a%2fb", "* /app /a%2Fb /app/a%2fb"),
+        ("a URL", "/app/http:%2F%2Fa", "* /app /http:%2F%2Fa /app/http:%2F%2Fa"),
+        ("on threads of its own", "/own/a%2Fb", "* /own /a%2Fb /own/a%2Fb"),
+        ("up, but not out", "/app/a%2F..%2Fb", "* /app /a%2F..%2Fb /app/a%2F..%2Fb"),
+    ];
+    for (what, target, want) in rows {
+        for method in ["GET", "POST"] {
+            let (_, body) = app.ask(&format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert_eq!(body, format!("{want} 127.0.0.1"), "{what}");
+        }
+    }
+    let refused = [
+        ("another application for one who decodes it", "/app/other%2Fa"),
+        ("this one for nobody else", "/app%2Fa"),
+        ("out of it", "/app/..%2Fx"),
+        ("into another", "/app/x%2F..%2F..%2Fown"),
+        ("above the root", "/app/..%2F..%2F..%2Fx"),
+        ("what a rule would change if it were decoded", "/app/old%2Fx"),
+    ];
+    for (what, target) in refused {
+        let (head, _) = app.ask(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(head.starts_with("HTTP/1.1 404 "), "{what}: {head}");
+    }
+}
+
+#[test]
 fn a_sites_rules_hold_for_its_applications() {
     let app = App::mounted(
         |config| {

@@ -1,8 +1,9 @@
 //! A directory of scripts, and waiting for what happens elsewhere.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,10 +35,17 @@ impl Dir {
         fs::write(path, text).unwrap();
     }
 
-    /// A file that may be run.
+    /// A file that may be run. Another process writes it: what this one has open for writing, a child
+    /// that another test is just starting may have open as well, and then it cannot be run
+    /// (ETXTBSY).
     pub(crate) fn program(&self, name: &str, text: &str) {
-        self.write(name, text);
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let copy = ["-c", "cat > \"$0\" && chmod 755 \"$0\""];
+        let command = &mut Command::new("sh");
+        let mut writer = command.args(copy).arg(&path).stdin(Stdio::piped()).spawn().unwrap();
+        writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success(), "{}", path.display());
     }
 
     /// A symbolic link; `to` is taken as it is.

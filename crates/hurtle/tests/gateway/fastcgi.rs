@@ -63,6 +63,30 @@ fn variables_are_those_of_rfc_3875() {
 }
 
 #[test]
+fn an_encoded_slash_is_a_slash_of_the_path_and_stays_in_the_target() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let table = [
+        ("a part of a name", "/group%2fproject?%2f", "/group/project"),
+        ("a run of them", "/x/http:%2F%2Fa%2F", "/x/http:/a/"),
+        ("dots beside it", "/x%2F..%2Fy", "/y"),
+        ("encoded twice", "/x%252Fy", "/x%2Fy"),
+    ];
+    let mut client = server.connect();
+    for (sentence, target, info) in table {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let asked = asked(&upstream);
+        assert_eq!(asked.variables["PATH_INFO"], info, "{sentence}");
+        assert_eq!(asked.variables["REQUEST_URI"], target, "{sentence}");
+        asked.answer(DOCUMENT);
+        assert_eq!(client.answer().1, "hello", "{sentence}");
+    }
+    client.send("GET /..%2Fx HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 404 "), "above the root");
+    upstream.is_left_alone();
+}
+
+#[test]
 fn a_body_flows_as_it_comes_and_so_does_the_answer() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
@@ -238,7 +262,7 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
     dir.link("root/in.php", "info.php");
     let upstream = Upstream::new();
     let server = server(&upstream, &format!("root = {:?}", dir.path("root")));
-    let table: [(&str, &str, Result<(&str, &str), u16>); 18] = [
+    let table: [(&str, &str, Result<(&str, &str), u16>); 27] = [
         ("the index", "/", Ok(("index.php", ""))),
         ("a script", "/info.php", Ok(("info.php", ""))),
         ("what is behind it", "/info.php/a/b", Ok(("info.php", "/a/b"))),
@@ -257,6 +281,15 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
         ("a hidden one", "/.hidden/x.php", Err(404)),
         ("another case", "/info.PHP", Err(404)),
         ("a script behind a script that is not there", "/no.php/info.php", Err(404)),
+        ("an encoded slash behind a script", "/info.php/a%2Fb", Ok(("info.php", "/a/b"))),
+        ("one in a name that is not there", "/group%2fproject", Ok(("index.php", ""))),
+        ("up, to where it began", "/info.php/a%2F..%2Fb", Ok(("info.php", "/b"))),
+        ("a script for one who decodes it", "/sub%2Findex.php", Err(404)),
+        ("another script for one who decodes it", "/info.php%2Fa", Err(404)),
+        ("the same by its directory", "/sub%2F", Err(404)),
+        ("up to another script", "/info.php/..%2Fsub%2Findex.php", Err(404)),
+        ("a file for one who decodes it", "/empty%2Fx.txt", Err(404)),
+        ("a hidden one for one who decodes it", "/x%2F.hidden%2Fx.php", Err(404)),
     ];
     let mut client = server.connect();
     for (sentence, path, expected) in table {
@@ -274,6 +307,7 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
         assert_eq!(variables["SCRIPT_NAME"], format!("/{file}"), "{sentence}");
         assert_eq!(variables["PATH_INFO"], info, "{sentence}");
         assert_eq!(variables["DOCUMENT_ROOT"], root, "{sentence}");
+        assert_eq!(variables["REQUEST_URI"], path, "{sentence}");
         asked.answer(DOCUMENT);
         assert_eq!(client.answer().1, "hello", "{sentence}");
     }

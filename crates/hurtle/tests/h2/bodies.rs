@@ -17,13 +17,16 @@ use crate::support::client::PATIENCE;
 use crate::support::site::files;
 
 /// A running server, stopped when dropped.
-struct Held {
+pub(crate) struct Held {
     running: Option<Running>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Held {
-    fn start(mut config: Config, mount: impl FnOnce(hurtle::Server) -> hurtle::Server) -> Held {
+    pub(crate) fn start(
+        mut config: Config,
+        mount: impl FnOnce(hurtle::Server) -> hurtle::Server,
+    ) -> Held {
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         config.workers = std::num::NonZeroUsize::MIN;
         let server = mount(hurtle::Server::bind(config).unwrap());
@@ -47,9 +50,9 @@ impl Held {
         Held::proxy_with(upstream, "")
     }
 
-    /// The same, with more of the site.
-    fn proxy_with(upstream: SocketAddr, more: &str) -> Held {
-        let text = format!("[[site]]\n[[site.mount]]\nproxy = \"http://{upstream}\"\n{more}");
+    /// The same, with keys of the site.
+    pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> Held {
+        let text = format!("[[site]]\n{keys}\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
         Held::start(config, |server| server)
     }
@@ -181,7 +184,7 @@ fn an_upload_goes_on_where_it_broke_off() {
 }
 
 /// Answers one request by this, and says what came.
-fn upstream(
+pub(crate) fn upstream(
     answer: &'static str,
     wanted: &'static str,
 ) -> (SocketAddr, thread::JoinHandle<String>) {
@@ -255,88 +258,6 @@ fn interim_answers_arrive_before_the_last() {
         assert_eq!(answer(response).await.status, 204);
     });
     serving.join().unwrap();
-}
-
-#[test]
-fn links_of_a_rule_arrive_before_the_upstream_answers() {
-    let rules = "[[site.header]]\nmatch = \"/page\"\n\
-                 set = { Link = \"</a.css>; rel=preload; as=style\", X-Other = \"1\" }\n\
-                 [[site.header]]\nmatch = \"/next\"\nset = { Link = \"</2>; rel=next\" }\n";
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
-    let (told, wait) = std::sync::mpsc::channel::<()>();
-    let serving = thread::spawn(move || {
-        // Every answer but the first waits for nobody.
-        for n in 0..3 {
-            let mut peer = listener.accept().unwrap().0;
-            assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
-            if n == 0 {
-                wait.recv_timeout(PATIENCE).unwrap();
-            }
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            peer.write_all(answer).unwrap();
-        }
-    });
-    talk(proxy.address, async |mut client| {
-        let mut response = ask(&mut client, "GET", "/page").await;
-        let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
-        let hint = hint.unwrap().unwrap();
-        assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
-        assert_eq!(hint.headers()["link"], "</a.css>; rel=preload; as=style");
-        told.send(()).unwrap();
-        let page = answer(response).await;
-        assert_eq!(page.field("link"), Some("</a.css>; rel=preload; as=style"));
-        assert_eq!((page.status, page.field("x-other")), (200, Some("1")));
-        // What is of no use ahead.
-        let mut response = ask(&mut client, "GET", "/next").await;
-        let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
-        assert!(none.is_none(), "{none:?}");
-    });
-    // Over HTTP/1.1 the first answer is the last.
-    let page = crate::support::Client::connect(proxy.address).request("GET", "/page");
-    assert_eq!((page.status, page.field("Link").is_some()), (200, true));
-    serving.join().unwrap();
-}
-
-#[test]
-fn an_application_tells_what_it_will_need_while_it_works() {
-    let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
-    let waits = std::sync::Arc::clone(&go_on);
-    let slow = tower::service_fn(move |request: Request<RequestBody>| {
-        let waits = std::sync::Arc::clone(&waits);
-        async move {
-            if let Some(hints) = request.extensions().get::<hurtle::EarlyHints>() {
-                for link in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
-                    hints.send(HeaderMap::from_iter([(
-                        "link".parse().unwrap(),
-                        link.parse().unwrap(),
-                    )]));
-                    waits.notified().await;
-                }
-            }
-            Ok::<_, Infallible>(Response::new("done".to_owned()))
-        }
-    });
-    for isolated in [false, true] {
-        let app = Held::start(Config::new(vec![]), |server| match isolated {
-            false => server.mount("*", "/", slow.clone()).unwrap(),
-            true => server.mount_isolated("*", "/", slow.clone()).unwrap(),
-        });
-        talk(app.address, async |mut client| {
-            let mut response = ask(&mut client, "GET", "/").await;
-            for expected in ["</a.css>; rel=preload", "</b.css>; rel=preload"] {
-                let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
-                let hint = hint.unwrap().unwrap();
-                assert_eq!((hint.status().as_u16(), hint.headers().len()), (103, 1));
-                assert_eq!(hint.headers()["link"], expected);
-                go_on.notify_one();
-            }
-            let answer = answer(response).await;
-            assert_eq!((&answer.body[..], answer.field("link")), (&b"done"[..], None));
-        });
-        let in_http1 = crate::support::Client::connect(app.address).request("GET", "/");
-        assert_eq!(in_http1.text(), "done");
-    }
 }
 
 #[test]

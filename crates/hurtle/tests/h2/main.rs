@@ -9,6 +9,7 @@ mod breaches;
 mod curl;
 mod files;
 mod floods;
+mod hints;
 mod messages;
 mod peer;
 mod priorities;

@@ -3,11 +3,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use rustix::process::geteuid;
+
 use crate::child::{Child, eventually, hurtle};
 use crate::support::Dir;
+
+/// A user who is neither root nor the server's.
+const STRANGER: u32 = 12_345;
 
 /// An upstream that gives every request the same answer, good for a minute.
 fn upstream() -> SocketAddr {
@@ -110,6 +116,32 @@ fn what_stands_in_the_way_is_said_with_what_to_do() {
         );
         assert_eq!(err, expected, "{sentence}");
     }
+}
+
+#[test]
+fn a_stranger_may_give_no_orders_and_is_told_so() {
+    if !geteuid().is_root() {
+        println!("skipped: it takes root to be somebody else");
+        return;
+    }
+    let dir = Dir::new(&[]);
+    let (_child, socket) = server(&dir, "");
+    let admin = shown(&socket);
+    let as_stranger =
+        |arguments: &[&str]| hurtle().args(arguments).uid(STRANGER).gid(STRANGER).output();
+    if let Err(e) = as_stranger(&["--version"]) {
+        println!("skipped: nobody else may run the program where it was built: {e}");
+        return;
+    }
+    let output = as_stranger(&["purge", "http://a/b", "--admin", &admin]).unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
+    let expected = format!(
+        "hurtle: {admin}: Permission denied (os error 13): only the server's own user and root may \
+         give it orders\n"
+    );
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    let (code, out, _) = purge(&["http://a/b", "--admin", &admin]);
+    assert_eq!((code, out.as_str()), (Some(0), "purged 0\n"), "root may");
 }
 
 #[test]

@@ -110,7 +110,9 @@ fn a_configuration_with_faults_is_refused_with_all_of_them() {
     let dir = Dir::new(&[]);
     let faults = "root = '{root}'\nbacklog = 0\n[limits]\nhead_timeout = 'soon'\nhed_bytes = 1\n";
     let path = write_config(&dir, faults);
-    for arguments in [&["--config"][..], &["check", "--config"], &["print-config", "--config"]] {
+    for arguments in
+        [&["--config"][..], &["check", "--config"], &["check"], &["print-config", "--config"]]
+    {
         let mut child = Child::spawn(hurtle().args(arguments).arg(&path));
         assert_eq!(child.wait().code(), Some(2), "{arguments:?}");
         let said = child.stderr();
@@ -118,6 +120,34 @@ fn a_configuration_with_faults_is_refused_with_all_of_them() {
             assert!(said.contains(fault), "{arguments:?} does not tell {fault}: {said}");
         }
     }
+}
+
+#[test]
+fn a_file_is_checked_however_it_is_named() {
+    let dir = Dir::new(&[]);
+    let file = write_config(&dir, "root = '{root}'\n");
+    let file = file.to_str().unwrap();
+    let refused = "cannot be used with";
+    let missing = "is a file; for a configuration write --config FILE";
+    let table: [(&[&str], Option<i32>, &str); 6] = [
+        (&["check", file], Some(0), "ok\n"),
+        (&["check", "--config", file], Some(0), "ok\n"),
+        (&["check", "-c", file], Some(0), "ok\n"),
+        (&["check", file, "--config", file], Some(2), refused),
+        (&["print-config", file], Some(2), missing),
+        (&[file], Some(2), missing),
+    ];
+    for (arguments, code, said) in table {
+        let output = hurtle().args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(output.status.code(), code, "{arguments:?}: {text}");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+    // Without a name it is the one that is here.
+    let here = dir.path("..");
+    let output = hurtle().arg("check").current_dir(here).output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"ok\n"[..]));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
     let server = server(&upstream);
     let passed = [
         ("a part of a name", "/x/a%2Fb", "/x/a%2Fb"),
-        ("in small letters", "/x/a%2fb", "/x/a%2Fb"),
+        ("in small letters", "/x/a%2fb", "/x/a%2fb"),
         ("beneath a mount", "/a/group%2Fproject?q=%2F", "/a/group%2Fproject?q=%2F"),
         ("at the end", "/x%2F", "/x%2F"),
         ("beside what is decoded", "/x/%61%2F%20/./y", "/x/a%2F%20/y"),

@@ -87,8 +87,16 @@ impl Proxy {
 
     /// The same on some workers.
     pub(crate) fn on(workers: usize, top: &str, mount: &str) -> Proxy {
-        let text = format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n");
-        let mut config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
+        Proxy::written(workers, &format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n"))
+    }
+
+    /// As these keys of the site and of the mount say, on one worker.
+    pub(crate) fn of_site(site: &str, mount: &str) -> Proxy {
+        Proxy::written(1, &format!("[[site]]\n{site}\n[[site.mount]]\n{mount}\n"))
+    }
+
+    fn written(workers: usize, text: &str) -> Proxy {
+        let mut config = check(text, Path::new("/nowhere/hurtle.toml")).expect(text);
         config.workers = workers.try_into().unwrap();
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         let server = Server::bind(config).unwrap();

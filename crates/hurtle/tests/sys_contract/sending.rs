@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use hurtle::sys;
@@ -61,6 +61,25 @@ fn nothing_is_lost_or_repeated_where_the_socket_fills_up() {
         }
     }
     assert!(pair.finish() == expected);
+}
+
+#[test]
+fn what_full_segments_hold_back_leaves_when_they_are_put_off() {
+    let listener = TcpListener::bind(LOOPBACK).unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    sys::fill_segments(near.as_fd(), true);
+    #[cfg(target_os = "linux")]
+    assert!(rustix::net::sockopt::tcp_cork(&near).unwrap(), "the kernel gathers");
+    near.write_all(b"a few ").unwrap();
+    near.write_all(b"bytes").unwrap();
+    sys::fill_segments(near.as_fd(), false);
+    #[cfg(target_os = "linux")]
+    assert!(!rustix::net::sockopt::tcp_cork(&near).unwrap(), "and no more");
+    drop(near);
+    let mut came = Vec::new();
+    far.read_to_end(&mut came).unwrap();
+    assert_eq!(came, b"a few bytes");
 }
 
 #[test]

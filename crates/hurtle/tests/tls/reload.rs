@@ -1,6 +1,8 @@
 //! Certificates that change, or should not have been what they are, in a server of its own process.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::{Signal, geteuid};
@@ -141,13 +143,20 @@ fn a_handshake_begun_before_sigterm_is_finished_and_its_request_answered() {
     // The server has answered: it is in the middle.
     peer.session.read_tls(&mut peer.socket).unwrap();
     running.child.signal(Signal::TERM);
+    let address = running.child.address();
+    eventually("nobody else comes in", || TcpStream::connect(address).is_err());
+    // It leaves with the handshake's last message: the server waits for a first request no longer
+    // than a moment.
+    peer.session.writer().write_all(b"GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n").unwrap();
     peer.session.process_new_packets().unwrap();
     while peer.session.is_handshaking() {
         peer.session.complete_io(&mut peer.socket).unwrap();
     }
-    let answer = peer.get("/a.txt");
+    peer.send("");
+    let answer = peer.answer();
     assert_eq!(answer.body, b"hello\n");
     assert!(answer.head.contains("Connection: close"));
+    drop(peer);
     let mut child = running.child;
     assert!(child.wait().success());
 }

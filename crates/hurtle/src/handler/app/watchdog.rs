@@ -1,13 +1,16 @@
 //! Tells the operator of an application that holds its worker: while it does, nobody else there is
 //! served.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use http::{Method, Uri};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
 
-use crate::body::Watch;
 use crate::clock;
 
 /// What is polled for longer is told of.
@@ -32,14 +35,11 @@ impl Watchdog {
         Arc::new(Watchdog { site, mount, told_ms: AtomicU64::new(0), untold: AtomicU64::new(0) })
     }
 
-    /// Watches what is done for one request.
-    pub(super) fn watch(self: &Arc<Watchdog>, method: &Method, uri: &Uri) -> Watch {
-        let (dog, method, uri) = (Arc::clone(self), method.clone(), uri.clone());
-        Arc::new(move |took| {
-            if took > LONG {
-                dog.tell(took, &method, &uri);
-            }
-        })
+    /// Is told how long one poll for a request took.
+    pub(super) fn saw(&self, took: Duration, method: &Method, uri: &Uri) {
+        if took > LONG {
+            self.tell(took, method, uri);
+        }
     }
 
     fn tell(&self, took: Duration, method: &Method, uri: &Uri) {
@@ -59,5 +59,40 @@ impl Watchdog {
         tracing::warn!(
             "the application at {site}{mount} held its worker for {took_ms} ms ({method} {path}){more}"
         );
+    }
+}
+
+pin_project! {
+    /// The body of an answer to a request, whose polls are watched too.
+    pub(super) struct Watched<B> {
+        #[pin]
+        pub(super) body: B,
+        pub(super) dog: Arc<Watchdog>,
+        pub(super) method: Method,
+        pub(super) uri: Uri,
+    }
+}
+
+impl<B: Body> Body for Watched<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let begun = Instant::now();
+        let polled = this.body.poll_frame(cx);
+        this.dog.saw(begun.elapsed(), this.method, this.uri);
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

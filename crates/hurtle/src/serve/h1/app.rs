@@ -67,16 +67,18 @@ impl<T: Transport> Connection<T> {
     /// Calls the application that answers this request, where nothing has to be waited for before:
     /// neither a body, nor somebody's leave, nor another protocol.
     pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Answering> {
-        // Over HTTP/2 it may say something before it answers.
-        if T::IS_HTTP2
-            || request.body != BodyLength::None
+        if request.body != BodyLength::None
             || request.method == Method::Head
             || upgrades(request).is_some()
         {
             return None;
         }
         let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
-        if !site.has_apps() || !site.is_open_to(self.channel()) || self.challenge(request).is_some()
+        // Whoever is told early is told while the application works.
+        if !site.has_apps()
+            || !site.is_open_to(self.channel())
+            || self.challenge(request).is_some()
+            || self.is_told_early(request, site)
         {
             return None;
         }
@@ -186,7 +188,7 @@ impl<T: Transport> Connection<T> {
                     made.extensions_mut().insert(taking);
                     offer = Some(made_offer);
                 }
-                if T::IS_HTTP2 {
+                if self.is_told_early(request, site) {
                     made.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
                 }
                 app.call(made, place.rules().cloned().collect())

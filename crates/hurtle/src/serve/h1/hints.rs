@@ -10,18 +10,30 @@ use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::{Connection, Next};
 use crate::answer::Answer;
-use crate::body::{Body, EarlyHints};
+use crate::body::{self, Body};
+use crate::config::EarlyHints;
 use crate::h1::request::{Method, Request};
 use crate::h1::response;
 use crate::handler::Answering;
 use crate::rt::{First, race};
+use crate::site::Site;
 use crate::transport::{Output, Transport};
 
 impl<T: Transport> Connection<T> {
-    /// Sends them to a client that is about to wait for an upstream. Not over HTTP/1.1: there are
-    /// clients that take the first answer for the last (RFC 8297 3).
+    /// Whether a client is told what answers of this site will need.
+    pub(super) fn is_told_early(&self, request: &Request<'_>, site: &Site) -> bool {
+        match site.early_hints() {
+            EarlyHints::Http2 => T::IS_HTTP2,
+            // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
+            EarlyHints::Always => !request.http10,
+            EarlyHints::Off => false,
+        }
+    }
+
+    /// Sends them to a client that is about to wait for an upstream.
     pub(super) async fn hint(&mut self, request: &Request<'_>, asked: &Asked) -> Result<(), Next> {
-        if !T::IS_HTTP2 || request.method != Method::Get {
+        let site = self.worker.sites.site(asked.site);
+        if request.method != Method::Get || !self.is_told_early(request, site) {
             return Ok(());
         }
         let Some(link) = self.link(asked) else { return Ok(()) };
@@ -49,7 +61,7 @@ impl<T: Transport> Connection<T> {
 /// Waits for an application's answer, and sends what it says before.
 pub(super) async fn telling(
     duplex: &Duplex<'_, impl Transport>,
-    hints: &EarlyHints,
+    hints: &body::EarlyHints,
     mut answering: Answering,
 ) -> Result<Answer, Broken> {
     loop {

@@ -2,6 +2,7 @@
 //! is there, and decides what becomes of it. `relay` brings its body to the client, `tunnel` another
 //! protocol's bytes.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use http::StatusCode;
@@ -19,13 +20,14 @@ use super::{Connection, Next, persistence};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
+use crate::config::EarlyHints;
 use crate::h1::forward::{self, Dress};
 use crate::h1::framing::BodyLength;
 use crate::h1::reply::{self, File, Reply};
 use crate::h1::request::Request;
 use crate::h1::response::{CONTINUE, Delimiter};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
-use crate::semantics::target::encode_path;
+use crate::semantics::target::{encode_path, spells};
 use crate::transport::{Output, Taken, Transport};
 
 /// Interim responses relayed for one request; who sends more never means to answer.
@@ -58,7 +60,7 @@ impl<T: Transport> Connection<T> {
         let (upload, body) = Upload::relayed(request);
         let proxy = Rc::clone(&asked.proxy);
         let protocol = forward::upgrade(request, &proxy.config().upgrades);
-        let path = encode_path(&asked.path);
+        let path = path_onward(request, &asked);
         let onward = self.onward(request, &path, protocol);
         let errand = Errand::new(&proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
@@ -89,6 +91,8 @@ impl<T: Transport> Connection<T> {
             Box::pin(self.wait_for_application(request, exchange)).await?;
         }
         let client = self.client;
+        let site = self.worker.sites.site(exchange.asked.site);
+        let hints = site.early_hints() != EarlyHints::Off;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
@@ -100,7 +104,7 @@ impl<T: Transport> Connection<T> {
                 return Err(Failed::Status(status));
             }
             let asking = async |duplex: &Duplex<'_, T>| {
-                listen(request, duplex, errand, waits, invited).await
+                listen((request, hints), duplex, errand, waits, invited).await
             };
             let retry = match self.beside(upload, waits, asking).await {
                 Ok(Ok(head)) => return Ok(head),
@@ -320,9 +324,20 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Connects, sends, and listens until a final head has come, relaying interim ones.
+/// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
+/// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
+fn path_onward<'a>(request: &Request<'a>, asked: &Asked) -> Cow<'a, str> {
+    let sent = path_of(&request.target).map(|(sent, _)| sent);
+    let sent = sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path));
+    match sent.and_then(|sent| std::str::from_utf8(sent).ok()) {
+        Some(sent) => Cow::Borrowed(sent),
+        None => Cow::Owned(encode_path(&asked.path)),
+    }
+}
+
+/// Connects, sends, and listens until a final head has come, relaying interim ones; `hints`: 103s too.
 async fn listen<T: Transport>(
-    request: &Request<'_>,
+    (request, hints): (&Request<'_>, bool),
     duplex: &Duplex<'_, T>,
     errand: &mut Errand,
     waits: &Waits,
@@ -353,6 +368,7 @@ async fn listen<T: Transport>(
             }
             // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
             _ if request.http10 => continue,
+            StatusCode::EARLY_HINTS if !hints => continue,
             _ => {}
         }
         let mut out = Output::new();

@@ -71,18 +71,18 @@ impl Outlet {
     pub(super) fn send(
         &self,
         frames: &mut SendStream<Bytes>,
-        bytes: &[u8],
+        bytes: Bytes,
         last: bool,
     ) -> io::Result<()> {
         self.channel.backlog.add(bytes.len());
-        frames.send_data(Bytes::copy_from_slice(bytes), last).map_err(io::Error::other)
+        frames.send_data(bytes, last).map_err(io::Error::other)
     }
 
     /// The same, in this stream's turn.
     pub(super) fn send_in_turn(
         &self,
         frames: &mut SendStream<Bytes>,
-        bytes: &[u8],
+        bytes: Bytes,
         last: bool,
     ) -> io::Result<()> {
         self.send(frames, bytes, last)?;

@@ -99,16 +99,8 @@ impl Answer {
                 let head = mem::take(held);
                 Poll::Ready(self.head(&head[..end]).map(|()| end - before))
             }
-            State::Exactly(frames, left) => {
-                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                let n = ready!(self.outlet.room_in_turn(frames, cx, most))?;
-                *left -= n as u64;
-                let last = *left == 0;
-                self.outlet.send_in_turn(frames, &bytes[..n], last)?;
-                if last {
-                    self.state = State::Over;
-                }
-                Poll::Ready(Ok(n))
+            State::Exactly(..) => {
+                self.part(cx, bytes.len(), |n| Bytes::copy_from_slice(&bytes[..n]))
             }
             State::Chunks(frames, decoder) => {
                 let n = match usize::try_from(decoder.data_left()).unwrap_or(usize::MAX) {
@@ -119,13 +111,14 @@ impl Answer {
                 match decoder.decode(&bytes[..n]).map_err(io::Error::other)? {
                     Step::NeedMore => Poll::Ready(Ok(n)),
                     Step::Data { skip, len } => {
-                        self.outlet.send(frames, &bytes[skip..skip + len], false)?;
+                        let data = Bytes::copy_from_slice(&bytes[skip..skip + len]);
+                        self.outlet.send(frames, data, false)?;
                         Poll::Ready(Ok(skip + len))
                     }
                     Step::End(n) => {
                         let trailers = fields::map(decoder.trailers());
                         match trailers.is_empty() {
-                            true => self.outlet.send(frames, b"", true)?,
+                            true => self.outlet.send(frames, Bytes::new(), true)?,
                             false => frames.send_trailers(trailers).map_err(io::Error::other)?,
                         }
                         self.state = State::Over;
@@ -135,11 +128,31 @@ impl Answer {
             }
             State::Open(frames) => {
                 let n = ready!(self.outlet.room(frames, cx, bytes.len()))?;
-                self.outlet.send(frames, &bytes[..n], false)?;
+                self.outlet.send(frames, Bytes::copy_from_slice(&bytes[..n]), false)?;
                 Poll::Ready(Ok(n))
             }
             State::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
+    }
+
+    /// Sends a part of a body of known length: of `most` bytes as many as there is room for, which
+    /// `take` gives.
+    fn part(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        take: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let State::Exactly(frames, left) = &mut self.state else { return Poll::Ready(Ok(0)) };
+        let most = usize::try_from(*left).unwrap_or(usize::MAX).min(most);
+        let n = ready!(self.outlet.room_in_turn(frames, cx, most))?;
+        *left -= n as u64;
+        let last = *left == 0;
+        self.outlet.send_in_turn(frames, take(n), last)?;
+        if last {
+            self.state = State::Over;
+        }
+        Poll::Ready(Ok(n))
     }
 
     /// Waits until some of a body would be taken; how much.
@@ -179,7 +192,7 @@ impl Answer {
     fn finish(&mut self) {
         if let State::Open(frames) = &mut self.state {
             // The peer may be gone.
-            let _ = self.outlet.send(frames, b"", true);
+            let _ = self.outlet.send(frames, Bytes::new(), true);
             self.state = State::Over;
         }
     }
@@ -255,6 +268,22 @@ impl Transport for Stream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.write(cx, bufs)
+    }
+
+    fn poll_write_shareable(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let answer = self.answer.get_mut();
+        match answer.state {
+            State::Exactly(..) => answer.part(cx, bytes.len(), |n| match n < bytes.len() / 2 {
+                // A small part is not to hold the whole for as long as it waits.
+                true => Bytes::copy_from_slice(&bytes[..n]),
+                false => bytes.slice(..n),
+            }),
+            _ => self.write(cx, &[IoSlice::new(bytes)]),
+        }
     }
 
     fn taken_of_waiting(&self) -> u64 {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use hurtle::config::{Auth, Basic, Config, EtagSource, Uploads};
+use rustix::fs::{FlockOperation, flock};
 
 use super::{limits, names, pattern, send, send_on, start, wait_until, with};
 use crate::support::site::files;
@@ -305,6 +306,23 @@ fn the_store_is_bounded_and_private_and_never_served() {
     assert!(large.field("Upload-Limit").unwrap().starts_with("max-size=1000,"), "{large:?}");
     assert_eq!(server.request("DELETE", &path).status, 204);
     begin(&server, "/a\nUpload-Length: 600", b"");
+}
+
+#[test]
+fn whoever_is_told_of_a_part_finds_the_upload_free() {
+    let server = start(&[]);
+    let is_free = |path: &str| {
+        let file = fs::File::open(data(&server.dir, path)).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    };
+    // What is let go of a moment later is seldom found held.
+    for _ in 0..20 {
+        let path = begin(&server, "/a", b"one");
+        assert!(is_free(&path), "by 201");
+        assert_eq!(append(&server, &path, 3, false, b"two").status, 204);
+        assert!(is_free(&path), "by 204");
+        assert_eq!(server.request("DELETE", &path).status, 204);
+    }
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! The path an upstream is asked for.
+
+use crate::support::{OK, Proxy, Upstream};
+
+#[test]
+fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
+    let upstream = Upstream::new();
+    let rule = "[[site.rule]]\nmatch = \"/old/*\"\nrewrite = \"/new/{1}\"";
+    let mount = format!("proxy = \"http://{}\"\n{rule}", upstream.address);
+    let server = Proxy::of("", &mount);
+    let table = [
+        ("what needs no escapes", "/a/b.c?d=%41%2f", "/a/b.c?d=%41%2f"),
+        ("escapes that need not be", "/%41%7Eb%2D", "/%41%7Eb%2D"),
+        ("small letters", "/caf%c3%a9%20", "/caf%c3%a9%20"),
+        ("an escaped percent", "/100%2525", "/100%2525"),
+        ("what others would encode", "/a(b)'*!;=:@$&+,~", "/a(b)'*!;=:@$&+,~"),
+        ("a whole URL", "http://a/%41", "/%41"),
+        ("what no URL may hold", "/%41\"|\\", "/A%22%7C%5C"),
+        ("a dot segment", "/x/../%41", "/A"),
+        ("an encoded one", "/x/%2e%2E/%41", "/A"),
+        ("one at the end", "/%41/.", "/A/"),
+        ("doubled slashes", "//%41//b", "/A/b"),
+        ("what a rule has changed", "/old/%41", "/new/A"),
+    ];
+    for (sentence, sent, expected) in table {
+        let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let (mut peer, head) = upstream.asked();
+        assert!(head.starts_with(&format!("GET {expected} HTTP/1.1\n")), "{sentence}: {head}");
+        peer.send(OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+        assert_eq!(client.answer().1, "ok", "{sentence}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_asked_for_by_one_spelling_and_kept_for_all() {
+    let upstream = Upstream::new();
+    let server = Proxy::of("", &format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address));
+    let mut client = server.send("GET /%7e%41 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (mut peer, head) = upstream.asked();
+    assert!(head.starts_with("GET /~A HTTP/1.1\n"), "{head}");
+    let last = "\r\nConnection: close\r\nCache-Control: max-age=60\r\n\r\n";
+    peer.send(OK.replace("\r\n\r\n", last));
+    assert_eq!(client.answer().1, "ok");
+    for same in ["/~A", "/%7E%41", "/x/../~A"] {
+        client.send(format!("GET {same} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.answer().1, "ok", "{same}");
+        upstream.is_left_alone();
+    }
+    let mut client = server.send("POST /%7eA HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let (mut peer, head) = upstream.asked();
+    assert!(head.starts_with("POST /~A HTTP/1.1\n"), "what makes it forget, too: {head}");
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok");
+}
