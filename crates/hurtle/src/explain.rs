@@ -23,7 +23,9 @@ use crate::semantics::host;
 use crate::semantics::target::{self, Target as RequestTarget};
 use crate::server;
 use crate::site::{Route, Site, Sites};
+use crate::sys;
 use crate::tls::Keyring;
+use crate::transport::TAKE_OVER_BYTES_MIN;
 
 /// What is to be explained: a GET.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,13 @@ async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
         accept: None,
     };
     let answer = site.answer(&store, &ask, peer).await;
-    let sendfile = if config.sites[number].tls.is_some() { Sendfile::Off } else { config.sendfile };
+    let sendfile = match (&config.sites[number].tls, &answer.body) {
+        (Some(_), Body::File(file)) if sys::offers_tls() && file.len >= TAKE_OVER_BYTES_MIN => {
+            config.sendfile
+        }
+        (Some(_), _) => Sendfile::Off,
+        (None, _) => config.sendfile,
+    };
     describe_answer(&mut out, &answer, sendfile);
     Ok(out)
 }
@@ -117,17 +125,30 @@ fn site_name(config: &Config, number: usize) -> String {
     }
 }
 
+/// Who encrypts files.
+fn by_whom(sendfile: Sendfile) -> String {
+    let why = match (sys::offers_tls(), sendfile) {
+        (true, Sendfile::Off) => "sendfile is off",
+        (true, _) => {
+            let least = TAKE_OVER_BYTES_MIN >> 10;
+            return format!(
+                "over HTTP/1.1 and TLS 1.3 the kernel encrypts, from the first file of {least} KiB or \
+                 more on, and files go by sendfile; else the server does, and files are copied"
+            );
+        }
+        (false, _) => "this kernel offers no TLS to this user",
+    };
+    format!("encrypted by the server, so files are copied, not sent by the kernel: {why}")
+}
+
 fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<()> {
     let Some(tls) = &config.sites[number].tls else { return Ok(()) };
     let keyring = Keyring::load(config).map_err(|e| io::Error::other(e.join("\n")))?;
     for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
         line(out, "tls", &certificate);
     }
-    line(
-        out,
-        "",
-        "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1; encrypted by the server, so files are copied, not sent by the kernel",
-    );
+    line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
+    line(out, "", &by_whom(config.sendfile));
     if let Some(auth) = &tls.client_auth {
         let must = if auth.required { "must" } else { "may" };
         let authorities = auth.authorities.display();

@@ -6,6 +6,8 @@
 
 #[path = "sys_contract/beneath.rs"]
 mod beneath;
+#[path = "sys_contract/ktls.rs"]
+mod ktls;
 #[path = "sys_contract/listening.rs"]
 mod listening;
 #[path = "sys_contract/sending.rs"]

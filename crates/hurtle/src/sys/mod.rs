@@ -37,6 +37,13 @@
 //!   not init's. `Unsupported` where the system cannot.
 //! - `children()`: this process's children, and perhaps theirs. `Unsupported` where the system does
 //!   not say.
+//! - `offers_tls()`: whether the kernel can encrypt what a TCP socket sends (TLS 1.3), as far as it
+//!   says without a connection. Asked once: first as who may have it loaded.
+//! - `encrypt_sent(socket, keys)`: from now on what is written to a connected TCP socket leaves as
+//!   TLS records of application data, of 16 KiB where there is as much. For good. After an error,
+//!   the socket is as it was. `Unsupported` where the system cannot.
+//! - `send_record(socket, kind, bytes)`: sends one record of another type on such a socket, behind
+//!   all that was written; never waits.
 //! - `end_handshakes(listener)`: from now on no connection is begun on a TCP listener that is about
 //!   to be closed; those begun still complete. For good, so never on a socket that another process
 //!   holds too. False where the system cannot: then a close may reset who came last.
@@ -52,6 +59,13 @@ mod count;
 #[path = "linux.rs"]
 mod system;
 
+#[cfg(target_os = "linux")]
+mod ktls;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "no_ktls.rs"]
+mod ktls;
+
 #[cfg(target_os = "macos")]
 #[path = "macos.rs"]
 mod system;
@@ -63,11 +77,32 @@ mod system;
 #[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "freebsd")))]
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
+pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use system::{
     PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir, end_handshakes,
     fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath,
     read_resident, send_file, send_head_and_file, trust_command,
 };
+
+/// What one side's TLS 1.3 records are encrypted with (RFC 8446 7.3).
+pub struct TlsKeys {
+    /// The cipher and its key.
+    pub key: TlsKey,
+    /// What nonces are made of.
+    pub iv: [u8; 12],
+    /// Records that were encrypted with it before: the next one's sequence number.
+    pub records: u64,
+}
+
+/// A key, by its cipher.
+pub enum TlsKey {
+    /// AES-128-GCM.
+    Aes128Gcm([u8; 16]),
+    /// AES-256-GCM.
+    Aes256Gcm([u8; 32]),
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305([u8; 32]),
+}
 
 /// See the contract above.
 pub fn coarse_ms() -> u64 {

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustls::ServerConfig;
 
 use crate::config::{self, Config};
+use crate::sys;
 
 pub use client::ClientCertificate;
 pub use facts::Facts;
@@ -88,6 +89,10 @@ impl Keyring {
             true => {
                 let pending = config.acme.as_ref().map(|acme| Pending::new(&acme.storage));
                 let is_needed = sites.iter().any(Option::is_some);
+                if is_needed {
+                    // Now, since the kernel may load it for root alone.
+                    sys::offers_tls();
+                }
                 Ok(is_needed.then_some(Keyring { sites, pending }))
             }
             false => Err(problems),

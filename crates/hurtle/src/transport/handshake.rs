@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello};
 use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
+use super::ktls::{self, Sending};
 use super::tls::{flush, take_in};
 use super::{Input, Plain, Tls, Transport};
 
@@ -67,9 +68,9 @@ pub async fn handshake(
     }
     let accepted = hello(&mut socket, &mut input).await?;
     let choice = choose(&accepted.client_hello());
-    let (config, policy) = match choice {
-        Choice::Speak(config, policy) => (config, Some(policy)),
-        Choice::Show(config) => (config, None),
+    let ((config, overheard), policy) = match choice {
+        Choice::Speak(config, policy) => (ktls::overhear(config), Some(policy)),
+        Choice::Show(config) => ((config, None), None),
         Choice::Unknown => {
             // RFC 6066 3: fatal, since going on with another site's certificate would only look
             // like an attack.
@@ -93,7 +94,10 @@ pub async fn handshake(
     }
     agree(&mut socket, &mut session).await?;
     match policy {
-        Some(policy) => Ok(Tls::new(socket, session, policy)),
+        Some(policy) => {
+            let sending = Sending::new(&session, overheard.as_deref());
+            Ok(Tls::new(socket, session, policy, sending))
+        }
         None => {
             session.send_close_notify();
             flush_now(&socket, &mut session);

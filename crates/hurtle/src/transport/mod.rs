@@ -7,6 +7,7 @@
 pub mod buffer;
 pub mod handshake;
 pub mod http2;
+mod ktls;
 pub mod meter;
 pub mod outgoing;
 pub mod plain;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 
 use crate::tls::ClientCertificate;
 
+pub use self::ktls::TAKE_OVER_BYTES_MIN;
 pub use buffer::{Input, Output, Taken};
 pub use meter::{Addresses, Meter};
 pub use outgoing::{Progress, Sender};
@@ -33,9 +35,6 @@ pub use upgrade::{Offer, Pipe};
 /// A connected channel. What was offered to a write that had to wait is offered again, perhaps with
 /// more behind it: a channel may have made a message of it already.
 pub trait Transport {
-    /// Whether the kernel can put a file's bytes into it.
-    const SENDS_FILES: bool;
-
     /// Whether it is one stream of an HTTP/2 connection.
     const IS_HTTP2: bool = false;
 
@@ -81,8 +80,13 @@ pub trait Transport {
         Poll::Ready(Ok(usize::MAX))
     }
 
+    /// Whether the kernel can put `len` bytes of a file into it, and had better. It stays so.
+    fn sends_files(&mut self, _len: u64) -> bool {
+        false
+    }
+
     /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
-    /// Only where `SENDS_FILES`.
+    /// Only where it `sends_files`.
     fn poll_send_file(
         &mut self,
         _cx: &mut Context<'_>,
@@ -94,11 +98,11 @@ pub trait Transport {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// Sends a run of `file`, whether the socket is said to be writable or not. Only where
-    /// `SENDS_FILES`.
+    /// The same, perhaps though the socket is not said to be writable.
     fn send_file_anyway(
         &mut self,
         _cx: &mut Context<'_>,
+        _head: &[u8],
         _file: BorrowedFd<'_>,
         _offset: u64,
         _len: usize,

@@ -204,6 +204,7 @@ impl Sender {
             io.fill_segments(true);
         }
         let mut others = None;
+        let by_kernel = self.sendfile != Sendfile::Off && io.sends_files(slice.len);
         while offset < end {
             let first = offset == slice.offset;
             let before = others;
@@ -219,7 +220,7 @@ impl Sender {
             }
             let turn = Turn { file: &slice.file, offset, end: turn_end, first, long };
             // The rare ways are boxed: a connection is as large as its largest wait.
-            if !T::SENDS_FILES || self.sendfile == Sendfile::Off {
+            if !by_kernel {
                 Box::pin(self.copy_turn(io, head, turn, sent)).await?;
             } else {
                 self.ensure_resident(&slice.file, offset, turn_end).await?;
@@ -396,10 +397,10 @@ async fn send_turn(
                 check_unchanged(file)?;
             }
             others = true;
-            if sent.insist.take() && head.is_empty() {
-                return io.send_file_anyway(cx, file.as_fd(), offset, len);
+            match sent.insist.take() {
+                true => io.send_file_anyway(cx, head, file.as_fd(), offset, len),
+                false => io.poll_send_file(cx, head, file.as_fd(), offset, len),
             }
-            io.poll_send_file(cx, head, file.as_fd(), offset, len)
         })
         .await?;
         if n == 0 {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -17,6 +18,9 @@ use crate::sys;
 
 /// Reads of 4 KiB spent on a connection there is no room for: a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
+
+/// How long is waited for what the kernel is only asked.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A connected socket.
 #[derive(Debug)]
@@ -88,13 +92,86 @@ impl Plain {
         let _ = socket.write(answer);
         self.finish();
     }
+
+    /// As `poll_send_file`, while something else may be reading.
+    pub(super) fn poll_send_file_shared(
+        &self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Plain::Tcp(s) => s.poll_write_ready(cx),
+                Plain::Unix(s) => s.poll_write_ready(cx),
+            })?;
+            let socket = self.as_fd();
+            let send = || {
+                if head.is_empty() {
+                    sys::send_file(socket, file, offset, len)
+                } else {
+                    sys::send_head_and_file(socket, head, file, offset, len)
+                }
+            };
+            let sent = match self {
+                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, send),
+                Plain::Unix(s) => s.try_io(Interest::WRITABLE, send),
+            };
+            match sent {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// As `send_file_anyway`, while something else may be reading.
+    pub(super) fn send_file_anyway_shared(
+        &self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        if head.is_empty() {
+            match sys::send_file(self.as_fd(), file, offset, len) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+        self.poll_send_file_shared(cx, head, file, offset, len)
+    }
+
+    /// Waits until the kernel has room for more: then nothing of what it took lies outside of TCP's
+    /// own buffer.
+    pub(super) fn poll_roomy(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Plain::Tcp(s) = self else { return Poll::Ready(Ok(())) };
+        loop {
+            ready!(s.poll_write_ready(cx))?;
+            let asked = s.try_io(Interest::WRITABLE, || {
+                let mut fds = [PollFd::new(s, PollFlags::OUT)];
+                match rustix::event::poll(&mut fds, Some(&AT_ONCE))? {
+                    0 => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                }
+            });
+            match asked {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                asked => return Poll::Ready(asked),
+            }
+        }
+    }
 }
 
 impl Transport for Plain {
-    const SENDS_FILES: bool = true;
-
     fn is_secure(&self) -> bool {
         false
+    }
+
+    fn sends_files(&mut self, _len: u64) -> bool {
+        true
     }
 
     /// After a short read the runtime knows that the socket is drained, so the next
@@ -140,16 +217,12 @@ impl Transport for Plain {
     fn send_file_anyway(
         &mut self,
         cx: &mut Context<'_>,
+        head: &[u8],
         file: BorrowedFd<'_>,
         offset: u64,
         len: usize,
     ) -> Poll<io::Result<usize>> {
-        match sys::send_file(self.as_fd(), file, offset, len) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                self.poll_send_file(cx, &[], file, offset, len)
-            }
-            sent => Poll::Ready(sent),
-        }
+        self.send_file_anyway_shared(cx, head, file, offset, len)
     }
 
     /// After a short read the next call asks the
@@ -208,29 +281,7 @@ impl Transport for Plain {
         offset: u64,
         len: usize,
     ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(match self {
-                Plain::Tcp(s) => s.poll_write_ready(cx),
-                Plain::Unix(s) => s.poll_write_ready(cx),
-            })?;
-            let this = &*self;
-            let socket = this.as_fd();
-            let send = || {
-                if head.is_empty() {
-                    sys::send_file(socket, file, offset, len)
-                } else {
-                    sys::send_head_and_file(socket, head, file, offset, len)
-                }
-            };
-            let sent = match this {
-                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, send),
-                Plain::Unix(s) => s.try_io(Interest::WRITABLE, send),
-            };
-            match sent {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
+        self.poll_send_file_shared(cx, head, file, offset, len)
     }
 
     fn abort(&self) {

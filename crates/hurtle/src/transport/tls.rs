@@ -1,13 +1,15 @@
 //! A TLS connection: rustls on a socket. It encrypts what is written and keeps it until the kernel
-//! has it; making the connection is `handshake`'s part.
+//! has it, or has the kernel encrypt (`ktls`); making the connection is `handshake`'s part.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker, ready};
 
 use rustix::io::Errno;
 use rustls::ServerConnection;
 
+use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
 use super::{Plain, Transport};
 use crate::tls::{ClientCertificate, HTTP2};
 
@@ -25,21 +27,28 @@ pub struct Tls {
     session: RefCell<Box<ServerConnection>>,
     policy: u32,
     client: OnceCell<Option<ClientCertificate>>,
+    sending: RefCell<Sending>,
     /// Bytes encrypted of a write that is not over.
     unfinished: Cell<usize>,
-    /// What the kernel has taken of it.
+    /// What the kernel has taken of it, where rustls encrypts.
     taken: Cell<u64>,
 }
 
 impl Tls {
     /// A session whose handshake is over.
-    pub(super) fn new(socket: Plain, session: Box<ServerConnection>, policy: u32) -> Tls {
-        let session = RefCell::new(session);
+    pub(super) fn new(
+        socket: Plain,
+        session: Box<ServerConnection>,
+        policy: u32,
+        sending: Sending,
+    ) -> Tls {
+        let (session, sending) = (RefCell::new(session), RefCell::new(sending));
         Tls {
             socket,
             session,
             policy,
             client: OnceCell::new(),
+            sending,
             unfinished: Cell::new(0),
             taken: Cell::new(0),
         }
@@ -55,22 +64,96 @@ impl Tls {
     fn write_by(
         &self,
         bufs: &[IoSlice<'_>],
-        mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+        write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let mut session = self.session.borrow_mut();
         if self.unfinished.get() == 0 {
             self.taken.set(0);
             self.unfinished.set(encrypt(&mut session, bufs)?);
         }
+        ready!(self.put_all_out(&mut session, write))?;
+        Poll::Ready(Ok(self.unfinished.take()))
+    }
+
+    /// Writes all that is queued.
+    fn put_all_out(
+        &self,
+        session: &mut ServerConnection,
+        mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
         while session.wants_write() {
-            let n = ready!(put_out(&mut session, &mut write))?;
+            let n = ready!(put_out(session, |bufs: &[IoSlice<'_>]| {
+                let n = ready!(write(bufs))?;
+                self.sending.borrow_mut().passed(bufs, n);
+                Poll::Ready(Ok(n))
+            }))?;
             self.taken.set(self.taken.get() + n as u64);
         }
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_by_kernel(&self) -> bool {
+        self.sending.borrow().is_by_kernel()
+    }
+
+    /// Has the kernel encrypt from now on, if nothing stands in the way: the socket takes at once
+    /// what rustls has to say first (tickets, on a fresh connection).
+    fn hand_over(&mut self) -> bool {
+        let mut session = self.session.borrow_mut();
+        let mut cx = Context::from_waker(Waker::noop());
+        let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write_shared(&mut cx, bufs);
+        if self.unfinished.get() > 0
+            || ktls::has_to_say(&mut session)
+                && !matches!(self.put_all_out(&mut session, write), Poll::Ready(Ok(())))
+        {
+            return false;
+        }
+        self.taken.set(0);
+        self.sending.borrow_mut().take_over(&session, self.socket.as_fd())
+    }
+
+    /// Has the kernel encrypt some of `len` bytes; how many. All of them only once it has room for
+    /// more: until then its TLS may hold what TCP has not taken, and a close would lose that.
+    fn give(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.unfinished.get() == 0 {
+            self.sending.borrow().check()?;
+            let n = ready!(write(cx))?;
+            self.sending.borrow_mut().took(n);
+            if n < len {
+                return Poll::Ready(Ok(n));
+            }
+            self.unfinished.set(n);
+        }
+        ready!(self.socket.poll_roomy(cx))?;
         Poll::Ready(Ok(self.unfinished.take()))
+    }
+
+    /// The same at a time when whoever watches wants to know whether anything moves: what the kernel
+    /// has taken has.
+    fn give_anyway(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match self.unfinished.take() {
+            0 => self.give(cx, len, write),
+            taken => Poll::Ready(Ok(taken)),
+        }
     }
 
     /// Says goodbye as far as the socket takes it at once: whoever closes does not wait.
     fn say_goodbye(&self) {
+        if self.is_by_kernel() {
+            // The peer may be gone.
+            let _ = ktls::say_goodbye(self.socket.as_fd());
+            return;
+        }
         let mut session = self.session.borrow_mut();
         // RFC 8446 6.1: without it a peer must take what it got for cut short. Not behind a write
         // that is not over, whose end then is.
@@ -85,21 +168,27 @@ impl Tls {
 }
 
 impl Transport for Tls {
-    const SENDS_FILES: bool = false;
-
     fn is_secure(&self) -> bool {
         true
+    }
+
+    fn sends_files(&mut self, len: u64) -> bool {
+        match self.sending.get_mut() {
+            Sending::Own => false,
+            Sending::Either(_) => len >= TAKE_OVER_BYTES_MIN && self.hand_over(),
+            Sending::Kernel { .. } => true,
+        }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let socket = &mut self.socket;
         let read = |into: &mut [u8]| socket.poll_read(cx, into);
-        read_by(self.session.get_mut(), into, read)
+        read_by(self.session.get_mut(), self.sending.get_mut(), into, read)
     }
 
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let read = |into: &mut [u8]| self.socket.poll_read_shared(cx, into);
-        read_by(&mut self.session.borrow_mut(), into, read)
+        read_by(&mut self.session.borrow_mut(), &self.sending.borrow(), into, read)
     }
 
     fn poll_write(
@@ -115,6 +204,9 @@ impl Transport for Tls {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.is_by_kernel() {
+            return self.give(cx, total(bufs), |cx| self.socket.poll_write_shared(cx, bufs));
+        }
         self.write_by(bufs, |bufs| self.socket.poll_write_shared(cx, bufs))
     }
 
@@ -123,10 +215,42 @@ impl Transport for Tls {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write_by(bufs, |bufs| match rustix::io::writev(&self.socket, bufs) {
+        let write = |cx: &mut Context<'_>, bufs: &[IoSlice<'_>]| match rustix::io::writev(
+            &self.socket,
+            bufs,
+        ) {
             Err(Errno::AGAIN | Errno::INTR) => self.socket.poll_write_shared(cx, bufs),
             written => Poll::Ready(written.map_err(io::Error::from)),
-        })
+        };
+        if self.is_by_kernel() {
+            return self.give_anyway(cx, total(bufs), |cx| write(cx, bufs));
+        }
+        self.write_by(bufs, |bufs| write(cx, bufs))
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        let whole = head.len() + len;
+        self.give(cx, whole, |cx| self.socket.poll_send_file_shared(cx, head, file, offset, len))
+    }
+
+    fn send_file_anyway(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        let send =
+            |cx: &mut Context<'_>| self.socket.send_file_anyway_shared(cx, head, file, offset, len);
+        self.give_anyway(cx, head.len() + len, send)
     }
 
     fn taken_of_waiting(&self) -> u64 {
@@ -175,13 +299,21 @@ fn encrypt(session: &mut ServerConnection, bufs: &[IoSlice<'_>]) -> io::Result<u
     session.writer().write_vectored(&some)
 }
 
+fn total(bufs: &[IoSlice<'_>]) -> usize {
+    bufs.iter().map(|buf| buf.len()).sum()
+}
+
 /// Decrypted bytes, once there are some.
 fn read_by(
     session: &mut ServerConnection,
+    sending: &Sending,
     into: &mut [u8],
     mut read: impl FnMut(&mut [u8]) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
     loop {
+        if sending.is_over(session) {
+            return Poll::Ready(Ok(0));
+        }
         match session.reader().read(into) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             // 0 is the peer's goodbye; its end without one is `UnexpectedEof`.

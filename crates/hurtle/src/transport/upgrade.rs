@@ -82,8 +82,6 @@ async fn answer<B>(
 }
 
 impl Transport for Pipe {
-    const SENDS_FILES: bool = false;
-
     fn is_secure(&self) -> bool {
         true
     }

@@ -10,6 +10,7 @@ mod child;
 mod clients;
 mod cold;
 mod exchange;
+mod explained;
 #[path = "../h2/wire.rs"]
 #[allow(dead_code)]
 mod frames;

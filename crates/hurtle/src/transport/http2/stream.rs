@@ -228,7 +228,6 @@ fn response(status: StatusCode, fields: HeaderMap) -> Response<()> {
 }
 
 impl Transport for Stream {
-    const SENDS_FILES: bool = false;
     const IS_HTTP2: bool = true;
 
     fn is_secure(&self) -> bool {

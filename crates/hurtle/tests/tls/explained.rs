@@ -1,0 +1,36 @@
+//! What `hurtle explain` says of files over TLS: who encrypts them, and how they leave.
+
+use crate::child::{hurtle, write_config};
+use crate::server::Authority;
+use crate::support::Dir;
+
+#[test]
+fn explain_says_whether_the_kernel_encrypts() {
+    let large = "x".repeat(300 << 10);
+    let dir = Dir::new(&[("large", &large), ("small", "x")]);
+    let files = Authority::new("ours").issue("localhost").write(&dir, "localhost");
+    let (chain, key) = (files.chain.display(), files.key.display());
+    let kernel = hurtle::sys::offers_tls();
+    let table = [
+        ("auto", "/large", kernel, "large enough to be worth it"),
+        ("auto", "/small", false, "too small"),
+        ("off", "/large", false, "not wanted"),
+    ];
+    for (sendfile, path, by_sendfile, why) in table {
+        let text = format!(
+            "listen_tls = '127.0.0.1:0'\nsendfile = '{sendfile}'\n[[site]]\nhosts = 'localhost'\n\
+             tls = {{ certificate = '{chain}', key = '{key}' }}\n[[site.mount]]\nfiles = '{{root}}'\n"
+        );
+        let config = write_config(&dir, &text);
+        let mut command = hurtle();
+        command.args(["explain", path, "--host", "localhost", "--config"]).arg(&config);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let can = kernel && sendfile == "auto";
+        assert_eq!(said.contains("the kernel encrypts"), can, "{said}");
+        assert_eq!(said.contains("encrypted by the server, so files are copied"), !can, "{said}");
+        let sent = said.lines().find(|line| line.starts_with("sent")).unwrap();
+        assert_eq!(sent.contains("by sendfile"), by_sendfile, "{why}: {said}");
+    }
+}
