@@ -305,12 +305,12 @@ impl Sender {
                 check_unchanged(file)?;
             }
             others = true;
-            match T::IS_HTTP2 {
-                true => write_shareable(io, piece.into_bytes(read), sent).await?,
-                false => write(io, head, &piece.room()[..read], sent).await?,
-            }
-            head = &[];
             offset += read as u64;
+            if T::IS_HTTP2 {
+                write_shareable(io, piece.into_bytes(read), sent).await?;
+            } else {
+                write(io, mem::take(&mut head), &piece.room()[..read], sent).await?;
+            }
         }
         Ok(())
     }

@@ -75,6 +75,23 @@ impl Reading<'_> {
 }
 
 #[test]
+fn without_wishes_files_come_side_by_side() {
+    // In one turn of the server's, and there is a window for all of it.
+    let len = 1 << 20;
+    let server = Server::with(&[("long", &"x".repeat(len))], |config| {
+        config.revalidate = Duration::from_secs(3_600);
+    });
+    assert_eq!(server.get("/long").body.len(), len);
+    let mut wire = begin(&server);
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()));
+    wire.send(&[ask(1, "/long", ""), ask(3, "/long", "")].concat());
+    let mut reading = Reading::of(&mut wire);
+    let first = reading.next_end();
+    let other = reading.bytes(4 - first);
+    assert!(other > len / 2, "when one has ended, {other} bytes of its equal have come");
+}
+
+#[test]
 fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
     let server = large();
     // The wishes in the order of asking, and the streams in that of their ends.
