@@ -1,7 +1,6 @@
 //! How a stream's data leaves: within its windows, within what the connection keeps for all, and, of
 //! a known length, in turn.
 
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -17,13 +16,11 @@ pub(super) struct Outlet {
     stream: u32,
     priority: Priority,
     channel: Rc<Channel>,
-    /// A piece was sent, and it is the others' turn.
-    steps_back: Cell<bool>,
 }
 
 impl Outlet {
     pub(super) fn new(stream: u32, priority: Priority, channel: Rc<Channel>) -> Outlet {
-        Outlet { stream, priority, channel, steps_back: Cell::new(false) }
+        Outlet { stream, priority, channel }
     }
 
     /// Waits until some of so many bytes may be queued; how many.
@@ -57,11 +54,6 @@ impl Outlet {
         most: usize,
     ) -> Poll<io::Result<usize>> {
         let turns = &self.channel.turns;
-        if self.steps_back.take() {
-            // The streams that are ready now come first.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         if turns.is_passed_over(self.stream) {
             ready!(self.room(frames, cx, most))?;
             turns.come_back(self.stream);
@@ -96,10 +88,7 @@ impl Outlet {
         self.send(frames, bytes, last)?;
         match last {
             true => self.channel.turns.leave(self.stream),
-            false => {
-                self.channel.turns.sent(self.stream);
-                self.steps_back.set(!self.channel.turns.is_heeded());
-            }
+            false => self.channel.turns.sent(self.stream),
         }
         Ok(())
     }

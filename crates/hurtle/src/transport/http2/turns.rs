@@ -50,11 +50,6 @@ impl Turns {
         self.heeded.set(true);
     }
 
-    /// Whether they do.
-    pub(super) fn is_heeded(&self) -> bool {
-        self.heeded.get()
-    }
-
     /// Whether it is this stream's turn; else it is woken when it is.
     pub(super) fn has(&self, stream: u32, priority: Priority, cx: &Context<'_>) -> bool {
         if !self.heeded.get() {
