@@ -74,6 +74,8 @@ pub struct Work {
     pub over: Option<Over>,
     /// What runs meanwhile.
     pub beside: Option<Beside>,
+    /// How long a sample of it takes, if not as long as the plan's others.
+    pub sample: Option<Duration>,
 }
 
 /// What one piece of work offers a contender.
@@ -126,6 +128,7 @@ struct WrittenWork {
     zipf: f64,
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
+    sample_s: Option<f64>,
     beside: Option<WrittenBeside>,
     sessions: Option<Sessions>,
     open: Option<Open>,
@@ -218,14 +221,10 @@ impl Plan {
         if written.rounds == 0 || written.rounds > ROUNDS_MAX {
             return bad(format!("rounds: write 1 to {ROUNDS_MAX}"));
         }
-        for (key, seconds) in [("warm_up_s", written.warm_up_s), ("sample_s", written.sample_s)] {
-            if !(0.0..=SAMPLE_S_MAX).contains(&seconds) {
-                return bad(format!("{key}: write 0 to {SAMPLE_S_MAX} seconds"));
-            }
+        if !(0.0..=SAMPLE_S_MAX).contains(&written.warm_up_s) {
+            return bad(format!("warm_up_s: write 0 to {SAMPLE_S_MAX} seconds"));
         }
-        if written.sample_s == 0.0 {
-            return bad("sample_s: a sample takes time".to_owned());
-        }
+        let sample = sample_time(written.sample_s)?;
         for file in &written.file {
             file.check()?;
         }
@@ -244,7 +243,9 @@ impl Plan {
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
-            works.extend(alone.into_iter().map(|w| Work { over, beside: beside.clone(), ..w }));
+            let sample = work.sample_s.map(sample_time).transpose()?;
+            let all = |w| Work { over, beside: beside.clone(), sample, ..w };
+            works.extend(alone.into_iter().map(all));
         }
         if works.is_empty() || written.contenders.is_empty() {
             return bad("a plan needs at least one contender and one work".to_owned());
@@ -262,7 +263,7 @@ impl Plan {
             reference: written.reference,
             rounds: written.rounds,
             warm_up: Duration::from_secs_f64(written.warm_up_s),
-            sample: Duration::from_secs_f64(written.sample_s),
+            sample,
             contenders: written.contenders,
             files: written.file,
             works,
@@ -271,16 +272,19 @@ impl Plan {
 
     /// One round of it, of samples too short to rank by.
     #[must_use]
-    pub fn quick(self) -> Plan {
+    pub fn quick(mut self) -> Plan {
         let (warm_up, sample) = (self.warm_up.min(QUICK_WARM_UP), self.sample.min(QUICK_SAMPLE));
+        self.works.iter_mut().for_each(|work| work.sample = None);
         Plan { rounds: 1, warm_up, sample, ..self }
     }
 
     /// How long it takes for this many contenders, about.
     pub fn duration(&self, contenders: usize) -> Duration {
-        let samples: u32 = self.works.iter().map(|work| work.shape.samples()).sum();
-        let starts = self.works.len() as u32;
-        let turn = (START + self.warm_up) * starts + (self.settle() + self.sample) * samples;
+        let turn = |work: &Work| {
+            let sample = work.sample.unwrap_or(self.sample);
+            START + self.warm_up + (self.settle() + sample) * work.shape.samples()
+        };
+        let turn: Duration = self.works.iter().map(turn).sum();
         turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
     }
 
@@ -365,6 +369,15 @@ impl Shape {
     }
 }
 
+/// How long a sample takes, in seconds.
+fn sample_time(seconds: f64) -> Result<Duration, BadPlan> {
+    match seconds {
+        0.0 => Err(BadPlan("sample_s: a sample takes time".to_owned())),
+        _ if (0.0..=SAMPLE_S_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(BadPlan(format!("sample_s: write 0 to {SAMPLE_S_MAX} seconds"))),
+    }
+}
+
 impl WrittenBeside {
     fn check(&self, files: &[File]) -> Result<Beside, BadPlan> {
         let bad = |why: &str| Err(BadPlan(format!("beside {:?}: {why}", self.file)));
@@ -436,6 +449,7 @@ impl WrittenWork {
                     zipf,
                     over: None,
                     beside: None,
+                    sample: None,
                     shape: Shape::Steady(Offered::Sessions {
                         rate: requests / f64::from(s.calls),
                         calls: s.calls,
@@ -450,6 +464,7 @@ impl WrittenWork {
                     zipf,
                     over: None,
                     beside: None,
+                    sample: None,
                     shape: Shape::Steady(Offered::Open {
                         rate: *rate,
                         poisson: o.poisson,
@@ -462,7 +477,15 @@ impl WrittenWork {
                 let (from, connections) = (u.from, u.connections);
                 let asks = format!("{file} upwards from {from}/s over {connections} connections");
                 let shape = Shape::Upward { from, connections };
-                Ok(vec![Work { asks, file: file.clone(), shape, zipf, over: None, beside: None }])
+                Ok(vec![Work {
+                    asks,
+                    file: file.clone(),
+                    shape,
+                    zipf,
+                    over: None,
+                    beside: None,
+                    sample: None,
+                }])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
                 let work = |&connections: &u32| Work {
@@ -471,6 +494,7 @@ impl WrittenWork {
                     zipf,
                     over: None,
                     beside: None,
+                    sample: None,
                     shape: Shape::Steady(Offered::Closed { connections }),
                 };
                 Ok(c.connections.iter().map(work).collect())
@@ -502,6 +526,11 @@ mod tests {
         let deck = Plan::built_in("deck").unwrap();
         assert_eq!(deck.rounds, 6, "six test runs, as in 2009");
         assert!(deck.duration(16) < Duration::from_secs(9_000), "{:?}", deck.duration(16));
+        let cold = Plan::built_in("cold").unwrap();
+        let longer = cold.works.iter().filter_map(|work| work.sample).collect::<Vec<_>>();
+        assert_eq!(longer, [Duration::from_secs(6)], "a slow disk is watched for longer");
+        let (long, quick) = (cold.duration(1), cold.quick().duration(1));
+        assert!(long > 6 * (quick + 5 * Duration::from_secs(1)), "{long:?}, {quick:?}");
         let sendfile = Plan::built_in("sendfile").unwrap();
         let duration = sendfile.duration(sendfile.contenders.len() + 1);
         assert!(duration < Duration::from_secs(30 * 60), "with the twin: {duration:?}");
@@ -515,6 +544,7 @@ mod tests {
             ("rounds = 1", "rounds = 1\nroudns = 2", "unknown field", "a key that is none"),
             ("sample_s = 1", "sample_s = 0", "a sample takes time", "an empty sample"),
             ("sample_s = 1", "sample_s = -1", "sample_s: write 0 to 600", "before the beginning"),
+            ("sessions = {", "sample_s = 0\nsessions = {", "a sample takes time", "one work's"),
             ("requests = [1000]", "requests = [0]", "numbers above 0", "no load"),
             ("connections = [50]", "connections = [50, 50]", "is there twice", "work twice"),
             ("name = \"10k.png\"", "name = \"other\"", "no file \"10k.png\"", "a file not served"),
