@@ -14,7 +14,7 @@ pub enum Fields {
     /// Lines made in advance, each ended by CRLF, `Content-Length` among them.
     Ready(Bytes),
     /// The same, from another server: `Date` is among them, too, and says when they were made.
-    Dated(Bytes),
+    Dated(Vec<u8>),
     /// From a handler or an application.
     Map(HeaderMap),
 }
@@ -64,7 +64,8 @@ pub fn encode(
         out.extend_from_slice(b"\r\n");
     }
     match fields {
-        Fields::Ready(lines) | Fields::Dated(lines) => out.extend_from_slice(lines),
+        Fields::Ready(lines) => out.extend_from_slice(lines),
+        Fields::Dated(lines) => out.extend_from_slice(lines),
         Fields::Map(map) => encode_map(map, out),
     }
     match delimiter {

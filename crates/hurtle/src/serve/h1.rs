@@ -17,6 +17,7 @@ mod internal;
 mod log;
 mod outcome;
 mod proxy;
+mod quick;
 mod reading;
 mod relay;
 mod stream;
@@ -32,8 +33,9 @@ use std::time::Instant;
 use http::{StatusCode, header};
 
 use self::app::{Called, first_frame, says_close};
-use self::asked::{ask, client, file_query, path_of, value};
+use self::asked::{ask, client, path_of};
 use self::outcome::Outcome;
+use self::quick::Quick;
 use self::reading::Reading;
 use self::upload::Upload;
 use super::deadline::Watch;
@@ -41,7 +43,6 @@ use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::config::Schedule;
-use crate::files::{self, Key};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
@@ -190,43 +191,21 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        let mut answer = self.quick_answer(request, now_ms);
-        if answer.is_none()
-            && let Some(mut answering) = self.quick_call(request)
-        {
-            // Most applications answer at once: that takes none of what waiting does.
-            answer = rt::at_once(answering.as_mut()).await;
-            if answer.is_none() {
-                return Box::pin(self.app_exchange(request, answering.into())).await;
+        let answer = match self.quick(request, now_ms) {
+            Some(Quick::Answer(answer)) => Some(answer),
+            Some(Quick::App(mut answering)) => {
+                // Most applications answer at once: that takes none of what waiting does.
+                let answer = rt::at_once(answering.as_mut()).await;
+                if answer.is_none() {
+                    return Box::pin(self.app_exchange(request, answering.into())).await;
+                }
+                answer
             }
-        }
+            None => None,
+        };
         match answer {
             Some(answer) => self.respond(request, answer, now_ms, false).await,
             None => Box::pin(self.slow_exchange(request, now_ms)).await,
-        }
-    }
-
-    /// The answer that takes nothing but memory: a known file for a request without a body.
-    fn quick_answer(&self, request: &Request<'_>, now_ms: u64) -> Option<Answer> {
-        if !matches!(request.method, Method::Get | Method::Head) || request.body != BodyLength::None
-        {
-            return None;
-        }
-        let (site, found) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
-        if !found.is_open_to(self.channel()) {
-            return None;
-        }
-        let (path, _) = path_of(&request.target)?;
-        let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
-        let credentials = value(&request.authorization);
-        if !found.admits(&entry, self.client) || !found.knows(&entry, credentials, now_ms) {
-            return None;
-        }
-        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
-        match &answer.body {
-            // Edited in place: its head is another file's, and it has to be found anew.
-            Body::File(slice) if !slice.file.is_unchanged_lately(now_ms) => None,
-            _ => Some(answer),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Requests that a cache of upstreams' answers may answer: what is stored is sent, what is missing is
 //! fetched once for all who ask. Fetching is `fill`'s.
 
+use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,9 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How often it begins anew where whoever fetched gave up.
 const TRIES_MAX: usize = 3;
+
+/// Room for the lines that are added to those of a stored head, in bytes: usually enough.
+const OWN_LINES_BYTES: usize = 128;
 
 /// What a cache makes of a request.
 pub(super) enum Cached {
@@ -118,7 +122,7 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
-        let directives = caching::of_request(pairs(request.field_lines));
+        let directives = directives(request);
         let wish = Wish { cache, key: self.key(request, asked), directives };
         let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
         self.usable_answer(request, asked, &wish, &found)
@@ -159,7 +163,7 @@ impl<T: Transport> Connection<T> {
         if matches!(self.outcome, Some(Outcome::Bypassed(_) | Outcome::Passed(Why::Method))) {
             return Cached::Alone;
         }
-        let directives = caching::of_request(pairs(request.field_lines));
+        let directives = directives(request);
         let wish = Wish { cache, key: self.key(request, asked), directives };
         for _ in 0..TRIES_MAX {
             let now_ms = clock::now_ms();
@@ -335,21 +339,18 @@ impl<T: Transport> Connection<T> {
         outcome: Outcome,
     ) -> Answer {
         self.outcome = Some(outcome);
-        let mut last = Vec::new();
+        let (status, mut lines, body) = selected(request, head, source);
+        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
+        if !removed.is_empty() {
+            lines = forward::redressed(&lines, b"", &removed, &set);
+        }
         let age = head.age(clock::now_ms());
         if age > 0 || matches!(outcome, Outcome::Hit(_) | Outcome::HitOnError(_)) {
             // RFC 9111 5.1.
-            field(&mut last, "Age", age.to_string().as_bytes());
+            number(&mut lines, "Age", age);
         }
-        outcome.line(&mut last);
-        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
-        last.extend_from_slice(&set);
-        let (status, lines, body) = selected(request, head, source);
-        let lines = match removed.is_empty() {
-            true => [&lines[..], &last].concat(),
-            false => forward::redressed(&lines, b"", &removed, &last),
-        };
-        Answer { status, fields: Fields::Dated(lines.into()), body }
+        outcome.line(&mut lines);
+        Answer { status, fields: Fields::Dated(lines), body }
     }
 }
 
@@ -358,6 +359,14 @@ fn may_answer(request: &Request<'_>) -> bool {
     matches!(request.method, Method::Get | Method::Head)
         && request.body == BodyLength::None
         && forward::upgrades(request).is_none()
+}
+
+/// What a request says to caches.
+fn directives(request: &Request<'_>) -> Directives {
+    match request.tells_caches {
+        true => caching::of_request(pairs(request.field_lines)),
+        false => Directives::default(),
+    }
 }
 
 fn why(found: &Found, directives: &Directives) -> Why {
@@ -371,8 +380,9 @@ fn why(found: &Found, directives: &Directives) -> Why {
 
 /// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
 fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCode, Vec<u8>, Body) {
-    let mut lines = head.lines.to_vec();
-    if head.status == StatusCode::OK {
+    let mut lines = Vec::with_capacity(head.lines.len() + OWN_LINES_BYTES);
+    lines.extend_from_slice(&head.lines);
+    if head.status == StatusCode::OK && !is_for_the_whole(request) {
         let said = caching::of_response(pairs(&head.lines));
         let validators = Validators {
             etag: said.entity_tag(),
@@ -420,8 +430,20 @@ fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCo
     }
 }
 
+/// Whether a request asks for neither a part nor what it does not have yet.
+fn is_for_the_whole(request: &Request<'_>) -> bool {
+    request.if_none_match.is_none()
+        && request.if_modified_since.is_none()
+        && request.range.is_none()
+}
+
 fn length(lines: &mut Vec<u8>, len: u64) {
-    field(lines, "Content-Length", len.to_string().as_bytes());
+    number(lines, "Content-Length", len);
+}
+
+fn number(lines: &mut Vec<u8>, name: &str, value: u64) {
+    // Writing into a Vec cannot fail.
+    let _ = write!(lines, "{name}: {value}\r\n");
 }
 
 fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
