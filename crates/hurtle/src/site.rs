@@ -341,7 +341,7 @@ impl Site {
         if !admits(&self.config.access, peer) {
             return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
         }
-        let mut path = Vec::with_capacity(raw.len());
+        let mut path = Vec::new();
         match target::decode(raw, &mut path) {
             Ok(()) => {}
             Err(BadPath::EncodedSlash) => return self.route_either_way(raw, query, peer),
@@ -493,7 +493,8 @@ fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
 
 /// What a wildcard matched, as it may stand in a URL.
 fn encode_capture(capture: &[u8]) -> Vec<u8> {
-    let encoded = encode_path(&[b"/", capture].concat());
+    let rooted = [b"/", capture].concat();
+    let encoded = encode_path(&rooted);
     let slashed = capture.starts_with(b"/");
-    if slashed { encoded.into_bytes() } else { encoded.as_bytes()[1..].to_vec() }
+    encoded.as_bytes()[usize::from(!slashed)..].to_vec()
 }

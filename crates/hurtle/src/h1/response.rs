@@ -1,8 +1,6 @@
 //! A response head as bytes (RFC 9112 4): the status line, `Date`, the fields, and what the
 //! connection needs. Fields made in advance are copied as they are.
 
-use std::io::Write;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
@@ -71,10 +69,7 @@ pub fn encode(
     match delimiter {
         Delimiter::Given | Delimiter::Close => {}
         Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Delimiter::Length(n) => {
-            // Writing into a Vec cannot fail.
-            let _ = write!(out, "Content-Length: {n}\r\n");
-        }
+        Delimiter::Length(n) => number_field(out, "Content-Length", n),
     }
     match persistence {
         Persistence::Implied => {}
@@ -135,6 +130,29 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field line whose value is a number.
+pub fn number_field(out: &mut Vec<u8>, name: &str, number: u64) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    decimal(out, number);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number's decimal digits: what formatting does, at a fraction of its cost.
+pub fn decimal(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// Appends a trailer section's lines (RFC 9112 7.1.2), without the empty line behind them.

@@ -333,7 +333,7 @@ pub(super) fn app_request(
     let mut made = http::Request::new(body);
     *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
     // Encoded anew, so that the application reads what its mount was found by.
-    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).into_bytes(), query)?;
+    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).into_owned().into_bytes(), query)?;
     *made.version_mut() = version;
     *made.headers_mut() = field_map(request)?;
     if version == Version::HTTP_2 {

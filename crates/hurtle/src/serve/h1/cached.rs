@@ -1,7 +1,6 @@
 //! Requests that a cache of upstreams' answers may answer: what is stored is sent, what is missing is
 //! fetched once for all who ask. Fetching is `fill`'s.
 
-use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use crate::h1::forward::{self, Onward};
 use crate::h1::framing::BodyLength;
 use crate::h1::keep;
 use crate::h1::request::{Method, Request};
-use crate::h1::response::{Fields, field};
+use crate::h1::response::{Fields, field, number_field};
 use crate::handler::proxy::{Errand, Waits};
 use crate::rt::{self, First};
 use crate::semantics::caching::{self, Directives, Use};
@@ -33,7 +32,7 @@ use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
 use crate::semantics::date;
 use crate::semantics::range::{self, Selection};
 use crate::semantics::target::encode_path;
-use crate::transport::{Taken, Transport};
+use crate::transport::{Output, Taken, Transport};
 
 /// How long a request waits for another's answer to begin before it asks by itself.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -61,7 +60,7 @@ pub(super) enum Cached {
 /// A request and its key.
 struct Wish<'a> {
     cache: &'a Arc<Cache>,
-    key: Vec<u8>,
+    key: Output,
     directives: Directives,
 }
 
@@ -93,10 +92,10 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn key(&self, request: &Request<'_>, asked: &Asked) -> Vec<u8> {
-        let mut key = Vec::with_capacity(128);
+    fn key(&self, request: &Request<'_>, asked: &Asked) -> Output {
+        let mut key = Output::new();
         let path = encode_path(&asked.path);
-        forward::identity(&mut key, request, &self.onward(request, &path, None));
+        forward::identity(key.vec(), request, &self.onward(request, &path, None));
         key
     }
 
@@ -347,7 +346,7 @@ impl<T: Transport> Connection<T> {
         let age = head.age(clock::now_ms());
         if age > 0 || matches!(outcome, Outcome::Hit(_) | Outcome::HitOnError(_)) {
             // RFC 9111 5.1.
-            number(&mut lines, "Age", age);
+            number_field(&mut lines, "Age", age);
         }
         outcome.line(&mut lines);
         Answer { status, fields: Fields::Dated(lines), body }
@@ -438,12 +437,7 @@ fn is_for_the_whole(request: &Request<'_>) -> bool {
 }
 
 fn length(lines: &mut Vec<u8>, len: u64) {
-    number(lines, "Content-Length", len);
-}
-
-fn number(lines: &mut Vec<u8>, name: &str, value: u64) {
-    // Writing into a Vec cannot fail.
-    let _ = write!(lines, "{name}: {value}\r\n");
+    number_field(lines, "Content-Length", len);
 }
 
 fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
