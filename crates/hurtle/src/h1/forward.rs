@@ -119,7 +119,7 @@ fn host_value(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
             out.extend_from_slice(host.name);
             if let Some(port) = host.port {
                 out.push(b':');
-                decimal(out, port.into());
+                decimal(out, port);
             }
         }
     }

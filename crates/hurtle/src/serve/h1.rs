@@ -15,6 +15,7 @@ mod hints;
 mod input;
 mod internal;
 mod log;
+mod made;
 mod outcome;
 mod proxy;
 mod quick;
@@ -309,6 +310,7 @@ impl<T: Transport> Connection<T> {
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
+        self.spare(&mut answer.fields);
         let sent = self.send(head, body).await;
         self.log(Some(request), answer.status, head_bytes);
         match sent {

@@ -54,8 +54,8 @@ impl Outcome {
         // Writing into a Vec cannot fail.
         let _ = match self {
             Outcome::Hit(ttl) => {
-                out.extend_from_slice(if ttl < 0 { b"hit; ttl=-" } else { b"hit; ttl=" });
-                decimal(out, ttl.unsigned_abs());
+                out.extend_from_slice(b"hit; ttl=");
+                decimal(out, ttl);
                 Ok(())
             }
             Outcome::HitOnError(ttl) => write!(out, "hit; ttl={ttl}; detail=stale-if-error"),
