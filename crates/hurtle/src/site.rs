@@ -61,7 +61,8 @@ pub struct Site {
     demand: Demand,
     /// Whether a request's body may be anybody's business.
     has_readers: bool,
-    has_apps: bool,
+    /// Whether an application or a cache may have an answer at once.
+    answers_at_once: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
     gate: Option<Rc<Gate>>,
     /// Whether anything is asked anywhere.
@@ -158,7 +159,7 @@ impl Sites {
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
-        site.has_apps = true;
+        site.answers_at_once = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -199,7 +200,7 @@ impl Site {
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            has_apps: false,
+            answers_at_once: mounts.iter().any(Mount::has_cache),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
             gate: own,
@@ -236,9 +237,9 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Whether an application is mounted in it.
-    pub fn has_apps(&self) -> bool {
-        self.has_apps
+    /// Whether an application is mounted in it, or a proxy with a cache.
+    pub fn answers_at_once(&self) -> bool {
+        self.answers_at_once
     }
 
     /// Whether this client may have a file that was found before.
@@ -378,6 +379,19 @@ impl Site {
         }
     }
 
+    /// The mount that answers for a path as it was sent, by its number, and the path it is asked for,
+    /// where nothing is to be found out about the client before.
+    pub fn open_route(
+        &self,
+        raw: &[u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Option<(Vec<u8>, usize)> {
+        let Route::Mount { path, number, .. } = self.route(raw, query, peer) else { return None };
+        let mount = &self.mounts[number];
+        (mount.gate.is_none() && mount.authorizer.is_none()).then_some((path, number))
+    }
+
     /// The files that the upstreams of a mount may name, if they may any.
     pub fn internal(&self, number: usize) -> Option<&Internal> {
         self.mounts[number].internal.as_ref()
@@ -479,7 +493,8 @@ fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
 
 /// What a wildcard matched, as it may stand in a URL.
 fn encode_capture(capture: &[u8]) -> Vec<u8> {
-    let encoded = encode_path(&[b"/", capture].concat());
+    let rooted = [b"/", capture].concat();
+    let encoded = encode_path(&rooted);
     let slashed = capture.starts_with(b"/");
-    if slashed { encoded.into_bytes() } else { encoded.as_bytes()[1..].to_vec() }
+    encoded.as_bytes()[usize::from(!slashed)..].to_vec()
 }

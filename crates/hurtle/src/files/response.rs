@@ -123,7 +123,8 @@ fn response(answer: Answer, disk: Option<&Disk>) -> Response<FileBody> {
     let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = match answer.fields {
-        Fields::Ready(lines) | Fields::Dated(lines) => map(&lines),
+        Fields::Ready(lines) => map(&lines),
+        Fields::Dated(lines) => map(&lines),
         Fields::Map(map) => map,
     };
     if let Some(slice) = slice {

@@ -10,7 +10,7 @@ use super::fields::{begins_as, is_same, pairs};
 use super::framing::BodyLength;
 use super::reply::Reply;
 use super::request::{Request, Value};
-use super::response::{Delimiter, Persistence, SERVER, status_line};
+use super::response::{Delimiter, Persistence, SERVER, decimal, status_line};
 use crate::semantics::fields::{has_token, list};
 use crate::semantics::host;
 
@@ -118,8 +118,8 @@ fn host_value(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
         Some(host) => {
             out.extend_from_slice(host.name);
             if let Some(port) = host.port {
-                // Writing into a Vec cannot fail.
-                let _ = write!(out, ":{port}");
+                out.push(b':');
+                decimal(out, port);
             }
         }
     }

@@ -48,6 +48,8 @@ pub struct Request<'a> {
     /// Of this connection only, with the fields it names.
     pub connection: Value<'a>,
     pub upgrade: Value<'a>,
+    /// Whether it says something to caches (Cache-Control, Pragma): what, is in `field_lines`.
+    pub tells_caches: bool,
     /// The field lines, each ended by CRLF, with the empty line.
     pub field_lines: &'a [u8],
 }
@@ -86,6 +88,7 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         user_agent: None,
         connection: None,
         upgrade: None,
+        tells_caches: false,
         field_lines,
     };
     let mut seen = Seen::default();
@@ -148,6 +151,7 @@ impl<'a> Seen<'a> {
             }
             5 if is("range") => single(&mut r.range, value),
             6 if is("accept") => join(&mut r.accept, value),
+            6 if is("pragma") => r.tells_caches = true,
             6 if is("expect") => {
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(Sin::ExpectationUnknown);
@@ -166,6 +170,7 @@ impl<'a> Seen<'a> {
             }
             10 if is("user-agent") => single(&mut r.user_agent, value),
             13 if is("authorization") => single(&mut r.authorization, value),
+            13 if is("cache-control") => r.tells_caches = true,
             13 if is("if-none-match") => join(&mut r.if_none_match, value),
             14 if is("content-length") => self.framing.content_length(value)?,
             15 if is("accept-encoding") => join(&mut r.accept_encoding, value),

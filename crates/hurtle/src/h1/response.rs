@@ -12,7 +12,7 @@ pub enum Fields {
     /// Lines made in advance, each ended by CRLF, `Content-Length` among them.
     Ready(Bytes),
     /// The same, from another server: `Date` is among them, too, and says when they were made.
-    Dated(Bytes),
+    Dated(Vec<u8>),
     /// From a handler or an application.
     Map(HeaderMap),
 }
@@ -62,17 +62,14 @@ pub fn encode(
         out.extend_from_slice(b"\r\n");
     }
     match fields {
-        Fields::Ready(lines) | Fields::Dated(lines) => out.extend_from_slice(lines),
+        Fields::Ready(lines) => out.extend_from_slice(lines),
+        Fields::Dated(lines) => out.extend_from_slice(lines),
         Fields::Map(map) => encode_map(map, out),
     }
     match delimiter {
         Delimiter::Given | Delimiter::Close => {}
         Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Delimiter::Length(n) => {
-            out.extend_from_slice(b"Content-Length: ");
-            out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+        Delimiter::Length(n) => number_field(out, "Content-Length", n),
     }
     match persistence {
         Persistence::Implied => {}
@@ -133,6 +130,19 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field line whose value is a number.
+pub fn number_field(out: &mut Vec<u8>, name: &str, number: u64) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    decimal(out, number);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number's decimal digits.
+pub fn decimal(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a trailer section's lines (RFC 9112 7.1.2), without the empty line behind them.

@@ -120,7 +120,7 @@ impl Directory {
         let uploads = self.uploads.clone()?;
         let rest = place.rest.to_vec();
         let base = &place.path[..place.path.len() - place.rest.len()];
-        let asker = Asker { user, base: encode_path(base) };
+        let asker = Asker { user, base: encode_path(base).into_owned() };
         let rules: Vec<_> = place.rules().cloned().collect();
         Some(Box::pin(async move {
             let mut answer = uploads.call(request, rest, asker).await;
@@ -323,7 +323,7 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
 }
 
 fn to_directory(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
-    let mut location = encode_path(&[place.path, b"/"].concat());
+    let mut location = encode_path(&[place.path, b"/"].concat()).into_owned();
     append_query(&mut location, ask.query);
     Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }

@@ -1,6 +1,7 @@
 //! The request target (RFC 9112 3.2), and the decoded path it names. Bounds on its length are kept
 //! where it is read; what lies beneath a path, and symbolic links on the way, are `files`' matter.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::host::{self, Host};
@@ -234,10 +235,15 @@ fn decode_as(path: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), Ba
 /// stay (RFC 3986 3.3); a run of slashes at its head becomes one, since `//` would begin the name
 /// of another host. A relative name may hold a colon: write `./` before it. The result may hold `&`
 /// and `'`: escape it for HTML.
-pub fn encode_path(decoded: &[u8]) -> String {
+pub fn encode_path(decoded: &[u8]) -> Cow<'_, str> {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let slashes = decoded.iter().take_while(|&&byte| byte == b'/').count();
     let path = &decoded[slashes.saturating_sub(1)..];
+    if path.iter().all(|&byte| is_path_byte(byte))
+        && let Ok(path) = std::str::from_utf8(path)
+    {
+        return Cow::Borrowed(path);
+    }
     let mut out = String::with_capacity(path.len());
     for &byte in path {
         if is_path_byte(byte) {
@@ -249,7 +255,7 @@ pub fn encode_path(decoded: &[u8]) -> String {
             out.extend(['%', char::from(digits[0]), char::from(digits[1])]);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 fn parse_authority_form(raw: &[u8]) -> Result<Target<'_>, BadTarget> {
@@ -333,8 +339,28 @@ fn is_printable(byte: &u8) -> bool {
 }
 
 /// `pchar` without escapes, and `/` (RFC 3986 3.3).
-fn is_path_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte)
+const fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'/' | b'-'
+                | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'@'
+        )
 }
 
 /// The byte that two hexadecimal digits at the head of `text` stand for.

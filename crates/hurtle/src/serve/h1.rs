@@ -18,6 +18,7 @@ mod log;
 mod made;
 mod outcome;
 mod proxy;
+mod quick;
 mod reading;
 mod relay;
 mod stream;
@@ -33,8 +34,9 @@ use std::time::Instant;
 use http::{StatusCode, header};
 
 use self::app::{Called, first_frame, says_close};
-use self::asked::{ask, client, file_query, path_of, value};
+use self::asked::{ask, client, path_of};
 use self::outcome::Outcome;
+use self::quick::Quick;
 use self::reading::Reading;
 use self::upload::Upload;
 use super::deadline::Watch;
@@ -42,12 +44,11 @@ use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::config::Schedule;
-use crate::files::{self, Key};
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::site::{Channel, Site};
+use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
 use crate::{clock, rt};
 
@@ -191,49 +192,21 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
-        let mut answer = found.and_then(|found| self.quick_answer(request, found, now_ms));
-        if answer.is_none()
-            && let Some((_, site)) = found
-            && let Some(mut answering) = self.quick_call(request, site)
-        {
-            // Most applications answer at once: that takes none of what waiting does.
-            answer = rt::at_once(answering.as_mut()).await;
-            if answer.is_none() {
-                return Box::pin(self.app_exchange(request, answering.into())).await;
+        let answer = match self.quick(request, now_ms) {
+            Some(Quick::Answer(answer)) => Some(answer),
+            Some(Quick::App(mut answering)) => {
+                // Most applications answer at once: that takes none of what waiting does.
+                let answer = rt::at_once(answering.as_mut()).await;
+                if answer.is_none() {
+                    return Box::pin(self.app_exchange(request, answering.into())).await;
+                }
+                answer
             }
-        }
+            None => None,
+        };
         match answer {
             Some(answer) => self.respond(request, answer, now_ms, false).await,
             None => Box::pin(self.slow_exchange(request, now_ms)).await,
-        }
-    }
-
-    /// The answer that takes nothing but memory: a known file for a request without a body.
-    fn quick_answer(
-        &self,
-        request: &Request<'_>,
-        (number, site): (usize, &Site),
-        now_ms: u64,
-    ) -> Option<Answer> {
-        if !matches!(request.method, Method::Get | Method::Head) || request.body != BodyLength::None
-        {
-            return None;
-        }
-        if !site.is_open_to(self.channel()) {
-            return None;
-        }
-        let (path, _) = path_of(&request.target)?;
-        let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
-        let credentials = value(&request.authorization);
-        if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
-            return None;
-        }
-        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
-        match &answer.body {
-            // Edited in place: its head is another file's, and it has to be found anew.
-            Body::File(slice) if !slice.file.is_unchanged_lately(now_ms) => None,
-            _ => Some(answer),
         }
     }
 

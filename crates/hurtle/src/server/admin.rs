@@ -113,7 +113,7 @@ impl Chosen {
         let beginning = path.strip_suffix(b"*").filter(|_| query.is_none());
         let mut decoded = Vec::new();
         target::decode_keeping_slashes(beginning.unwrap_or(path), &mut decoded).ok()?;
-        let mut target = encode_path(&decoded).into_bytes();
+        let mut target = encode_path(&decoded).into_owned().into_bytes();
         if let Some(query) = query {
             target.push(b'?');
             target.extend_from_slice(query);

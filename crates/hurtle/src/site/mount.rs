@@ -94,6 +94,10 @@ impl Mount {
             || self.takes_uploads()
     }
 
+    pub(super) fn has_cache(&self) -> bool {
+        matches!(&self.handler, Handler::Proxy(proxy) if proxy.cache().is_some())
+    }
+
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         holds(&self.path, path)
     }

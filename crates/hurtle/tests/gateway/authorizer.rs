@@ -2,7 +2,7 @@
 
 use crate::dir::Dir;
 use crate::peer::{STDOUT, asked, record};
-use crate::support::{Proxy, Upstream};
+use crate::support::{GET, Proxy, Upstream};
 
 fn files(upstream: &Upstream, dir: &Dir) -> Proxy {
     Proxy::of("", &format!("files = {:?}\nauthorizer = \"{}\"", dir.path("root"), upstream.address))
@@ -75,4 +75,26 @@ fn its_variables_reach_the_application_and_a_refused_body_is_never_read() {
     refusing.client.send(record(STDOUT, "Status: 403\nContent-Length: 0\n\n"));
     assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "without waiting for the body");
     app.is_left_alone();
+}
+
+#[test]
+fn an_answer_that_is_kept_is_sent_with_its_leave_only() {
+    let (authorizer, origin) = (Upstream::new(), Upstream::new());
+    let mount = format!(
+        "proxy = \"http://{}\"\ncache = {{}}\nauthorizer = \"{}\"",
+        origin.address, authorizer.address
+    );
+    let server = Proxy::of("", &mount);
+    let mut client = server.send(GET);
+    asked(&authorizer).answer("Status: 200\n\n");
+    let (mut peer, _) = origin.asked();
+    peer.send(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\
+         Connection: close\r\n\r\nok",
+    );
+    assert_eq!(client.answer().1, "ok");
+    client.send(GET);
+    asked(&authorizer).answer("Status: 403\nContent-Length: 0\n\n");
+    assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "it is kept, but not for him");
+    origin.is_left_alone();
 }

@@ -18,7 +18,6 @@ use crate::answer::Answer;
 use crate::body::{self, Body, EarlyHints, RequestBody};
 use crate::clock;
 use crate::h1::forward::upgrades;
-use crate::h1::framing::BodyLength;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::handler::app::App;
@@ -26,7 +25,7 @@ use crate::handler::gateway::Granted;
 use crate::handler::proxy::Waits;
 use crate::handler::{Answering, Handler, Place};
 use crate::semantics::fields::has_token;
-use crate::site::{Route, Site};
+use crate::site::Route;
 use crate::transport::{Input, Offer, Output, Transport};
 use crate::uploads;
 
@@ -59,40 +58,8 @@ impl From<Answering> for AtWork {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Calls the application that answers this request, where nothing has to be waited for before:
-    /// neither a body, nor somebody's leave, nor another protocol.
-    pub(super) fn quick_call(&self, request: &Request<'_>, site: &Site) -> Option<Answering> {
-        if request.body != BodyLength::None
-            || request.method == Method::Head
-            || upgrades(request).is_some()
-        {
-            return None;
-        }
-        // Whoever is told early is told while the application works.
-        if !site.has_apps()
-            || !site.is_open_to(self.channel())
-            || self.challenge(request).is_some()
-            || self.is_told_early(request, site)
-        {
-            return None;
-        }
-        let (raw, query) = path_of(&request.target)?;
-        if site.gate(raw, query, self.client).is_some()
-            || site.authorizer(raw, query, self.client).is_some()
-        {
-            return None;
-        }
-        let Route::Mount { path, number, .. } = site.route(raw, query, self.client) else {
-            return None;
-        };
-        let Handler::App(app) = site.mount(number).1 else { return None };
-        let place = site.place(&path, number);
-        let made = self.arriving(request, app, RequestBody::default(), &place)?;
-        Some(app.call(made, place.rules().cloned().collect()))
-    }
-
     /// A request as its application gets it; `None`: it is none the application could use.
-    fn arriving(
+    pub(super) fn arriving(
         &self,
         request: &Request<'_>,
         app: &App,

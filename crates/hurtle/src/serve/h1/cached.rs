@@ -24,7 +24,7 @@ use crate::h1::forward::{self, Onward};
 use crate::h1::framing::BodyLength;
 use crate::h1::keep;
 use crate::h1::request::{Method, Request};
-use crate::h1::response::{Fields, field};
+use crate::h1::response::{Fields, field, number_field};
 use crate::handler::proxy::{Errand, Waits};
 use crate::rt::{self, First};
 use crate::semantics::caching::{self, Directives, Use};
@@ -32,13 +32,16 @@ use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
 use crate::semantics::date;
 use crate::semantics::range::{self, Selection};
 use crate::semantics::target::encode_path;
-use crate::transport::{Taken, Transport};
+use crate::transport::{Output, Taken, Transport};
 
 /// How long a request waits for another's answer to begin before it asks by itself.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How often it begins anew where whoever fetched gave up.
 const TRIES_MAX: usize = 3;
+
+/// Room for the lines that are added to those of a stored head, in bytes: usually enough.
+const OWN_LINES_BYTES: usize = 128;
 
 /// What a cache makes of a request.
 pub(super) enum Cached {
@@ -57,7 +60,7 @@ pub(super) enum Cached {
 /// A request and its key.
 struct Wish<'a> {
     cache: &'a Arc<Cache>,
-    key: Vec<u8>,
+    key: Output,
     directives: Directives,
 }
 
@@ -89,10 +92,10 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn key(&self, request: &Request<'_>, asked: &Asked) -> Vec<u8> {
-        let mut key = Vec::with_capacity(128);
+    fn key(&self, request: &Request<'_>, asked: &Asked) -> Output {
+        let mut key = Output::new();
         let path = encode_path(&asked.path);
-        forward::identity(&mut key, request, &self.onward(request, &path, None));
+        forward::identity(key.vec(), request, &self.onward(request, &path, None));
         key
     }
 
@@ -118,7 +121,7 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
-        let directives = caching::of_request(pairs(request.field_lines));
+        let directives = directives(request);
         let wish = Wish { cache, key: self.key(request, asked), directives };
         let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
         self.usable_answer(request, asked, &wish, &found)
@@ -159,7 +162,7 @@ impl<T: Transport> Connection<T> {
         if matches!(self.outcome, Some(Outcome::Bypassed(_) | Outcome::Passed(Why::Method))) {
             return Cached::Alone;
         }
-        let directives = caching::of_request(pairs(request.field_lines));
+        let directives = directives(request);
         let wish = Wish { cache, key: self.key(request, asked), directives };
         for _ in 0..TRIES_MAX {
             let now_ms = clock::now_ms();
@@ -335,21 +338,18 @@ impl<T: Transport> Connection<T> {
         outcome: Outcome,
     ) -> Answer {
         self.outcome = Some(outcome);
-        let mut last = Vec::new();
+        let (status, mut lines, body) = selected(request, head, source);
+        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
+        if !removed.is_empty() {
+            lines = forward::redressed(&lines, b"", &removed, &set);
+        }
         let age = head.age(clock::now_ms());
         if age > 0 || matches!(outcome, Outcome::Hit(_) | Outcome::HitOnError(_)) {
             // RFC 9111 5.1.
-            field(&mut last, "Age", age.to_string().as_bytes());
+            number_field(&mut lines, "Age", age);
         }
-        outcome.line(&mut last);
-        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
-        last.extend_from_slice(&set);
-        let (status, lines, body) = selected(request, head, source);
-        let lines = match removed.is_empty() {
-            true => [&lines[..], &last].concat(),
-            false => forward::redressed(&lines, b"", &removed, &last),
-        };
-        Answer { status, fields: Fields::Dated(lines.into()), body }
+        outcome.line(&mut lines);
+        Answer { status, fields: Fields::Dated(lines), body }
     }
 }
 
@@ -358,6 +358,14 @@ fn may_answer(request: &Request<'_>) -> bool {
     matches!(request.method, Method::Get | Method::Head)
         && request.body == BodyLength::None
         && forward::upgrades(request).is_none()
+}
+
+/// What a request says to caches.
+fn directives(request: &Request<'_>) -> Directives {
+    match request.tells_caches {
+        true => caching::of_request(pairs(request.field_lines)),
+        false => Directives::default(),
+    }
 }
 
 fn why(found: &Found, directives: &Directives) -> Why {
@@ -371,8 +379,9 @@ fn why(found: &Found, directives: &Directives) -> Why {
 
 /// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
 fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCode, Vec<u8>, Body) {
-    let mut lines = head.lines.to_vec();
-    if head.status == StatusCode::OK {
+    let mut lines = Vec::with_capacity(head.lines.len() + OWN_LINES_BYTES);
+    lines.extend_from_slice(&head.lines);
+    if head.status == StatusCode::OK && !is_for_the_whole(request) {
         let said = caching::of_response(pairs(&head.lines));
         let validators = Validators {
             etag: said.entity_tag(),
@@ -420,8 +429,15 @@ fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCo
     }
 }
 
+/// Whether a request asks for neither a part nor what it does not have yet.
+fn is_for_the_whole(request: &Request<'_>) -> bool {
+    request.if_none_match.is_none()
+        && request.if_modified_since.is_none()
+        && request.range.is_none()
+}
+
 fn length(lines: &mut Vec<u8>, len: u64) {
-    field(lines, "Content-Length", len.to_string().as_bytes());
+    number_field(lines, "Content-Length", len);
 }
 
 fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {

@@ -88,7 +88,8 @@ fn beneath(original: &Uri, whole: &Bytes, rest: &[u8]) -> Option<Uri> {
         Some(0) => Some(original.clone()),
         Some(start) => uri(whole.slice(start..)),
         None => {
-            let path = encode_path(&[b"/", rest].concat());
+            let path = [b"/", rest].concat();
+            let path = encode_path(&path);
             let mut bytes = Vec::new();
             put_target(&mut bytes, path.as_bytes(), original.query().map(str::as_bytes));
             uri(bytes.into())

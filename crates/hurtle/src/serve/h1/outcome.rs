@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use crate::h1::response::decimal;
+
 /// What became of a request that a cache was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -51,7 +53,11 @@ impl Outcome {
         out.extend_from_slice(b"Cache-Status: hurtle; ");
         // Writing into a Vec cannot fail.
         let _ = match self {
-            Outcome::Hit(ttl) => write!(out, "hit; ttl={ttl}"),
+            Outcome::Hit(ttl) => {
+                out.extend_from_slice(b"hit; ttl=");
+                decimal(out, ttl);
+                Ok(())
+            }
             Outcome::HitOnError(ttl) => write!(out, "hit; ttl={ttl}; detail=stale-if-error"),
             Outcome::Revalidated => write!(out, "fwd=stale; fwd-status=304; stored"),
             Outcome::Stored(why) => write!(out, "fwd={}; stored", why.name()),

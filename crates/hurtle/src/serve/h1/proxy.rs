@@ -326,12 +326,12 @@ impl<T: Transport> Connection<T> {
 
 /// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
 /// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
-fn path_onward<'a>(request: &Request<'a>, asked: &Asked) -> Cow<'a, str> {
+fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked) -> Cow<'a, str> {
     let sent = path_of(&request.target).map(|(sent, _)| sent);
     let sent = sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path));
     match sent.and_then(|sent| std::str::from_utf8(sent).ok()) {
         Some(sent) => Cow::Borrowed(sent),
-        None => Cow::Owned(encode_path(&asked.path)),
+        None => encode_path(&asked.path),
     }
 }
 

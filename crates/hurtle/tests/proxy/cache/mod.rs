@@ -1,5 +1,6 @@
 //! The cache of upstreams' answers, counted by what upstreams are asked.
 
+mod again;
 mod bodies;
 mod crowd;
 mod kept;

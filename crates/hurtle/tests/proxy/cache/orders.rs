@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::{MINUTE, Pair, get};
 use crate::support::{Proxy, Upstream};
 
-fn socket(name: &str) -> PathBuf {
+pub(super) fn socket(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("hurtle-{name}-{}.sock", std::process::id()))
 }
 
-fn order(socket: &Path, order: &str) -> String {
+pub(super) fn order(socket: &Path, order: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(order.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -1,0 +1,115 @@
+//! What answers a request before anything is waited for: a known file, an application's call, an
+//! answer that a cache has. All of it for requests without a body; what it does not know is left to
+//! the longer way.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+
+use super::Connection;
+use super::asked::{file_query, path_of, value};
+use super::exchange::Asked;
+use crate::answer::Answer;
+use crate::body::{Body, RequestBody};
+use crate::files::{self, Key};
+use crate::h1::forward::upgrades;
+use crate::h1::framing::BodyLength;
+use crate::h1::request::{Method, Request};
+use crate::handler::app::App;
+use crate::handler::{Answering, Handler, Place};
+use crate::site::Site;
+use crate::transport::Transport;
+
+/// What is there at once.
+pub(super) enum Quick {
+    /// The answer.
+    Answer(Answer),
+    /// Somebody who may have it at once.
+    App(Answering),
+}
+
+impl<T: Transport> Connection<T> {
+    /// Asks those who need nothing but memory.
+    pub(super) fn quick(&mut self, request: &Request<'_>, now_ms: u64) -> Option<Quick> {
+        if request.body != BodyLength::None {
+            return None;
+        }
+        let worker = Rc::clone(&self.worker);
+        let (number, site) = worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        if !site.is_open_to(self.channel()) {
+            return None;
+        }
+        match self.known_file(request, (number, site), now_ms) {
+            Some(answer) => Some(Quick::Answer(answer)),
+            None => self.quick_call(request, (number, site)),
+        }
+    }
+
+    /// A file that is known.
+    fn known_file(
+        &self,
+        request: &Request<'_>,
+        (number, site): (usize, &Site),
+        now_ms: u64,
+    ) -> Option<Answer> {
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return None;
+        }
+        let (path, _) = path_of(&request.target)?;
+        let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
+        let credentials = value(&request.authorization);
+        if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
+            return None;
+        }
+        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
+        match &answer.body {
+            // Edited in place: its head is another file's, and it has to be found anew.
+            Body::File(slice) if !slice.file.is_unchanged_lately(now_ms) => None,
+            _ => Some(answer),
+        }
+    }
+
+    /// Calls the application that answers this request, or asks the cache that may have its answer,
+    /// where nothing has to be waited for before: neither somebody's leave nor another protocol.
+    fn quick_call(
+        &mut self,
+        request: &Request<'_>,
+        (number, site): (usize, &Site),
+    ) -> Option<Quick> {
+        if !site.answers_at_once()
+            || upgrades(request).is_some()
+            || self.challenge(request).is_some()
+        {
+            return None;
+        }
+        let (raw, query) = path_of(&request.target)?;
+        let (path, mount) = site.open_route(raw, query, self.client)?;
+        match site.mount(mount).1 {
+            Handler::App(app) => {
+                let place = site.place(&path, mount);
+                self.called(request, app, site, &place).map(Quick::App)
+            }
+            Handler::Proxy(proxy) if proxy.cache().is_some() => {
+                let asked =
+                    Asked { proxy: Rc::clone(proxy), site: number, mount: Some(mount), path };
+                self.stored_answer(request, &asked).map(Quick::Answer)
+            }
+            _ => None,
+        }
+    }
+
+    fn called(
+        &self,
+        request: &Request<'_>,
+        app: &App,
+        site: &Site,
+        place: &Place<'_>,
+    ) -> Option<Answering> {
+        // Whoever is told early is told while the application works.
+        if request.method == Method::Head || self.is_told_early(request, site) {
+            return None;
+        }
+        let made = self.arriving(request, app, RequestBody::default(), place)?;
+        Some(app.call(made, place.rules().cloned().collect()))
+    }
+}
