@@ -61,7 +61,8 @@ pub struct Site {
     demand: Demand,
     /// Whether a request's body may be anybody's business.
     has_readers: bool,
-    has_apps: bool,
+    /// Whether a request may be handed on at once.
+    has_callees: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
     gate: Option<Rc<Gate>>,
     /// Whether anything is asked anywhere.
@@ -158,7 +159,7 @@ impl Sites {
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
-        site.has_apps = true;
+        site.has_callees = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -199,7 +200,7 @@ impl Site {
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            has_apps: false,
+            has_callees: mounts.iter().any(Mount::is_proxy),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
             gate: own,
@@ -236,9 +237,9 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Whether an application is mounted in it.
-    pub fn has_apps(&self) -> bool {
-        self.has_apps
+    /// Whether somebody is in it to whom a request is handed on as it is: applications, proxies.
+    pub fn has_callees(&self) -> bool {
+        self.has_callees || !self.deployed.is_empty()
     }
 
     /// Whether this client may have a file that was found before.

@@ -31,12 +31,12 @@ use std::time::Instant;
 
 use http::{StatusCode, header};
 
-use self::app::{Called, first_frame, says_close};
+use self::app::{Called, Quick, first_frame, says_close};
 use self::asked::{ask, client, file_query, path_of, value};
 use self::outcome::Outcome;
 use self::reading::Reading;
 use self::upload::Upload;
-use super::deadline::Watch;
+use super::deadline::{Late, Watch};
 use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
@@ -47,7 +47,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::site::Channel;
-use crate::transport::{Input, Output, Progress, Transport};
+use crate::transport::{Input, Output, Progress, Transport, outgoing};
 use crate::{clock, rt};
 
 /// A connection.
@@ -191,14 +191,19 @@ impl<T: Transport> Connection<T> {
             self.sent.share = self.worker.share(self.client);
         }
         let mut answer = self.quick_answer(request, now_ms);
-        if answer.is_none()
-            && let Some(mut answering) = self.quick_call(request)
-        {
-            // Most applications answer at once: that takes none of what waiting does.
-            answer = rt::at_once(answering.as_mut()).await;
-            if answer.is_none() {
-                return Box::pin(self.app_exchange(request, answering.into())).await;
-            }
+        if answer.is_none() {
+            answer = match self.quick_call(request) {
+                None => None,
+                // Most applications answer at once: that takes none of what waiting does.
+                Some(Quick::App(mut answering)) => match rt::at_once(answering.as_mut()).await {
+                    None => return Box::pin(self.app_exchange(request, answering.into())).await,
+                    answer => answer,
+                },
+                Some(Quick::Proxy(asked)) => match self.stored_answer(request, &asked) {
+                    None => return Box::pin(self.proxy_exchange(request, asked)).await,
+                    answer => answer,
+                },
+            };
         }
         match answer {
             Some(answer) => self.respond(request, answer, now_ms, false).await,
@@ -403,15 +408,23 @@ impl<T: Transport> Connection<T> {
 
     /// Sends all of it, or says how the connection ends.
     async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
-        let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
+        let stall_ms = self.begin_to_send();
+        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
+        sent_or_next(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+    }
+
+    /// The same of a head with, perhaps, a body right behind it.
+    async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Next> {
+        let stall_ms = self.begin_to_send();
+        let sending = pin!(outgoing::send_bytes(&mut self.io, bytes, &self.sent));
+        sent_or_next(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+    }
+
+    /// Nothing of an answer has moved yet; how long it may stand.
+    fn begin_to_send(&self) -> u64 {
         self.sent.moved.set(0);
         self.sent.held.set(false);
-        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
-        match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Next::Drop),
-            Err(_) => Err(Next::Abort),
-        }
+        self.worker.limits.write_stall.as_millis() as u64
     }
 
     /// Answers a sin; the framing can no longer be trusted, so nothing more is read as requests.
@@ -439,6 +452,14 @@ impl<T: Transport> Connection<T> {
         let mut interim = Output::new();
         interim.vec().extend_from_slice(response::CONTINUE);
         self.send(interim, &Body::Empty).await
+    }
+}
+
+fn sent_or_next(sent: Result<io::Result<()>, Late>) -> Result<(), Next> {
+    match sent {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Next::Drop),
+        Err(Late) => Err(Next::Abort),
     }
 }
 

@@ -94,6 +94,10 @@ impl Mount {
             || self.takes_uploads()
     }
 
+    pub(super) fn is_proxy(&self) -> bool {
+        matches!(&self.handler, Handler::Proxy(_))
+    }
+
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         holds(&self.path, path)
     }

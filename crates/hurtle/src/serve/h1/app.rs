@@ -43,6 +43,14 @@ pub(super) enum Called {
     Proxy(Asked),
 }
 
+/// The same where nothing has to be waited for before.
+pub(super) enum Quick {
+    /// An application, which may answer at once.
+    App(Answering),
+    /// Somebody else's server.
+    Proxy(Asked),
+}
+
 /// Whoever reads the request's body, at work.
 pub(super) struct AtWork {
     answering: Answering,
@@ -64,18 +72,18 @@ impl From<Answering> for AtWork {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Calls the application that answers this request, where nothing has to be waited for before:
-    /// neither a body, nor somebody's leave, nor another protocol.
-    pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Answering> {
+    /// Calls the application or finds the proxy that answers this request, where nothing has to be
+    /// waited for before: neither a body, nor somebody's leave, nor another protocol.
+    pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Quick> {
         if request.body != BodyLength::None
             || request.method == Method::Head
             || upgrades(request).is_some()
         {
             return None;
         }
-        let (_, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
+        let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         // Whoever is told early is told while the application works.
-        if !site.has_apps()
+        if !site.has_callees()
             || !site.is_open_to(self.channel())
             || self.challenge(request).is_some()
             || self.is_told_early(request, site)
@@ -88,13 +96,21 @@ impl<T: Transport> Connection<T> {
         {
             return None;
         }
-        let Route::Mount { path, number, .. } = site.route(raw, query, self.client) else {
-            return None;
-        };
-        let Handler::App(app) = site.mount(number).1 else { return None };
-        let place = site.place(&path, number);
-        let made = self.arriving(request, app, RequestBody::default(), &place)?;
-        Some(app.call(made, place.rules().cloned().collect()))
+        let proxied =
+            |proxy, mount, path| Quick::Proxy(Asked { proxy, site: site_number, mount, path });
+        match site.route(raw, query, self.client) {
+            Route::Mount { path, number, .. } => match site.mount(number).1 {
+                Handler::App(app) => {
+                    let place = site.place(&path, number);
+                    let made = self.arriving(request, app, RequestBody::default(), &place)?;
+                    Some(Quick::App(app.call(made, place.rules().cloned().collect())))
+                }
+                Handler::Proxy(proxy) => Some(proxied(Rc::clone(proxy), Some(number), path)),
+                _ => None,
+            },
+            Route::Deployed { path, proxy } => Some(proxied(proxy, None, path)),
+            Route::Answer(..) => None,
+        }
     }
 
     /// A request as its application gets it; `None`: it is none the application could use.
