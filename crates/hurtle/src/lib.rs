@@ -21,8 +21,8 @@
 
 pub use body::{BoxError, EarlyHints, FileBody, RequestBody};
 pub use config::Config;
+pub use files::Arrival;
 pub use files::response::file;
-pub use handler::app::Arrival;
 pub use server::{Running, Server, Stop};
 pub use tls::ClientCertificate;
 

@@ -341,7 +341,7 @@ impl Site {
         if !admits(&self.config.access, peer) {
             return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
         }
-        let mut path = Vec::with_capacity(raw.len());
+        let mut path = Vec::new();
         match target::decode(raw, &mut path) {
             Ok(()) => {}
             Err(BadPath::EncodedSlash) => return self.route_either_way(raw, query, peer),

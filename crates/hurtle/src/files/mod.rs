@@ -4,6 +4,7 @@
 //! conditions into a response. Used by the files handler, error pages, and applications.
 
 pub mod answer;
+mod arrival;
 pub mod cache;
 pub mod changed;
 pub mod entry;
@@ -15,11 +16,11 @@ pub mod scripts;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
+pub use arrival::{Arrival, Opener};
 pub use cache::{Cache, Key};
 pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;
 pub use listings::{Listings, Wanted};
 pub use lookup::{Lookup, Outcome, Target, Try};
-pub use response::Opener;
 pub use scripts::{Found, Scripts};
 pub use store::Store;

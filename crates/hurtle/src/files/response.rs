@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::answer::{self, FileQuery};
+use super::arrival::Arrival;
 use super::entry::{Dress, Representation};
 use super::lookup::{Lookup, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
 use super::store::Trouble;
@@ -22,17 +23,6 @@ use crate::h1::fields::{joined, map};
 use crate::h1::response::Fields;
 use crate::semantics::conditional::Preconditions;
 use crate::semantics::media;
-
-/// Where an application's files are opened and read: in the extensions of its requests.
-#[derive(Clone, Debug)]
-pub struct Opener(Arc<(Disk, Lane)>);
-
-impl Opener {
-    /// One with a lane of its own.
-    pub fn new(disk: &Disk) -> Opener {
-        Opener(Arc::new((disk.clone(), disk.lane())))
-    }
-}
 
 /// Answers a request with a file, as the server answers with its own: with media type, entity-tag and
 /// Last-Modified; 304 and 412 where the request's conditions say so, 206 and 416 where it asks for
@@ -65,18 +55,19 @@ where
     R: Into<PathBuf>,
     N: AsRef<Path>,
 {
-    let opener = request.extensions().get::<Opener>().cloned();
+    let arrival = request.extensions().get::<Arrival>();
+    let opener = arrival.and_then(|arrival| arrival.opener.clone());
     let asked = Asked::of(request.method(), request.headers());
     let name = name.as_ref().as_os_str().as_bytes().to_vec();
     let root = root.into();
     async move {
-        let Some(Opener(means)) = opener else {
+        let Some(opener) = opener else {
             let name = name.escape_ascii();
             tracing::error!("{name}: asked for by a request that came through no mount");
             return response(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None), None);
         };
-        let (disk, lane) = &*means;
-        let answer = match find(disk, *lane, root, &name).await {
+        let (disk, lane) = opener.means();
+        let answer = match find(disk, lane, root, &name).await {
             Err(trouble) => trouble.answer(&name),
             Ok(Outcome::File { path, mut opened }) if !opened.is_empty() => {
                 let representation = represent(opened.swap_remove(0), &path);

@@ -7,16 +7,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 /// Reads field lines, each ended by CRLF, that were checked before (`request`, `chunked`). One copy
 /// is made of all of them; the values share it.
 pub fn map(lines: &[u8]) -> HeaderMap {
-    let lines = Bytes::copy_from_slice(lines);
-    let count = memchr::memchr_iter(b'\n', &lines).count();
-    let mut map = HeaderMap::with_capacity(count);
-    for (name, value) in pairs(&lines) {
+    let mut map = HeaderMap::new();
+    read(&Bytes::copy_from_slice(lines), &mut map);
+    map
+}
+
+/// The same without a copy, into a map that is empty, but may have room.
+pub fn read(lines: &Bytes, map: &mut HeaderMap) {
+    map.reserve(memchr::memchr_iter(b'\n', lines).count());
+    for (name, value) in pairs(lines) {
         let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
             map.append(name, value);
         }
     }
-    map
 }
 
 /// Names and values of field lines, each ended by CRLF, that were checked before.

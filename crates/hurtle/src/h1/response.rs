@@ -1,8 +1,6 @@
 //! A response head as bytes (RFC 9112 4): the status line, `Date`, the fields, and what the
 //! connection needs. Fields made in advance are copied as they are.
 
-use std::io::Write;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
@@ -71,8 +69,9 @@ pub fn encode(
         Delimiter::Given | Delimiter::Close => {}
         Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Delimiter::Length(n) => {
-            // Writing into a Vec cannot fail.
-            let _ = write!(out, "Content-Length: {n}\r\n");
+            out.extend_from_slice(b"Content-Length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
     }
     match persistence {
@@ -147,10 +146,14 @@ pub fn encode_trailers(trailers: &HeaderMap, out: &mut Vec<u8>) {
 
 /// Field names have no case, but old clients and people read `Content-Type` more easily.
 fn title_case(name: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(name.as_bytes());
     let mut upper = true;
-    for b in name.bytes() {
-        out.push(if upper { b.to_ascii_uppercase() } else { b });
-        upper = b == b'-';
+    for byte in &mut out[start..] {
+        if upper {
+            byte.make_ascii_uppercase();
+        }
+        upper = *byte == b'-';
     }
 }
 

@@ -26,26 +26,9 @@ use crate::answer::Answer;
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::config::HeaderRule;
 use crate::disk::Disk;
-use crate::files::Opener;
+use crate::files::{Arrival, Opener};
 use crate::h1::response::Fields;
 use crate::rt::{self, Threads};
-
-/// How a request came to an application: in the request's extensions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// The client's address: the peer's, or whom a load balancer speaks for (`[proxy_protocol]`).
-    /// `None` on a unix socket.
-    pub client: Option<IpAddr>,
-    /// Whether it came over TLS.
-    pub secure: bool,
-    /// Path and query as the client sent them; the request's own URI begins at the mount.
-    pub original: Uri,
-    /// Where the application is mounted: `/`, or a path that does not end in `/`.
-    pub mount: Arc<str>,
-    /// The site it is mounted in: the first of its names as configured (`example.org`,
-    /// `*.example.org`), or `*` if it has none.
-    pub site: Arc<str>,
-}
 
 /// A mounted application; each worker has its own clone.
 pub struct App {
@@ -100,12 +83,15 @@ impl App {
         &self.site
     }
 
+    /// How a request came here.
+    pub fn arrival(&self, client: Option<IpAddr>, secure: bool, original: Uri) -> Arrival {
+        let (mount, site) = (Arc::clone(&self.mount), Arc::clone(&self.site));
+        Arrival { client, secure, original, mount, site, opener: self.opener.clone() }
+    }
+
     /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
     /// before the answer is awaited.
-    pub fn call(&self, mut request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        if let Some(opener) = &self.opener {
-            request.extensions_mut().insert(opener.clone());
-        }
+    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
         self.service.call(request, rules)
     }
 

@@ -191,6 +191,15 @@ pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
     decoded.next().is_none()
 }
 
+/// Where in a path as it was sent this rest of it, decoded, begins with the slash before it, if
+/// [`encode_path`] would spell both the same.
+pub fn spelt_in(sent: &[u8], rest: &[u8]) -> Option<usize> {
+    let start = sent.len().checked_sub(rest.len() + 1)?;
+    let same = sent[start] == b'/' && sent[start + 1..] == *rest;
+    let plain = rest.first() != Some(&b'/') && rest.iter().all(|&byte| is_path_byte(byte));
+    (same && plain).then_some(start)
+}
+
 fn decode_as(path: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), BadPath> {
     out.clear();
     out.reserve(path.len() + 1);

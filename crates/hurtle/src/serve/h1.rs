@@ -15,6 +15,7 @@ mod hints;
 mod input;
 mod internal;
 mod log;
+mod made;
 mod outcome;
 mod proxy;
 mod reading;
@@ -46,7 +47,7 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::site::Channel;
+use crate::site::{Channel, Site};
 use crate::transport::{Input, Output, Progress, Transport, outgoing};
 use crate::{clock, rt};
 
@@ -190,9 +191,12 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        let mut answer = self.quick_answer(request, now_ms);
-        if answer.is_none() {
-            answer = match self.quick_call(request) {
+        let found = self.worker.sites.find(request.host.as_ref().map(|h| h.name));
+        let mut answer = found.and_then(|found| self.quick_answer(request, found, now_ms));
+        if answer.is_none()
+            && let Some(found) = found
+        {
+            answer = match self.quick_call(request, found) {
                 None => None,
                 // Most applications answer at once: that takes none of what waiting does.
                 Some(Quick::App(mut answering)) => match rt::at_once(answering.as_mut()).await {
@@ -212,19 +216,23 @@ impl<T: Transport> Connection<T> {
     }
 
     /// The answer that takes nothing but memory: a known file for a request without a body.
-    fn quick_answer(&self, request: &Request<'_>, now_ms: u64) -> Option<Answer> {
+    fn quick_answer(
+        &self,
+        request: &Request<'_>,
+        (number, site): (usize, &Site),
+        now_ms: u64,
+    ) -> Option<Answer> {
         if !matches!(request.method, Method::Get | Method::Head) || request.body != BodyLength::None
         {
             return None;
         }
-        let (site, found) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
-        if !found.is_open_to(self.channel()) {
+        if !site.is_open_to(self.channel()) {
             return None;
         }
         let (path, _) = path_of(&request.target)?;
-        let entry = self.worker.store.fresh(Key { site, path }, now_ms)?;
+        let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
         let credentials = value(&request.authorization);
-        if !found.admits(&entry, self.client) || !found.knows(&entry, credentials, now_ms) {
+        if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
             return None;
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
@@ -335,6 +343,7 @@ impl<T: Transport> Connection<T> {
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
+        self.spare(&mut answer.fields);
         let sent = self.send(head, body).await;
         self.log(Some(request), answer.status, head_bytes);
         match sent {

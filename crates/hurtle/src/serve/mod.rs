@@ -6,11 +6,12 @@ pub mod h2;
 pub mod proxied;
 pub mod secure;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use ipnet::IpNet;
 
 use crate::config::{Limits, Schedule};
@@ -56,6 +57,8 @@ pub struct Worker {
     pub addresses: Option<Addresses>,
     /// A line for each request.
     pub log: Option<WorkerLog>,
+    /// An empty map, with the room that another request's or answer's fields had.
+    pub spare_fields: RefCell<HeaderMap>,
 }
 
 impl Worker {

@@ -1,6 +1,6 @@
 //! One worker: a thread with an event loop of its own, its sites, its cache, its connections.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -246,6 +246,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         open: Cell::new(0),
         closed: rt::Bell::default(),
         log,
+        spare_fields: RefCell::default(),
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);
     (Rc::new(worker), room)

@@ -3,11 +3,8 @@
 
 use std::mem;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
+use http::{StatusCode, header};
 
 use super::asked::{path_of, value};
 use super::duplex::{Broken, Duplex};
@@ -20,18 +17,16 @@ use super::{Connection, Next, delimiter, is_bodiless};
 use crate::answer::Answer;
 use crate::body::{self, Body, EarlyHints, RequestBody};
 use crate::clock;
-use crate::h1::fields;
 use crate::h1::forward::upgrades;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::handler::app::{App, Arrival};
+use crate::handler::app::App;
 use crate::handler::gateway::Granted;
 use crate::handler::proxy::Waits;
 use crate::handler::{Answering, Handler, Place};
 use crate::semantics::fields::has_token;
-use crate::semantics::target::{Target, encode_path};
-use crate::site::Route;
+use crate::site::{Route, Site};
 use crate::transport::{Input, Offer, Output, Transport};
 use crate::uploads;
 
@@ -74,14 +69,17 @@ impl From<Answering> for AtWork {
 impl<T: Transport> Connection<T> {
     /// Calls the application or finds the proxy that answers this request, where nothing has to be
     /// waited for before: neither a body, nor somebody's leave, nor another protocol.
-    pub(super) fn quick_call(&self, request: &Request<'_>) -> Option<Quick> {
+    pub(super) fn quick_call(
+        &self,
+        request: &Request<'_>,
+        (site_number, site): (usize, &Site),
+    ) -> Option<Quick> {
         if request.body != BodyLength::None
             || request.method == Method::Head
             || upgrades(request).is_some()
         {
             return None;
         }
-        let (site_number, site) = self.worker.sites.find(request.host.as_ref().map(|h| h.name))?;
         // Whoever is told early is told while the application works.
         if !site.has_callees()
             || !site.is_open_to(self.channel())
@@ -121,15 +119,9 @@ impl<T: Transport> Connection<T> {
         body: RequestBody,
         place: &Place<'_>,
     ) -> Option<http::Request<RequestBody>> {
-        let (raw, query) = path_of(&request.target)?;
-        let mut made = app_request(request, self.version(Some(request)), body, place.rest)?;
-        let original = match made.uri().path().as_bytes() == raw {
-            true => made.uri().clone(),
-            false => uri(raw.to_vec(), query)?,
-        };
-        let (mount, site) = (Arc::clone(app.mount()), Arc::clone(app.site()));
-        let (client, secure) = (self.client, self.io.is_secure());
-        made.extensions_mut().insert(Arrival { client, secure, original, mount, site });
+        let (mut made, original) = self.made(request, body, place.rest)?;
+        let arrival = app.arrival(self.client, self.io.is_secure(), original);
+        made.extensions_mut().insert(arrival);
         if let Some(certificate) = self.io.client() {
             made.extensions_mut().insert(certificate);
         }
@@ -189,7 +181,7 @@ impl<T: Transport> Connection<T> {
         let (upload, body) = Upload::new(request);
         let made = match handler {
             Handler::App(app) => self.arriving(request, app, body, &place),
-            _ => app_request(request, self.version(Some(request)), body, place.rest),
+            _ => self.made(request, body, place.rest).map(|(made, _)| made),
         };
         let Some(mut made) = made else {
             // A target that no `Uri` takes is none the application could use.
@@ -354,7 +346,7 @@ pub(super) async fn first_frame(answer: &mut Answer, sends_body: bool) -> Option
         _ => None,
     };
     if let Some(data) = data.filter(|data| stream.is_end() && data.len() <= TURN_BYTES)
-        && len.or(declared(&answer.fields)).is_none_or(|len| len == data.len() as u64)
+        && len.or_else(|| declared(&answer.fields)).is_none_or(|len| len == data.len() as u64)
     {
         answer.body = Body::Bytes(data.clone());
         return None;
@@ -370,46 +362,6 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
         _ if delimiter == Delimiter::Close => Next::Abort,
         _ => Next::Drop,
     }
-}
-
-/// A request as applications know it. `rest`: the path beneath the mount, decoded.
-pub(super) fn app_request(
-    request: &Request<'_>,
-    version: Version,
-    body: RequestBody,
-    rest: &[u8],
-) -> Option<http::Request<RequestBody>> {
-    let (_, query) = path_of(&request.target)?;
-    let mut made = http::Request::new(body);
-    *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
-    // Encoded anew, so that the application reads what its mount was found by.
-    *made.uri_mut() = uri(encode_path(&[b"/", rest].concat()).into_bytes(), query)?;
-    *made.version_mut() = version;
-    *made.headers_mut() = field_map(request)?;
-    if version == Version::HTTP_2 {
-        // Where its body ends, frames said; it stands in the head for the engine alone.
-        made.headers_mut().remove(header::TRANSFER_ENCODING);
-    }
-    Some(made)
-}
-
-/// A request's fields, as an application has them.
-pub(super) fn field_map(request: &Request<'_>) -> Option<HeaderMap> {
-    let mut map = fields::map(request.field_lines);
-    if let Target::Absolute { authority, .. } = request.target {
-        // RFC 9112 3.2.2: the authority replaces whatever Host says.
-        map.insert(header::HOST, HeaderValue::from_bytes(authority).ok()?);
-    }
-    Some(map)
-}
-
-fn uri(path: Vec<u8>, query: Option<&[u8]>) -> Option<Uri> {
-    let mut bytes = path;
-    if let Some(query) = query {
-        bytes.push(b'?');
-        bytes.extend_from_slice(query);
-    }
-    PathAndQuery::from_maybe_shared(Bytes::from(bytes)).ok().map(Uri::from)
 }
 
 /// The length an application wrote itself.

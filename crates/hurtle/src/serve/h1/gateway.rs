@@ -6,7 +6,6 @@ use std::rc::Rc;
 use http::{StatusCode, Version};
 
 use super::Connection;
-use super::app::{app_request, field_map};
 use super::asked::{path_of, value};
 use super::upload::Upload;
 use crate::answer::Answer;
@@ -40,7 +39,7 @@ impl<T: Transport> Connection<T> {
             return Ok(Granted::new());
         };
         let bad = || Answer::error(StatusCode::BAD_REQUEST, None);
-        let fields = field_map(request).ok_or_else(bad)?;
+        let fields = self.field_map(request).ok_or_else(bad)?;
         let facts = self.facts(request, site);
         authorizer.ask(&self.asked(&facts, request, query), &fields).await
     }
@@ -67,7 +66,7 @@ impl<T: Transport> Connection<T> {
             return Some(Err(Answer::method_refused(true)));
         }
         let (upload, body) = Upload::new(request);
-        let Some(made) = app_request(request, self.version(Some(request)), body, place.rest) else {
+        let Some((made, _)) = self.made(request, body, place.rest) else {
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
         let base = &place.path[..place.path.len() - place.rest.len()];
