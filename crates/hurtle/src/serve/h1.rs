@@ -20,13 +20,13 @@ mod outcome;
 mod proxy;
 mod reading;
 mod relay;
+mod send;
 mod stream;
 mod tunnel;
 mod upload;
 
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ use self::asked::{ask, client, file_query, path_of, value};
 use self::outcome::Outcome;
 use self::reading::Reading;
 use self::upload::Upload;
-use super::deadline::{Late, Watch};
+use super::deadline::Watch;
 use super::{Place, Worker};
 use crate::answer::Answer;
 use crate::body::Body;
@@ -48,7 +48,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::site::{Channel, Site};
-use crate::transport::{Input, Output, Progress, Transport, outgoing};
+use crate::transport::{Input, Output, Progress, Transport};
 use crate::{clock, rt};
 
 /// A connection.
@@ -415,27 +415,6 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Sends all of it, or says how the connection ends.
-    async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
-        let stall_ms = self.begin_to_send();
-        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
-        sent_or_next(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
-    }
-
-    /// The same of a head with, perhaps, a body right behind it.
-    async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Next> {
-        let stall_ms = self.begin_to_send();
-        let sending = pin!(outgoing::send_bytes(&mut self.io, bytes, &self.sent));
-        sent_or_next(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
-    }
-
-    /// Nothing of an answer has moved yet; how long it may stand.
-    fn begin_to_send(&self) -> u64 {
-        self.sent.moved.set(0);
-        self.sent.held.set(false);
-        self.worker.limits.write_stall.as_millis() as u64
-    }
-
     /// Answers a sin; the framing can no longer be trusted, so nothing more is read as requests.
     async fn refuse(&mut self, sin: Sin) -> Next {
         let mut answer = Answer::error(sin.status(), Some(&sin.to_string()));
@@ -461,14 +440,6 @@ impl<T: Transport> Connection<T> {
         let mut interim = Output::new();
         interim.vec().extend_from_slice(response::CONTINUE);
         self.send(interim, &Body::Empty).await
-    }
-}
-
-fn sent_or_next(sent: Result<io::Result<()>, Late>) -> Result<(), Next> {
-    match sent {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Next::Drop),
-        Err(Late) => Err(Next::Abort),
     }
 }
 

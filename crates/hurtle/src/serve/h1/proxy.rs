@@ -201,7 +201,8 @@ impl<T: Transport> Connection<T> {
         {
             return Box::pin(self.send_internal(request, exchange, &reply, file)).await;
         }
-        let leaving = self.leave(request, &mut exchange, reply);
+        let leaving = self.leave(request, &mut exchange, &reply);
+        drop(reply);
         drop(head);
         self.pass_back(request, exchange, leaving).await
     }
@@ -211,10 +212,10 @@ impl<T: Transport> Connection<T> {
         &mut self,
         request: &Request<'_>,
         exchange: &mut Exchange,
-        reply: Reply<'_>,
+        reply: &Reply<'_>,
     ) -> Leaving {
         let status = reply.status;
-        let framing = Framing::of(request, &reply);
+        let framing = Framing::of(request, reply);
         exchange.settle_invitation(request);
         let goes_on = self.goes_on(request)
             && exchange.upload.may_go_on()
@@ -229,7 +230,7 @@ impl<T: Transport> Connection<T> {
         let removes =
             |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
         let dress = Dress { removes: &removes, set };
-        forward::reply(out.vec(), &reply, &date, framing.delimiter, persistence, &dress);
+        forward::reply(out.vec(), reply, &date, framing.delimiter, persistence, &dress);
         let keep_alive = reply.keep_alive && framing.may_keep_alive;
         Leaving { out, framing, status, keep_alive, goes_on }
     }
