@@ -18,6 +18,9 @@ const UNSTEADY_PERCENT: f64 = 10.0;
 /// From how many times the median a contender stands out.
 const STANDS_OUT: f64 = 2.0;
 
+/// From which share of the processors on what a virtual machine's host took is told.
+const STOLEN_MIN: f64 = 0.01;
+
 /// Close pairs that are named; the table shows all.
 const PAIRS_MAX: usize = 6;
 
@@ -224,7 +227,24 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
     let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
     let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
     let pair = pair::sentence(data.run, &data.beside.pairs);
-    absent.chain(wrong).chain(once).chain(pair).collect()
+    absent.chain(wrong).chain(once).chain(pair).chain(stolen(data)).collect()
+}
+
+/// How often the host of a virtual machine took the processors away: in milliseconds at once, so
+/// that the slowest answers show it and the other figures hardly do.
+fn stolen(data: Data<'_>) -> Option<String> {
+    let samples = data.ladders.iter().flat_map(|ladder| &ladder.rows).flat_map(|row| &row.samples);
+    let (mut all, mut stolen) = (0, 0);
+    for machine in samples.filter_map(|sample| sample.machine.as_ref()) {
+        all += 1;
+        stolen += usize::from(machine.steal > STOLEN_MIN);
+    }
+    (stolen > 0).then(|| {
+        format!(
+            "This machine's host took more than 1 % of the processors in {stolen} of {all} samples: \
+             their slowest answers (p99) waited for that, too."
+        )
+    })
 }
 
 #[cfg(test)]
@@ -289,7 +309,7 @@ mod tests {
             samples.iter_mut().filter(|s| s.contender == "nginx").for_each(change);
             samples
         };
-        let rows: [(Vec<Sample>, &str, &str); 7] = [
+        let rows: [(Vec<Sample>, &str, &str); 8] = [
             (of(&["hurtle", "nginx"]), "No request failed.", "none did"),
             (of(&["hurtle", "nginx"]), "nginx held the highest rate: the highest offered", "both"),
             (of(&["inets"]), "Nobody held even the lowest rate", "nobody did"),
@@ -302,6 +322,11 @@ mod tests {
                 with(|s| s.marks.push(Mark::WrongBytes)),
                 "nginx sent wrong bytes: disqualified.",
                 "bytes",
+            ),
+            (
+                with(|s| s.machine.as_mut().unwrap().steal = 0.02),
+                "took more than 1 % of the processors in ",
+                "a host",
             ),
             (with(invented::give_out), "nginx (≥ 1 000/s)", "a busy generator"),
             (
