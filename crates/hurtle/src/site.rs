@@ -61,7 +61,7 @@ pub struct Site {
     demand: Demand,
     /// Whether a request's body may be anybody's business.
     has_readers: bool,
-    /// Whether an application or a cache may have an answer at once.
+    /// Whether a request may be answered, or handed on, at once.
     answers_at_once: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
     gate: Option<Rc<Gate>>,
@@ -200,7 +200,7 @@ impl Site {
         Site {
             guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            answers_at_once: mounts.iter().any(Mount::has_cache),
+            answers_at_once: mounts.iter().any(Mount::is_proxy),
             gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
             has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
             gate: own,
@@ -237,9 +237,10 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Whether an application is mounted in it, or a proxy with a cache.
+    /// Whether somebody is in it who answers, or to whom a request is handed on, at once:
+    /// applications, proxies.
     pub fn answers_at_once(&self) -> bool {
-        self.answers_at_once
+        self.answers_at_once || !self.deployed.is_empty()
     }
 
     /// Whether this client may have a file that was found before.
@@ -379,17 +380,26 @@ impl Site {
         }
     }
 
-    /// The mount that answers for a path as it was sent, by its number, and the path it is asked for,
-    /// where nothing is to be found out about the client before.
+    /// The mount or application that answers for a path as it was sent, where nothing is to be found
+    /// out about the client before.
     pub fn open_route(
         &self,
         raw: &[u8],
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
-    ) -> Option<(Vec<u8>, usize)> {
-        let Route::Mount { path, number, .. } = self.route(raw, query, peer) else { return None };
-        let mount = &self.mounts[number];
-        (mount.gate.is_none() && mount.authorizer.is_none()).then_some((path, number))
+    ) -> Option<Route> {
+        let route = self.route(raw, query, peer);
+        let open = match &route {
+            Route::Answer(..) => false,
+            Route::Mount { number, .. } => {
+                let mount = &self.mounts[*number];
+                mount.gate.is_none() && mount.authorizer.is_none()
+            }
+            Route::Deployed { .. } => {
+                self.gate(raw, query, peer).is_none() && self.authorizer(raw, query, peer).is_none()
+            }
+        };
+        open.then_some(route)
     }
 
     /// The files that the upstreams of a mount may name, if they may any.

@@ -10,7 +10,8 @@ use super::fields::{begins_as, is_same, pairs};
 use super::framing::BodyLength;
 use super::reply::Reply;
 use super::request::{Request, Value};
-use super::response::{Delimiter, Persistence, SERVER, decimal, status_line};
+use super::response::{Delimiter, Persistence, SERVER, status_line};
+use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
 use crate::semantics::host;
 
@@ -119,7 +120,7 @@ fn host_value(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
             out.extend_from_slice(host.name);
             if let Some(port) = host.port {
                 out.push(b':');
-                decimal(out, port);
+                decimal::number(port, out);
             }
         }
     }
@@ -135,7 +136,7 @@ fn of_this_hop(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
             }
         }
         BodyLength::Exactly(len) => {
-            let _ = write!(out, "Content-Length: {len}\r\n");
+            length_line(out, len);
         }
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }
@@ -144,6 +145,7 @@ fn of_this_hop(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     }
     match onward.upgrade {
         Some(protocol) => {
+            // Writing into a Vec cannot fail.
             let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
         }
         // RFC 9110 10.1.4: TE is for one hop, and is named as such.
@@ -167,11 +169,10 @@ fn of_the_way(
         out.extend_from_slice(b", ");
     }
     match onward.peer {
-        Some(peer) => {
-            let _ = write!(out, "{peer}\r\n");
-        }
-        None => out.extend_from_slice(b"unknown\r\n"),
+        Some(peer) => decimal::address(peer, out),
+        None => out.extend_from_slice(b"unknown"),
     }
+    out.extend_from_slice(b"\r\n");
     let own_scheme = if onward.secure { "https" } else { "http" };
     let scheme = said.scheme.unwrap_or(own_scheme.as_bytes());
     line(out, b"X-Forwarded-Proto", scheme);
@@ -182,7 +183,9 @@ fn of_the_way(
     }
     out.extend_from_slice(b"\r\n");
     if let Some(client) = onward.client {
-        let _ = write!(out, "X-Real-IP: {client}\r\n");
+        out.extend_from_slice(b"X-Real-IP: ");
+        decimal::address(client, out);
+        out.extend_from_slice(b"\r\n");
     }
     // RFC 7239 4; an IPv6 address is in brackets and quoted, and so is a host with its port.
     out.extend_from_slice(b"Forwarded: ");
@@ -190,18 +193,26 @@ fn of_the_way(
         out.extend_from_slice(element);
         out.extend_from_slice(b", ");
     }
-    let _ = match onward.peer {
-        Some(IpAddr::V6(peer)) => write!(out, "for=\"[{peer}]\""),
-        Some(peer) => write!(out, "for={peer}"),
-        None => write!(out, "for=unknown"),
-    };
+    out.extend_from_slice(b"for=");
+    match onward.peer {
+        Some(peer @ IpAddr::V6(_)) => {
+            out.extend_from_slice(b"\"[");
+            decimal::address(peer, out);
+            out.extend_from_slice(b"]\"");
+        }
+        Some(peer) => decimal::address(peer, out),
+        None => out.extend_from_slice(b"unknown"),
+    }
     // A host that was parsed holds neither quotes nor backslashes.
     out.extend_from_slice(b";host=\"");
     out.extend_from_within(host);
-    let _ = write!(out, "\";proto={own_scheme}\r\n");
+    out.extend_from_slice(b"\";proto=");
+    out.extend_from_slice(own_scheme.as_bytes());
+    out.extend_from_slice(b"\r\n");
     // RFC 9110 7.6.3: a gateway must say that it was there.
-    let version = if onward.http2 { "2.0" } else { "1.1" };
-    let _ = write!(out, "Via: {version} {SERVER}\r\n");
+    out.extend_from_slice(if onward.http2 { b"Via: 2.0 " } else { b"Via: 1.1 " });
+    out.extend_from_slice(SERVER.as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 /// What becomes of a request's field.
@@ -300,9 +311,7 @@ pub fn reply(
     match delimiter {
         Delimiter::Given | Delimiter::Close => {}
         Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Delimiter::Length(len) => {
-            let _ = write!(out, "Content-Length: {len}\r\n");
-        }
+        Delimiter::Length(len) => length_line(out, len),
     }
     out.extend_from_slice(match persistence {
         Persistence::Implied => b"\r\n".as_slice(),
@@ -428,6 +437,12 @@ pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
         return None;
     }
     asked.as_deref()
+}
+
+fn length_line(out: &mut Vec<u8>, len: u64) {
+    out.extend_from_slice(b"Content-Length: ");
+    decimal::number(len, out);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Writes a field line from the parts it was parsed into.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use super::fields::may_trail;
+use crate::semantics::decimal;
 
 /// The fields of an answer, without `Date` and what framing and connection add.
 #[derive(Clone, Debug)]
@@ -136,13 +137,8 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 pub fn number_field(out: &mut Vec<u8>, name: &str, number: u64) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
-    decimal(out, number);
+    decimal::number(number, out);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends a number's decimal digits.
-pub fn decimal(out: &mut Vec<u8>, number: impl itoa::Integer) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a trailer section's lines (RFC 9112 7.1.2), without the empty line behind them.

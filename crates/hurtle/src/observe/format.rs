@@ -3,13 +3,13 @@
 //! Every line is printable ASCII and ends in the only newline it holds, whatever a client sent: a
 //! request can neither forge a line nor reach the terminal it is read on.
 
-use std::io::Write;
 use std::net::IpAddr;
 
 use http::Version;
 
 use super::Exchange;
 use crate::config::{LogField, LogFormat};
+use crate::semantics::decimal;
 
 /// Longest part of one field that is logged, in bytes; what was cut is marked with `...`. With the
 /// limits on heads turned up, one request could else fill the log's memory by itself.
@@ -57,9 +57,9 @@ fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
         protocol(exchange, out);
     }
     out.extend_from_slice(b"\" ");
-    decimal(exchange.status.into(), out);
+    decimal::number(exchange.status, out);
     out.push(b' ');
-    decimal(exchange.body_bytes, out);
+    decimal::number(exchange.body_bytes, out);
     for field in [exchange.referer, exchange.user_agent] {
         out.extend_from_slice(b" \"");
         match field {
@@ -87,9 +87,9 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
             LogField::Method => json_text(Some(exchange.method), out),
             LogField::Target => json_text(Some(exchange.target), out),
             LogField::Protocol => quoted(out, |out| protocol(exchange, out)),
-            LogField::Status => decimal(exchange.status.into(), out),
-            LogField::BodyBytes => decimal(exchange.body_bytes, out),
-            LogField::DurationUs => decimal(exchange.duration_us, out),
+            LogField::Status => decimal::number(exchange.status, out),
+            LogField::BodyBytes => decimal::number(exchange.body_bytes, out),
+            LogField::DurationUs => decimal::number(exchange.duration_us, out),
             LogField::Host => json_text(Some(exchange.host), out),
             LogField::Referer => json_text(exchange.referer, out),
             LogField::UserAgent => json_text(exchange.user_agent, out),
@@ -113,7 +113,7 @@ fn brief(colour: bool, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
             500.. => b"\x1b[31m",
         });
     }
-    decimal(exchange.status.into(), out);
+    decimal::number(exchange.status, out);
     if colour {
         out.extend_from_slice(b"\x1b[0m");
     }
@@ -147,18 +147,7 @@ fn name(field: LogField) -> &'static [u8] {
 
 /// An address; one of IPv4 mapped into IPv6 (RFC 4291 §2.5.5.2) as what it is.
 fn client(address: IpAddr, out: &mut Vec<u8>) {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            decimal(a.into(), out);
-            for octet in [b, c, d] {
-                out.push(b'.');
-                decimal(octet.into(), out);
-            }
-        }
-        // Writing to a Vec cannot fail.
-        IpAddr::V6(address) => drop(write!(out, "{address}")),
-    }
+    decimal::address(address.to_canonical(), out);
 }
 
 fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
@@ -246,35 +235,18 @@ fn quoted(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
 }
 
-/// A number, by hand: `write!` costs several times as much.
-fn decimal(number: u64, out: &mut Vec<u8>) {
-    // u64::MAX has 20 digits.
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    let mut rest = number;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[start..]);
-}
-
 /// A number of tenths as a decimal fraction.
 fn tenths(number: u64, out: &mut Vec<u8>) {
-    decimal(number / 10, out);
+    decimal::number(number / 10, out);
     out.push(b'.');
-    decimal(number % 10, out);
+    decimal::number(number % 10, out);
 }
 
 /// A size for a person: bytes below one KiB, else the largest unit it has one of, to a tenth.
 fn size(bytes: u64, out: &mut Vec<u8>) {
     const UNITS: [&[u8]; 4] = [b" KiB", b" MiB", b" GiB", b" TiB"];
     if bytes < 1 << 10 {
-        decimal(bytes, out);
+        decimal::number(bytes, out);
         out.extend_from_slice(b" B");
         return;
     }

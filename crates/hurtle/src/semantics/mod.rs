@@ -6,6 +6,7 @@ pub mod accept; // Accept-Encoding and Accept: which variant a client prefers
 pub mod caching; // RFC 9111: what may be stored, and how long it is good
 pub mod conditional; // the five preconditions and If-Range: whether to send, whether a part will do
 pub mod date; // HTTP-date, written and read
+pub mod decimal; // numbers and addresses, written
 pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma lists and tokens
 pub mod forwarded; // who a request is from when proxies brought it

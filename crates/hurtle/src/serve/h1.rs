@@ -21,13 +21,13 @@ mod proxy;
 mod quick;
 mod reading;
 mod relay;
+mod send;
 mod stream;
 mod tunnel;
 mod upload;
 
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -194,13 +194,13 @@ impl<T: Transport> Connection<T> {
         }
         let answer = match self.quick(request, now_ms) {
             Some(Quick::Answer(answer)) => Some(answer),
-            Some(Quick::App(mut answering)) => {
-                // Most applications answer at once: that takes none of what waiting does.
-                let answer = rt::at_once(answering.as_mut()).await;
-                if answer.is_none() {
-                    return Box::pin(self.app_exchange(request, answering.into())).await;
-                }
-                answer
+            // Most applications answer at once: that takes none of what waiting does.
+            Some(Quick::App(mut answering)) => match rt::at_once(answering.as_mut()).await {
+                None => return Box::pin(self.app_exchange(request, answering.into())).await,
+                answer => answer,
+            },
+            Some(Quick::Proxy(asked)) => {
+                return Box::pin(self.proxy_exchange(request, asked)).await;
             }
             None => None,
         };
@@ -379,19 +379,6 @@ impl<T: Transport> Connection<T> {
             (true, _) => Next::Request,
             (false, false) if !self.worker.deadlines.is_draining() => Next::Close,
             (false, _) => Next::Linger,
-        }
-    }
-
-    /// Sends all of it, or says how the connection ends.
-    async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
-        let stall_ms = self.worker.limits.write_stall.as_millis() as u64;
-        self.sent.moved.set(0);
-        self.sent.held.set(false);
-        let sending = pin!(self.worker.sender.send(&mut self.io, head, body, &self.sent));
-        match self.watch.wait_while_moving(sending, &self.sent, stall_ms).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Next::Drop),
-            Err(_) => Err(Next::Abort),
         }
     }
 

@@ -94,8 +94,8 @@ impl Mount {
             || self.takes_uploads()
     }
 
-    pub(super) fn has_cache(&self) -> bool {
-        matches!(&self.handler, Handler::Proxy(proxy) if proxy.cache().is_some())
+    pub(super) fn is_proxy(&self) -> bool {
+        matches!(&self.handler, Handler::Proxy(_))
     }
 
     pub(super) fn holds(&self, path: &[u8]) -> bool {

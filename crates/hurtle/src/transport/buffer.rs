@@ -17,6 +17,9 @@ pub const BUFFER_BYTES: usize = 4 << 10;
 /// A body's read.
 const BODY_BYTES: usize = 64 << 10;
 
+/// What is left free before a response's head, for the one that is written in its place.
+const HEADROOM_BYTES: usize = 1 << 10;
+
 /// Output buffers up to this size are kept for reuse.
 const OUTPUT_BYTES_MAX: usize = 16 << 10;
 
@@ -97,6 +100,26 @@ impl Input {
         bytes[..n].copy_from_slice(&self.bytes[start..end]);
         self.start = end;
         Taken { bytes, start: 0, end: n }
+    }
+
+    /// Has the next read of a body leave room before what it brings, for `precede`.
+    pub fn leave_headroom(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = lend_body();
+            (self.start, self.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
+        }
+    }
+
+    /// Puts these bytes before what is there, where there is room for them: what was consumed, and
+    /// headroom. What is there is not moved.
+    pub fn precede(&mut self, bytes: &[u8]) -> bool {
+        if self.bytes.is_empty() && bytes.len() <= BUFFER_BYTES {
+            (self.bytes, self.start, self.end) = (lend_input(), bytes.len(), bytes.len());
+        }
+        let Some(start) = self.start.checked_sub(bytes.len()) else { return false };
+        self.bytes[start..self.start].copy_from_slice(bytes);
+        self.start = start;
+        true
     }
 
     /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.

@@ -94,11 +94,11 @@ impl Sender {
         body: &Body,
         sent: &Progress,
     ) -> io::Result<()> {
-        if sent.share.is_some() && matches!(body, Body::Empty | Body::Bytes(_)) {
-            return Box::pin(self.held(io, &head, body, sent)).await;
-        }
         match body {
-            Body::Empty => write(io, &head, &[], sent).await,
+            Body::Empty => send_bytes(io, &head, sent).await,
+            Body::Bytes(bytes) if sent.share.is_some() => {
+                Box::pin(held(io, &head, bytes, sent)).await
+            }
             Body::Bytes(bytes) if T::IS_HTTP2 => {
                 // Each has a frame of its own.
                 write(io, &head, &[], sent).await?;
@@ -135,32 +135,6 @@ impl Sender {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
         self.ensure_resident(&slice.file, slice.offset, slice.offset + len).await
-    }
-
-    /// Sends what is in memory as its client's limit allows.
-    async fn held(
-        &self,
-        io: &mut impl Transport,
-        head: &[u8],
-        body: &Body,
-        sent: &Progress,
-    ) -> io::Result<()> {
-        let Some(hold) = Hold::new(0, sent) else { return Ok(()) };
-        let (mut head, mut rest) = match body {
-            Body::Bytes(bytes) => (head, &bytes[..]),
-            _ => (head, &[][..]),
-        };
-        // A head is small: the first piece pays for it.
-        let mut paid = head.len() as u64;
-        loop {
-            let len = hold.pass(paid + rest.len() as u64).await.saturating_sub(paid).max(1);
-            let len = rest.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-            write(io, head, &rest[..len], sent).await?;
-            (head, rest, paid) = (&[], &rest[len..], 0);
-            if rest.is_empty() {
-                return Ok(());
-            }
-        }
     }
 
     async fn parts(
@@ -313,6 +287,38 @@ impl Sender {
             }
         }
         Ok(())
+    }
+}
+
+/// Sends a head, perhaps with a small body right behind it, as `Sender::send` does.
+///
+/// # Errors
+/// The socket's.
+pub async fn send_bytes(io: &mut impl Transport, bytes: &[u8], sent: &Progress) -> io::Result<()> {
+    match sent.share {
+        Some(_) => Box::pin(held(io, bytes, &[], sent)).await,
+        None => write(io, bytes, &[], sent).await,
+    }
+}
+
+/// Sends what is in memory as its client's limit allows.
+async fn held(
+    io: &mut impl Transport,
+    head: &[u8],
+    rest: &[u8],
+    sent: &Progress,
+) -> io::Result<()> {
+    let Some(hold) = Hold::new(0, sent) else { return Ok(()) };
+    // A head is small: the first piece pays for it.
+    let (mut head, mut rest, mut paid) = (head, rest, head.len() as u64);
+    loop {
+        let len = hold.pass(paid + rest.len() as u64).await.saturating_sub(paid).max(1);
+        let len = rest.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        write(io, head, &rest[..len], sent).await?;
+        (head, rest, paid) = (&[], &rest[len..], 0);
+        if rest.is_empty() {
+            return Ok(());
+        }
     }
 }
 

@@ -254,9 +254,10 @@ impl Transport for Plain {
                 Plain::Tcp(s) => s.poll_write_ready(cx),
                 Plain::Unix(s) => s.poll_write_ready(cx),
             })?;
-            let written = match self {
-                Plain::Tcp(s) => s.try_write_vectored(bufs),
-                Plain::Unix(s) => s.try_write_vectored(bufs),
+            let written = match (self, bufs) {
+                (Plain::Tcp(s), [one]) => s.try_write(one),
+                (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
+                (Plain::Unix(s), _) => s.try_write_vectored(bufs),
             };
             match written {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}

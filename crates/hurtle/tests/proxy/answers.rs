@@ -229,6 +229,33 @@ fn an_answer_streams() {
     assert_eq!([client.line(), client.line()], ["X-Sum: 6", ""], "trailers that may be there");
 }
 
+/// Where a small body leaves with its head: whatever the rules make of that, and however it came.
+#[test]
+fn a_small_answer_comes_whole_behind_a_longer_head() {
+    for added in [1, 900, 1_100, 5_000] {
+        let upstream = Upstream::new();
+        let value = "v".repeat(added);
+        let rule = format!("[[site.header]]\nmatch = \"/*\"\nset = {{ X-Rule = \"{value}\" }}");
+        let proxy = Proxy::of_site(&rule, &format!("proxy = \"http://{}\"", upstream.address));
+        let mut client = proxy.send(GET);
+        let (mut peer, _) = upstream.asked();
+        for len in [0, 1, 1_000, 10_240, 16 << 10, (16 << 10) + 1, 60_000] {
+            let body: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
+            for parted in [false, true] {
+                match parted {
+                    false => peer.send([head.as_bytes(), &body].concat()),
+                    true => peer.send_split(&[head.as_bytes(), &body].concat(), 20),
+                }
+                assert!(client.head().contains(&format!("\nX-Rule: {value}\n")));
+                assert!(client.take(len) == body, "{len} bytes behind {added} more");
+                client.send(GET);
+                assert!(peer.head().starts_with("GET / "), "and both connections go on");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_large_answer_comes_whole() {
     let upstream = Upstream::new();

@@ -78,8 +78,11 @@ impl Source<'_> {
             {
                 return Ok(input.take(end));
             }
-            let filled = poll_fn(|cx| self.poll_fill(input, cx)).await;
-            match filled {
+            let filled = poll_fn(|cx| {
+                input.leave_headroom();
+                self.poll_fill(input, cx)
+            });
+            match filled.await {
                 Ok(n) if n > 0 => {}
                 Ok(_) if input.bytes().is_empty() => return Err(Fault::Gone(None)),
                 Err(e) if input.bytes().is_empty() => return Err(Fault::Gone(Some(e))),

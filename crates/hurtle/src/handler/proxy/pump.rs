@@ -16,7 +16,7 @@ use crate::transport::{Output, Plain, Transport};
 
 /// What is left to send of a request. What is queued survives a `run` that is given up.
 pub(super) struct Pump {
-    head: Output,
+    /// The head; once the body is begun, what frames its next piece.
     out: Output,
     data: Bytes,
     tail: &'static [u8],
@@ -47,8 +47,7 @@ impl Pump {
             (false, false) => State::Body,
         };
         Pump {
-            head,
-            out: Output::default(),
+            out: head,
             data: Bytes::new(),
             tail: b"",
             sent: 0,
@@ -61,8 +60,6 @@ impl Pump {
 
     /// Begins anew, on another connection; only what is untouched can.
     pub(super) fn begin(&mut self) {
-        self.out = Output::new();
-        self.out.vec().extend_from_slice(&self.head);
         self.sent = 0;
     }
 
@@ -103,7 +100,9 @@ impl Pump {
             while self.queued() > 0 {
                 let _wait = waits.send(stall_ms);
                 let mut bufs = [&self.out[..], &self.data[..], self.tail].map(IoSlice::new);
-                let mut left = &mut bufs[..];
+                // One that is empty is none: a single buffer is cheaper to send.
+                let count = if self.data.is_empty() && self.tail.is_empty() { 1 } else { 3 };
+                let mut left = &mut bufs[..count];
                 IoSlice::advance_slices(&mut left, self.sent);
                 match poll_fn(|cx| io.poll_write_shared(cx, left)).await? {
                     0 => return Err(io::ErrorKind::WriteZero.into()),

@@ -6,9 +6,10 @@ use super::relay::Framing;
 use super::upload::Upload;
 use crate::h1::request::Request;
 use crate::handler::proxy::{Errand, Proxy, Waits};
+use crate::transport::Taken;
 
 /// A body that came with its head, and is this small, leaves with it in one write.
-const COPY_BYTES_MAX: usize = 16 << 10;
+const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// Who is asked on a client's behalf, and for what.
 pub(super) struct Asked {
@@ -47,18 +48,15 @@ impl Exchange {
         }
     }
 
-    /// Puts the whole body behind its head, if it is here and small and nothing else is under way.
-    pub(super) fn take_whole(&mut self, framing: &Framing, out: &mut Vec<u8>) -> bool {
+    /// The whole body behind its new head, if it is here and small and nothing else is under way. It
+    /// is not moved: the head takes the place of the one it came with.
+    pub(super) fn take_whole(&mut self, framing: &Framing, head: &[u8]) -> Option<Taken> {
         if !self.errand.is_sent() || !self.upload.reading.is_done() {
-            return false;
+            return None;
         }
-        let Some(len) = framing.known_len() else { return false };
-        let Some(link) = self.errand.link() else { return false };
-        if len > link.input.bytes().len() || len > COPY_BYTES_MAX {
-            return false;
-        }
-        out.extend_from_slice(&link.input.bytes()[..len]);
-        link.input.consume(len);
-        true
+        let len = framing.known_len().filter(|len| *len <= WHOLE_BYTES_MAX)?;
+        let input = &mut self.errand.link()?.input;
+        let whole = len <= input.bytes().len() && input.precede(head);
+        whole.then(|| input.take(head.len() + len))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::h1::response::decimal;
+use crate::semantics::decimal;
 
 /// What became of a request that a cache was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Outcome {
         let _ = match self {
             Outcome::Hit(ttl) => {
                 out.extend_from_slice(b"hit; ttl=");
-                decimal(out, ttl);
+                decimal::number(ttl, out);
                 Ok(())
             }
             Outcome::HitOnError(ttl) => write!(out, "hit; ttl={ttl}; detail=stale-if-error"),

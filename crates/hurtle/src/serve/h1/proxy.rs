@@ -18,7 +18,6 @@ use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
 use super::{Connection, Next, persistence};
 use crate::answer::Answer;
-use crate::body::Body;
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::h1::forward::{self, Dress};
@@ -33,6 +32,18 @@ use crate::transport::{Output, Taken, Transport};
 /// Interim responses relayed for one request; who sends more never means to answer.
 pub(super) const INTERIM_MAX: usize = 32;
 
+/// A response on its way to the client.
+struct Leaving {
+    /// Its head.
+    out: Output,
+    framing: Framing,
+    status: StatusCode,
+    /// Whether the upstream's connection outlives it.
+    keep_alive: bool,
+    /// Whether the client's does.
+    goes_on: bool,
+}
+
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
     pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
@@ -40,22 +51,24 @@ impl<T: Transport> Connection<T> {
         if request.method.as_bytes() == b"TRACE" {
             let unread = request.body != BodyLength::None;
             let answer = Answer::method_refused(true);
-            return self.respond(request, answer, clock::now_ms(), unread).await;
+            return Box::pin(self.respond(request, answer, clock::now_ms(), unread)).await;
         }
-        match self.cached(request, &asked).await {
-            Cached::Alone => {}
-            Cached::Answer(answer) => {
-                return self.respond(request, answer, clock::now_ms(), false).await;
+        if asked.proxy.cache().is_some() {
+            match Box::pin(self.cached(request, &asked)).await {
+                Cached::Alone => {}
+                Cached::Answer(answer) => {
+                    return Box::pin(self.respond(request, answer, clock::now_ms(), false)).await;
+                }
+                Cached::Pass(passed) => {
+                    let (errand, head) = *passed;
+                    let exchange = Box::new(Exchange::bodiless(asked, errand));
+                    return self.hear(request, exchange, head).await;
+                }
+                Cached::Failed(status) => {
+                    return Box::pin(self.fail(request, &asked, Upload::none(), status)).await;
+                }
+                Cached::Broken(broken) => return self.broken(broken).await,
             }
-            Cached::Pass(passed) => {
-                let (errand, head) = *passed;
-                let exchange = Exchange::bodiless(asked, errand);
-                return self.hear(request, exchange, head).await;
-            }
-            Cached::Failed(status) => {
-                return self.fail(request, &asked, Upload::none(), status).await;
-            }
-            Cached::Broken(broken) => return self.broken(broken).await,
         }
         let (upload, body) = Upload::relayed(request);
         let proxy = Rc::clone(&asked.proxy);
@@ -65,7 +78,9 @@ impl<T: Transport> Connection<T> {
         let errand = Errand::new(&proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
         let waits = Waits::default();
-        let mut exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
+        // In a box: it is handed on, and what is handed on is moved.
+        let exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
+        let mut exchange = Box::new(exchange);
         match self.ask(request, &mut exchange).await {
             Ok(head) => self.hear(request, exchange, head).await,
             Err(Failed::Status(status)) => Box::pin(self.give_up(request, exchange, status)).await,
@@ -150,7 +165,12 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Decides what becomes of a response.
-    async fn hear(&mut self, request: &Request<'_>, mut exchange: Exchange, head: Taken) -> Next {
+    async fn hear(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Box<Exchange>,
+        head: Taken,
+    ) -> Next {
         let checked = reply::parse(&head).map_err(Fault::Flaw).and_then(|reply| {
             let unasked = reply.status == StatusCode::SWITCHING_PROTOCOLS
                 && !is_agreed(exchange.protocol.as_deref(), &reply);
@@ -172,6 +192,7 @@ impl<T: Transport> Connection<T> {
         {
             let mut out = Output::new();
             forward::switching(out.vec(), &reply, &protocol, &clock::date(clock::now_ms()));
+            drop(reply);
             drop(head);
             return Box::pin(self.tunnel(request, exchange.errand, out)).await;
         }
@@ -180,21 +201,21 @@ impl<T: Transport> Connection<T> {
         {
             return Box::pin(self.send_internal(request, exchange, &reply, file)).await;
         }
-        self.pass_back(request, exchange, head).await
+        let leaving = self.leave(request, &mut exchange, &reply);
+        drop(reply);
+        drop(head);
+        self.pass_back(request, exchange, leaving).await
     }
 
-    /// Sends a response's head and body.
-    async fn pass_back(
+    /// Writes a response's head as its client gets it.
+    fn leave(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Exchange,
-        head: Taken,
-    ) -> Next {
-        // Read a second time rather than stored with the bytes it points into.
-        let Ok(reply) = reply::parse(&head) else { return Next::Drop };
+        exchange: &mut Exchange,
+        reply: &Reply<'_>,
+    ) -> Leaving {
         let status = reply.status;
-        let framing = Framing::of(request, &reply);
-        let keep_alive = reply.keep_alive && framing.may_keep_alive;
+        let framing = Framing::of(request, reply);
         exchange.settle_invitation(request);
         let goes_on = self.goes_on(request)
             && exchange.upload.may_go_on()
@@ -209,13 +230,26 @@ impl<T: Transport> Connection<T> {
         let removes =
             |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
         let dress = Dress { removes: &removes, set };
-        forward::reply(out.vec(), &reply, &date, framing.delimiter, persistence, &dress);
-        drop(head);
-        let head_bytes = out.len() as u64;
-        let delimiter = framing.delimiter;
-        let sent = match exchange.take_whole(&framing, out.vec()) {
-            true => self.send(out, &Body::Empty).await,
-            false => match Box::pin(self.stream_back(request, &mut exchange, out, framing)).await {
+        forward::reply(out.vec(), reply, &date, framing.delimiter, persistence, &dress);
+        let keep_alive = reply.keep_alive && framing.may_keep_alive;
+        Leaving { out, framing, status, keep_alive, goes_on }
+    }
+
+    /// Sends a response's head and body.
+    async fn pass_back(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Box<Exchange>,
+        leaving: Leaving,
+    ) -> Next {
+        let Leaving { out, framing, status, keep_alive, goes_on } = leaving;
+        let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
+        let sent = match exchange.take_whole(&framing, &out) {
+            Some(whole) => {
+                drop(out);
+                self.send_bytes(&whole).await
+            }
+            None => match Box::pin(self.stream_back(request, &mut exchange, out, framing)).await {
                 Ok(()) => Ok(()),
                 Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
                 Err(Cut::Upstream(why, status)) => {
@@ -235,7 +269,10 @@ impl<T: Transport> Connection<T> {
             true => exchange.errand.finish(),
             false => drop(exchange.errand),
         }
-        self.pass_over(exchange.upload, goes_on).await
+        match exchange.upload.reading.is_done() {
+            true => self.after(goes_on, false),
+            false => Box::pin(self.pass_over(exchange.upload, goes_on)).await,
+        }
     }
 
     /// Relays a body that is not all here yet; `out`: its head.
@@ -269,13 +306,13 @@ impl<T: Transport> Connection<T> {
     async fn send_internal(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Exchange,
+        mut exchange: Box<Exchange>,
         reply: &Reply<'_>,
         (file, mount): (File<'_>, usize),
     ) -> Next {
         let now_ms = clock::now_ms();
         exchange.settle_invitation(request);
-        let Exchange { asked, errand, upload, .. } = exchange;
+        let Exchange { asked, errand, upload, .. } = *exchange;
         errand.discard(reply.length);
         let at = At { site: asked.site, mount, path: &asked.path };
         let answer = self
@@ -296,11 +333,11 @@ impl<T: Transport> Connection<T> {
     async fn give_up(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Exchange,
+        mut exchange: Box<Exchange>,
         status: StatusCode,
     ) -> Next {
         exchange.settle_invitation(request);
-        let Exchange { asked, errand, upload, .. } = exchange;
+        let Exchange { asked, errand, upload, .. } = *exchange;
         drop(errand);
         self.fail(request, &asked, upload, status).await
     }

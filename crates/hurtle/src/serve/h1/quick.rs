@@ -17,7 +17,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::request::{Method, Request};
 use crate::handler::app::App;
 use crate::handler::{Answering, Handler, Place};
-use crate::site::Site;
+use crate::site::{Route, Site};
 use crate::transport::Transport;
 
 /// What is there at once.
@@ -26,6 +26,8 @@ pub(super) enum Quick {
     Answer(Answer),
     /// Somebody who may have it at once.
     App(Answering),
+    /// Who is to be asked for it.
+    Proxy(Asked),
 }
 
 impl<T: Transport> Connection<T> {
@@ -69,8 +71,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Calls the application that answers this request, or asks the cache that may have its answer,
-    /// where nothing has to be waited for before: neither somebody's leave nor another protocol.
+    /// Finds who answers this request, where nothing has to be waited for before: neither somebody's
+    /// leave nor another protocol. An application is called, and a cache asked.
     fn quick_call(
         &mut self,
         request: &Request<'_>,
@@ -83,19 +85,25 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         let (raw, query) = path_of(&request.target)?;
-        let (path, mount) = site.open_route(raw, query, self.client)?;
-        match site.mount(mount).1 {
-            Handler::App(app) => {
-                let place = site.place(&path, mount);
-                self.called(request, app, site, &place).map(Quick::App)
-            }
-            Handler::Proxy(proxy) if proxy.cache().is_some() => {
-                let asked =
-                    Asked { proxy: Rc::clone(proxy), site: number, mount: Some(mount), path };
-                self.stored_answer(request, &asked).map(Quick::Answer)
-            }
-            _ => None,
+        let (proxy, mount, path) = match site.open_route(raw, query, self.client)? {
+            Route::Answer(..) => return None,
+            Route::Deployed { path, proxy } => (proxy, None, path),
+            Route::Mount { path, number, .. } => match site.mount(number).1 {
+                Handler::App(app) => {
+                    let place = site.place(&path, number);
+                    return self.called(request, app, site, &place).map(Quick::App);
+                }
+                Handler::Proxy(proxy) => (Rc::clone(proxy), Some(number), path),
+                _ => return None,
+            },
+        };
+        let asked = Asked { proxy, site: number, mount, path };
+        if asked.proxy.cache().is_some()
+            && let Some(answer) = self.stored_answer(request, &asked)
+        {
+            return Some(Quick::Answer(answer));
         }
+        (!self.is_told_early(request, site)).then_some(Quick::Proxy(asked))
     }
 
     fn called(
