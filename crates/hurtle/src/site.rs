@@ -12,17 +12,15 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, RuleAction};
+use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName};
 use crate::files::{self, Entry, Store};
 use crate::h1::response::Fields;
 use crate::handler::app::App;
 use crate::handler::directory::Means;
 use crate::handler::gateway::{Authorizer, Slots};
-use crate::handler::proxy::Proxy;
 use crate::handler::{Ask, Handler, Place, dress};
 use crate::semantics::glob;
 use crate::semantics::host;
-use crate::semantics::target::{self, BadPath, append_query, encode_path};
 use crate::tls;
 use access::admits;
 use deployed::{Deployed, NamesLane};
@@ -30,9 +28,11 @@ use https::{Demand, hsts_rule};
 
 pub use deployed::Deployment;
 pub use https::Channel;
+pub use route::Route;
 
 mod internal;
 mod mount;
+mod route;
 mod slashes;
 
 use internal::Internal;
@@ -69,29 +69,6 @@ pub struct Site {
     gated: bool,
     /// Whether anybody is asked before anything is answered.
     has_authorizers: bool,
-}
-
-/// Who answers for a path.
-#[derive(Debug)]
-pub enum Route {
-    /// The site itself, and why.
-    Answer(Answer, String),
-    /// A mount.
-    Mount {
-        /// Decoded, after the rules.
-        path: Vec<u8>,
-        /// The mount's number.
-        number: usize,
-        /// The patterns of the rules that changed the path.
-        rules: Vec<String>,
-    },
-    /// An application that was deployed beside the mounts.
-    Deployed {
-        /// Decoded, after the rules.
-        path: Vec<u8>,
-        /// Who answers.
-        proxy: Rc<Proxy>,
-    },
 }
 
 impl Sites {
@@ -336,72 +313,6 @@ impl Site {
         answer
     }
 
-    /// Who answers for a path as it was sent: rules, the longest mount, access.
-    pub fn route(&self, raw: &[u8], query: Option<&[u8]>, peer: Option<IpAddr>) -> Route {
-        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
-        if !admits(&self.config.access, peer) {
-            return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
-        }
-        let mut path = Vec::new();
-        match target::decode(raw, &mut path) {
-            Ok(()) => {}
-            Err(BadPath::EncodedSlash) => return self.route_either_way(raw, query, peer),
-            Err(bad) => {
-                let why = bad.to_string();
-                return Route::Answer(Answer::error(StatusCode::BAD_REQUEST, Some(&why)), why);
-            }
-        }
-        self.route_decoded(path, query, peer)
-    }
-
-    /// The same for a decoded path of an admitted client.
-    fn route_decoded(
-        &self,
-        mut path: Vec<u8>,
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Route {
-        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
-        let mut rules = Vec::new();
-        if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
-            return Route::Answer(redirect, rules.join(", "));
-        }
-        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
-        if let Some(proxy) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
-        {
-            return Route::Deployed { path, proxy };
-        }
-        match found {
-            None => refuse(StatusCode::NOT_FOUND, "no mount holds this path"),
-            Some((_, mount)) if !admits(&mount.access, peer) => {
-                refuse(StatusCode::FORBIDDEN, "the mount does not admit this address")
-            }
-            Some((number, _)) => Route::Mount { path, number, rules },
-        }
-    }
-
-    /// The mount or application that answers for a path as it was sent, where nothing is to be found
-    /// out about the client before.
-    pub fn open_route(
-        &self,
-        raw: &[u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Option<Route> {
-        let route = self.route(raw, query, peer);
-        let open = match &route {
-            Route::Answer(..) => false,
-            Route::Mount { number, .. } => {
-                let mount = &self.mounts[*number];
-                mount.gate.is_none() && mount.authorizer.is_none()
-            }
-            Route::Deployed { .. } => {
-                self.gate(raw, query, peer).is_none() && self.authorizer(raw, query, peer).is_none()
-            }
-        };
-        open.then_some(route)
-    }
-
     /// The files that the upstreams of a mount may name, if they may any.
     pub fn internal(&self, number: usize) -> Option<&Internal> {
         self.mounts[number].internal.as_ref()
@@ -436,48 +347,6 @@ impl Site {
         }
     }
 
-    /// Goes through the rules once, in order: each sees what the ones before it made of the path.
-    /// `Some` is the redirect they ended in.
-    fn apply_rules(
-        &self,
-        path: &mut Vec<u8>,
-        query: Option<&[u8]>,
-        applied: &mut Vec<String>,
-    ) -> Option<Answer> {
-        for rule in &self.config.rules {
-            let Some(captures) = glob::captures(&rule.pattern.0, path) else { continue };
-            applied.push(rule.pattern.0.clone());
-            match &rule.action {
-                RuleAction::Redirect(status, to) => {
-                    let captures: Vec<Vec<u8>> =
-                        captures.iter().map(|c| encode_capture(c)).collect();
-                    let captures: Vec<&[u8]> = captures.iter().map(Vec::as_slice).collect();
-                    let mut location =
-                        String::from_utf8_lossy(&glob::expand(to, &captures)).into_owned();
-                    if !location.contains('?') {
-                        append_query(&mut location, query);
-                    }
-                    // A capture at the front must not name another host.
-                    if location.starts_with("//") && !to.starts_with("//") {
-                        location = format!("/{}", location.trim_start_matches('/'));
-                    }
-                    return Some(Answer::redirect(*status, &location));
-                }
-                RuleAction::Rewrite(to) => {
-                    let mut rewritten = Vec::new();
-                    let expanded = glob::expand(to, &captures);
-                    // Decoded already: `%` stands for itself, and dots are resolved again.
-                    let encoded = encode_path(&expanded);
-                    if target::decode(encoded.as_bytes(), &mut rewritten).is_err() {
-                        return Some(Answer::error(StatusCode::BAD_REQUEST, None));
-                    }
-                    *path = rewritten;
-                }
-            }
-        }
-        None
-    }
-
     /// Puts the site's own page in the place of a plain error.
     pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
         // 412 and 416 come from a file that is there, and their fields say something of it.
@@ -499,12 +368,4 @@ impl Site {
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
     let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
     std::str::from_utf8(inside).ok()?.parse().ok()
-}
-
-/// What a wildcard matched, as it may stand in a URL.
-fn encode_capture(capture: &[u8]) -> Vec<u8> {
-    let rooted = [b"/", capture].concat();
-    let encoded = encode_path(&rooted);
-    let slashed = capture.starts_with(b"/");
-    encoded.as_bytes()[usize::from(!slashed)..].to_vec()
 }
