@@ -91,6 +91,29 @@ fn without_wishes_files_come_side_by_side() {
     assert!(other > len / 2, "when one has ended, {other} bytes of its equal have come");
 }
 
+/// A client that asks for another file whenever it has one: those it has not got yet once waited for
+/// all that came after them.
+#[test]
+fn files_asked_for_later_do_not_overtake_for_long() {
+    const AT_ONCE: u32 = 10;
+    const ENDS: u32 = 60;
+    let server = Server::with(&[("long", &"x".repeat(1 << 20))], |config| {
+        config.revalidate = Duration::from_secs(3_600);
+    });
+    assert_eq!(server.get("/long").body.len(), 1 << 20);
+    let mut wire = begin(&server);
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()));
+    wire.send(&(0..AT_ONCE).flat_map(|n| ask(2 * n + 1, "/long", "")).collect::<Vec<_>>());
+    let mut reading = Reading::of(&mut wire);
+    let mut ends = Vec::new();
+    for n in AT_ONCE..AT_ONCE + ENDS {
+        ends.push((reading.next_end() - 1) / 2);
+        let overtaken = n - (0..n).find(|stream| !ends.contains(stream)).unwrap_or(n);
+        assert!(overtaken <= 2 * AT_ONCE, "the first of {overtaken} under way waits: {ends:?}");
+        reading.wire.send(&ask(2 * n + 1, "/long", ""));
+    }
+}
+
 #[test]
 fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
     let server = large();
