@@ -20,7 +20,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 #[test]
 fn everybody_does_all_the_work_in_the_order_of_the_seed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let stage = Stage::new("order", &["one", "two", "three"]);
+    let mut stage = Stage::new("order", &["one", "two", "three"]);
+    stage.plan.works[1].sample = Some(stage.plan.sample * 2);
     let outcome = stage.run(|_| ()).unwrap();
     assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
     let names = stage.names();
@@ -36,6 +37,9 @@ fn everybody_does_all_the_work_in_the_order_of_the_seed() {
     assert_eq!(steps(&outcome.samples), wanted, "the outcome is what the journal holds");
     for sample in &outcome.samples {
         assert!(sample.load.replies > 0, "{}: nothing came", sample.work);
+        let longer = sample.work == stage.plan.works[1].name();
+        let lasts = stage.plan.sample.as_secs_f64() * if longer { 2.0 } else { 1.0 };
+        assert!((sample.load.seconds - lasts).abs() < 0.01, "{}", sample.load.seconds);
         assert!(sample.server.is_none() && sample.machine.is_none(), "it runs elsewhere");
     }
 }

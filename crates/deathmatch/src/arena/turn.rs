@@ -284,9 +284,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         job.beside = cold.or(job.beside);
         let slowed = self.slow(work, server)?;
         let is_probe = name.starts_with(super::PROBE);
-        if is_probe {
-            job.duration = super::PROBE_FOR;
-        }
+        let sample = work.sample.unwrap_or(self.plan.sample);
+        job.duration = if is_probe { super::PROBE_FOR } else { sample };
         let began_unix_s =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         let upstream = Look::take(&server.upstream_pids());
@@ -349,7 +348,7 @@ impl<T> Turn<'_, T> {
             over: work.over,
             beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
-            duration: work.sample.unwrap_or(self.plan.sample),
+            duration: self.plan.sample,
             timeout: ANSWER_WITHIN,
             stop: self.arena.stop.clone(),
         })
