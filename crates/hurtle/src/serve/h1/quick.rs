@@ -1,6 +1,6 @@
-//! What answers a request before anything is waited for: a known file, an application's call, an
-//! answer that a cache has. All of it for requests without a body; what it does not know is left to
-//! the longer way.
+//! Who answers a request, found before anything is waited for: a known file, an application, a cache
+//! that has the answer, an upstream. All of it for requests without a body; what it does not know is
+//! left to the longer way.
 
 use std::rc::Rc;
 

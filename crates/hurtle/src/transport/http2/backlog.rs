@@ -34,7 +34,6 @@ impl Backlog {
         // Where nothing is left, nobody is in anybody's way: one of those who are due may want nothing
         // any more.
         if bytes == 0 || bytes < BYTES_MAX && (is_due || lines.due.is_empty()) {
-            lines.forget(stream);
             return true;
         }
         let line = if is_due { &mut lines.due } else { &mut lines.new };
@@ -51,13 +50,15 @@ impl Backlog {
         lines.due.iter().chain(&lines.new).any(|(of, _)| *of == stream)
     }
 
-    /// A stream is over.
+    /// A stream is over, or waits for something else.
     pub(super) fn forget(&self, stream: u32) {
         self.lines.borrow_mut().forget(stream);
     }
 
-    pub(super) fn add(&self, bytes: usize) {
+    /// A stream has added so many bytes: it stands behind those who wait.
+    pub(super) fn add(&self, stream: u32, bytes: usize) {
         self.bytes.set(self.bytes.get() + bytes);
+        self.forget(stream);
     }
 
     /// All of it has left.

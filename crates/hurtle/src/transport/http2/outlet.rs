@@ -37,9 +37,15 @@ impl Outlet {
         frames.reserve_capacity(most);
         loop {
             match frames.capacity() {
-                0 => match ready!(frames.poll_capacity(cx)) {
-                    Some(grown) => drop(grown.map_err(io::Error::other)?),
-                    None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+                0 => match frames.poll_capacity(cx) {
+                    Poll::Ready(Some(grown)) => drop(grown.map_err(io::Error::other)?),
+                    Poll::Ready(None) => {
+                        return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+                    }
+                    Poll::Pending => {
+                        self.channel.backlog.forget(self.stream);
+                        return Poll::Pending;
+                    }
                 },
                 n => return Poll::Ready(Ok(n.min(most))),
             }
@@ -74,7 +80,7 @@ impl Outlet {
         bytes: Bytes,
         last: bool,
     ) -> io::Result<()> {
-        self.channel.backlog.add(bytes.len());
+        self.channel.backlog.add(self.stream, bytes.len());
         frames.send_data(bytes, last).map_err(io::Error::other)
     }
 
