@@ -759,4 +759,24 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_rest_is_taken_as_it_was_sent_only_where_it_would_be_encoded_so() {
+        for (sent, rest, start) in [
+            ("/app/a/b", "a/b", Some(4)),
+            ("/app/", "", Some(4)),
+            ("/a", "a", Some(0)),
+            ("/app", "", None),
+            ("/app/a%20b", "a b", None),
+            ("/app/a%2Fb", "a/b", None),
+            ("/app//x", "/x", None),
+            ("/app/a\"b", "a\"b", None),
+        ] {
+            let found = spelt_in(sent.as_bytes(), rest.as_bytes());
+            assert_eq!(found, start, "{sent} {rest}");
+            if let Some(start) = found {
+                assert_eq!(encode_path(format!("/{rest}").as_bytes()), sent[start..]);
+            }
+        }
+    }
 }
