@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use rustix::process::geteuid;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::apps::Apps;
@@ -36,13 +37,15 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     }
     let bound = server.bound.clone();
     let roots = server.roots();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Before anybody is served or told: whoever knows of the server may stop it.
+    let signals = Signals::catch(&runtime)?;
     // As the user it is from now on.
     let apps = Apps::start(&mut server)?;
     let running = server.start()?;
     greet(&bound, &roots)?;
     activation::notify("READY=1");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(obey(running, apps.as_ref(), errors));
+    let outcome = runtime.block_on(obey(signals, running, apps.as_ref(), errors));
     // Not before the last request that one of them may be answering.
     if let Some(apps) = apps {
         apps.stop();
@@ -134,20 +137,42 @@ fn greet(bound: &Bound, roots: &[PathBuf]) -> io::Result<()> {
     out.flush()
 }
 
+/// What the server is told by signals. One that comes before anybody listens waits.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    reopen: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// From now on they are told to the server, and no longer end the process.
+    fn catch(runtime: &Runtime) -> io::Result<Signals> {
+        let _entered = runtime.enter();
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// SIGTERM and SIGINT stop gracefully, the second at once; SIGUSR1 reopens the logs; SIGHUP looks
 /// after the applications.
-async fn obey(running: Running, apps: Option<&Apps>, errors: &ErrorLogHandle) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut reopen = signal(SignalKind::user_defined1())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+async fn obey(
+    mut signals: Signals,
+    running: Running,
+    apps: Option<&Apps>,
+    errors: &ErrorLogHandle,
+) -> io::Result<()> {
     let (stop, logs) = (running.stop(), running.logs());
     let mut ended = tokio::task::spawn_blocking(move || running.join());
     let mut stopping = false;
     loop {
         tokio::select! {
             outcome = &mut ended => return outcome.map_err(io::Error::other)?,
-            () = either(&mut terminate, &mut interrupt) => {
+            () = either(&mut signals.terminate, &mut signals.interrupt) => {
                 if stopping {
                     stop.end();
                 } else {
@@ -156,12 +181,12 @@ async fn obey(running: Running, apps: Option<&Apps>, errors: &ErrorLogHandle) ->
                     stop.drain();
                 }
             }
-            _ = reopen.recv() => {
+            _ = signals.reopen.recv() => {
                 errors.reopen();
                 logs.reopen();
             }
             // The configuration is not reloaded yet.
-            _ = hang_up.recv() => match apps {
+            _ = signals.hang_up.recv() => match apps {
                 Some(apps) => apps.look(),
                 None => tracing::info!("SIGHUP: nothing to reload yet"),
             },

@@ -1,15 +1,17 @@
 //! Starting: as whom, on which sockets, told by whom, and what is said when it cannot be.
 
-use std::fs;
+use std::io::{self, PipeWriter, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use std::{fs, iter};
 
-use rustix::process::{Signal, geteuid};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::child::{Child, PATIENCE, hurtle, write_config};
+use crate::child::{Child, PATIENCE, eventually, hurtle, write_config};
 use crate::support::Dir;
 
 /// The address of `hurtle DIR` when nothing else is asked for.
@@ -63,6 +65,38 @@ fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     child.signal(Signal::TERM);
     assert_eq!(told(), "STOPPING=1");
     assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn a_stop_that_comes_before_it_has_said_that_it_serves_is_a_stop_like_any() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let path = dir.path("../socket");
+    // Standard output that is full holds it between its first answer and its greeting.
+    let (mut kept, stdout) = io::pipe().unwrap();
+    let full = fill(&stdout);
+    let mut command = hurtle();
+    command.arg(dir.root()).arg("--listen").arg(format!("unix:{}", path.display()));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
+    drop(command);
+    eventually("it listens", || UnixStream::connect(&path).is_ok());
+    assert_eq!(get_over(&path, "/a.txt"), "a\n");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut said = vec![];
+    kept.read_to_end(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(said[full..].starts_with(b"hurtle serves"), "{}", said[full..].escape_ascii());
+}
+
+/// Writes until there is no room; what it took.
+fn fill(pipe: &PipeWriter) -> usize {
+    let blocking = |not: OFlags| fcntl_setfl(pipe, OFlags::WRONLY | not).unwrap();
+    blocking(OFlags::NONBLOCK);
+    let mut pipe: &PipeWriter = pipe;
+    let full = iter::from_fn(|| pipe.write(&[0; 4096]).ok()).sum();
+    blocking(OFlags::empty());
+    full
 }
 
 #[test]
@@ -184,7 +218,6 @@ fn a_socket_left_behind_is_replaced_and_a_busy_one_is_not() {
 }
 
 fn get_over(path: &Path, target: &str) -> String {
-    use std::io::{Read, Write};
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
