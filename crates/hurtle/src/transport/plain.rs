@@ -1,5 +1,6 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -64,6 +65,13 @@ impl Plain {
     /// Whether the peer has neither said anything nor gone, as far as the runtime knows: usually no
     /// system call.
     pub fn is_quiet(&mut self) -> bool {
+        let asked = match self {
+            Plain::Tcp(s) => s.try_io(Interest::READABLE, || Ok(())),
+            Plain::Unix(s) => s.try_io(Interest::READABLE, || Ok(())),
+        };
+        if matches!(asked, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+            return true;
+        }
         let mut context = Context::from_waker(Waker::noop());
         self.poll_read(&mut context, &mut [0]).is_pending()
     }
@@ -267,10 +275,16 @@ impl Transport for Plain {
     }
 
     async fn reset(&self) {
+        // A reset can be read, as much else can. To wait for that costs less, and mostly nothing comes.
+        let readable = poll_fn(|cx| match self {
+            Plain::Tcp(s) => s.poll_read_ready(cx),
+            Plain::Unix(s) => s.poll_read_ready(cx),
+        });
+        let _ = readable.await;
         // An error here is the runtime's end, and with it the connection's.
         let _ = match self {
-            Plain::Tcp(s) => s.ready(Interest::ERROR).await,
-            Plain::Unix(s) => s.ready(Interest::ERROR).await,
+            Plain::Tcp(s) => Box::pin(s.ready(Interest::ERROR)).await,
+            Plain::Unix(s) => Box::pin(s.ready(Interest::ERROR)).await,
         };
     }
 
