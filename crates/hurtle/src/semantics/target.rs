@@ -176,6 +176,10 @@ pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, BadPath> {
 /// other percent-escapes: with no dot segment or slash that was removed, and nothing that a URL has to
 /// encode (RFC 3986 3.3).
 pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
+    // Most need no escape.
+    if sent == decoded {
+        return sent.iter().all(|&byte| is_path_byte(byte));
+    }
     let (mut sent, mut decoded) = (sent, decoded.iter());
     while let Some((&byte, after)) = sent.split_first() {
         let byte = match (byte, unhex(after)) {
@@ -339,29 +343,25 @@ fn is_printable(byte: &u8) -> bool {
 }
 
 /// `pchar` without escapes, and `/` (RFC 3986 3.3).
-const fn is_path_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'/' | b'-'
-                | b'.'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b':'
-                | b'@'
-        )
+fn is_path_byte(byte: u8) -> bool {
+    PATH_BYTES[usize::from(byte)]
 }
+
+const PATH_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let others = b"/-._~!$&'()*+,;=:@";
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// The byte that two hexadecimal digits at the head of `text` stand for.
 fn unhex(text: &[u8]) -> Option<u8> {
