@@ -105,7 +105,7 @@ fn is_http10(version: &[u8]) -> Result<bool, Sin> {
 }
 
 /// RFC 9110 5.6.2.
-pub fn is_token(byte: u8) -> bool {
+pub const fn is_token(byte: u8) -> bool {
     matches!(
         byte,
         b'!' | b'#'

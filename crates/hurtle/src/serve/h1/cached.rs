@@ -75,7 +75,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn onward<'a>(
         &self,
         request: &Request<'a>,
-        path: &'a str,
+        path: &'a [u8],
         upgrade: Option<&'a str>,
     ) -> Onward<'a> {
         Onward {
@@ -95,7 +95,7 @@ impl<T: Transport> Connection<T> {
     fn key(&self, request: &Request<'_>, asked: &Asked) -> Output {
         let mut key = Output::new();
         let path = encode_path(&asked.path);
-        forward::identity(key.vec(), request, &self.onward(request, &path, None));
+        forward::identity(key.vec(), request, &self.onward(request, path.as_bytes(), None));
         key
     }
 
@@ -286,7 +286,7 @@ impl<T: Transport> Connection<T> {
             modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
         }
         let path = encode_path(&asked.path);
-        let onward = self.onward(request, &path, None);
+        let onward = self.onward(request, path.as_bytes(), None);
         let onward = Onward { for_all: Some(&conditions), ..onward };
         Fill {
             proxy: Rc::clone(&asked.proxy),
