@@ -153,7 +153,8 @@ impl Errand {
             self.phase.set(Phase::Sending);
             if self.pump.has_body() {
                 let head = async { Source::Shared(io).head(input, waits, None).await };
-                match rt::race(head, self.pump.run(io, waits, stall_ms)).await {
+                // In a box, as what is rare below: who waits is as large as its largest wait.
+                match Box::pin(rt::race(head, self.pump.run(io, waits, stall_ms))).await {
                     First::A(head) => return head.map(Heard::Head),
                     First::B(sent) => deaf = sent.err(),
                 }
@@ -167,7 +168,7 @@ impl Errand {
         let mut source = if self.pump.is_done() { Source::Own(io) } else { Source::Shared(io) };
         let head = source.head(input, waits, first_byte_ms);
         if self.pump.is_held() && deaf.is_none() {
-            return match rt::race(head, rt::sleep(EXPECT_TIME)).await {
+            return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
                 First::A(head) => head.map(Heard::Head),
                 First::B(()) => Ok(Heard::Nothing),
             };
@@ -255,7 +256,7 @@ impl Errand {
     }
 
     /// Gives the connection back after an answer that was read to its end.
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         let (Some(link), Some(at)) = (self.link.take(), &self.at) else { return };
         // More than the answer is no answer to anything (RFC 9112 11.1).
         if self.pump.is_done() && link.input.bytes().is_empty() {
@@ -264,7 +265,7 @@ impl Errand {
     }
 
     /// Drops an answer's body: the connection is given back if that was all there was, and here.
-    pub fn discard(mut self, length: Length) {
+    pub fn discard(&mut self, length: Length) {
         let Some(link) = &mut self.link else { return };
         let here = link.input.bytes().len();
         match length {

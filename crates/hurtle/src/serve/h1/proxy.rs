@@ -22,7 +22,7 @@ use crate::clock;
 use crate::config::EarlyHints;
 use crate::h1::forward::{self, Dress};
 use crate::h1::framing::BodyLength;
-use crate::h1::reply::{self, File, Reply};
+use crate::h1::reply::{self, Reply};
 use crate::h1::request::Request;
 use crate::h1::response::{CONTINUE, Delimiter};
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
@@ -44,6 +44,18 @@ struct Leaving {
     goes_on: bool,
 }
 
+/// What becomes of a response.
+enum Verdict {
+    /// The client gets it.
+    Pass(Leaving),
+    /// It is the last one before another protocol; its head.
+    Switch(Output),
+    /// The client gets the file that it names.
+    File,
+    /// It is none that a client could get.
+    Refuse,
+}
+
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
     pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
@@ -53,39 +65,47 @@ impl<T: Transport> Connection<T> {
             let answer = Answer::method_refused(true);
             return Box::pin(self.respond(request, answer, clock::now_ms(), unread)).await;
         }
-        if asked.proxy.cache().is_some() {
-            match Box::pin(self.cached(request, &asked)).await {
-                Cached::Alone => {}
-                Cached::Answer(answer) => {
-                    return Box::pin(self.respond(request, answer, clock::now_ms(), false)).await;
-                }
-                Cached::Pass(passed) => {
-                    let (errand, head) = *passed;
-                    let exchange = Box::new(Exchange::bodiless(asked, errand));
-                    return self.hear(request, exchange, head).await;
-                }
-                Cached::Failed(status) => {
-                    return Box::pin(self.fail(request, &asked, Upload::none(), status)).await;
-                }
-                Cached::Broken(broken) => return self.broken(broken).await,
-            }
-        }
-        let (upload, body) = Upload::relayed(request);
-        let proxy = Rc::clone(&asked.proxy);
-        let protocol = forward::upgrade(request, &proxy.config().upgrades);
-        let path = path_onward(request, &asked);
-        let onward = self.onward(request, &path, protocol);
-        let errand = Errand::new(&proxy, request, body, onward);
-        let protocol = protocol.map(str::to_owned);
-        let waits = Waits::default();
-        // In a box: it is handed on, and what is handed on is moved.
-        let exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
-        let mut exchange = Box::new(exchange);
+        let asked = match asked.proxy.cache() {
+            None => asked,
+            Some(_) => match Box::pin(self.cache_exchange(request, asked)).await {
+                Ok(next) => return next,
+                Err(asked) => asked,
+            },
+        };
+        let mut exchange = self.begin(request, asked);
         match self.ask(request, &mut exchange).await {
             Ok(head) => self.hear(request, exchange, head).await,
             Err(Failed::Status(status)) => Box::pin(self.give_up(request, exchange, status)).await,
             Err(Failed::Broken(broken)) => self.broken(broken).await,
         }
+    }
+
+    /// The same where a cache may have the answer, or want it; `Err`: it has no part in this.
+    async fn cache_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Result<Next, Asked> {
+        Ok(match self.cached(request, &asked).await {
+            Cached::Alone => return Err(asked),
+            Cached::Answer(answer) => self.respond(request, answer, clock::now_ms(), false).await,
+            Cached::Pass(passed) => {
+                let (errand, head) = *passed;
+                let exchange = Box::new(Exchange::bodiless(asked, errand));
+                self.hear(request, exchange, head).await
+            }
+            Cached::Failed(status) => self.fail(request, &asked, Upload::none(), status).await,
+            Cached::Broken(broken) => self.broken(broken).await,
+        })
+    }
+
+    /// A request as it goes on. In a box: it is handed on, and what is handed on is moved.
+    fn begin(&self, request: &Request<'_>, asked: Asked) -> Box<Exchange> {
+        let (upload, body) = Upload::relayed(request);
+        let protocol = forward::upgrade(request, &asked.proxy.config().upgrades);
+        let path = path_onward(request, &asked);
+        let onward = self.onward(request, &path, protocol);
+        let errand = Errand::new(&asked.proxy, request, body, onward);
+        let protocol = protocol.map(str::to_owned);
+        drop(path);
+        let waits = Waits::default();
+        Box::new(Exchange { asked, errand, waits, upload, protocol, invited: false })
     }
 
     async fn broken(&mut self, broken: Broken) -> Next {
@@ -164,47 +184,66 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Decides what becomes of a response.
+    /// Does with a response what has to be done with it.
     async fn hear(
         &mut self,
         request: &Request<'_>,
         mut exchange: Box<Exchange>,
         head: Taken,
     ) -> Next {
-        let checked = reply::parse(&head).map_err(Fault::Flaw).and_then(|reply| {
-            let unasked = reply.status == StatusCode::SWITCHING_PROTOCOLS
-                && !is_agreed(exchange.protocol.as_deref(), &reply);
-            if unasked { Err(Fault::Unasked) } else { Ok(reply) }
-        });
-        let reply = match checked {
-            Ok(reply) => reply,
-            Err(fault) => {
-                let status = StatusCode::BAD_GATEWAY;
-                tell(&exchange.errand, &named(request), &fault, status);
-                exchange.errand.failed(false);
-                return Box::pin(self.give_up(request, exchange, status)).await;
+        match self.judge(request, &mut exchange, &head) {
+            Verdict::Pass(leaving) => {
+                drop(head);
+                self.pass_back(request, exchange, leaving).await
             }
+            Verdict::Switch(out) => {
+                drop(head);
+                Box::pin(self.tunnel(request, exchange.errand, out)).await
+            }
+            Verdict::File => Box::pin(self.send_internal(request, exchange, head)).await,
+            Verdict::Refuse => {
+                Box::pin(self.give_up(request, exchange, StatusCode::BAD_GATEWAY)).await
+            }
+        }
+    }
+
+    /// Decides what becomes of a response.
+    fn judge(&mut self, request: &Request<'_>, exchange: &mut Exchange, head: &[u8]) -> Verdict {
+        let checked = reply::parse(head).map_err(Fault::Flaw);
+        let unasked = |reply: &Reply<'_>| {
+            reply.status == StatusCode::SWITCHING_PROTOCOLS
+                && !is_agreed(exchange.protocol.as_deref(), reply)
         };
+        let fault = match &checked {
+            Ok(reply) if unasked(reply) => &Fault::Unasked,
+            Ok(reply) => return self.judge_sound(request, exchange, reply),
+            Err(fault) => fault,
+        };
+        tell(&exchange.errand, &named(request), fault, StatusCode::BAD_GATEWAY);
+        exchange.errand.failed(false);
+        Verdict::Refuse
+    }
+
+    fn judge_sound(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+        reply: &Reply<'_>,
+    ) -> Verdict {
         exchange.errand.succeeded();
         self.invalidate(request, &exchange.asked, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
-            (exchange.protocol.take(), reply.status)
+            (&exchange.protocol, reply.status)
         {
             let mut out = Output::new();
-            forward::switching(out.vec(), &reply, &protocol, &clock::date(clock::now_ms()));
-            drop(reply);
-            drop(head);
-            return Box::pin(self.tunnel(request, exchange.errand, out)).await;
+            forward::switching(out.vec(), reply, protocol, &clock::date(clock::now_ms()));
+            return Verdict::Switch(out);
         }
-        if let Some(file) = reply.file.zip(exchange.asked.mount)
-            && exchange.asked.proxy.config().internal.is_some()
-        {
-            return Box::pin(self.send_internal(request, exchange, &reply, file)).await;
+        let Asked { proxy, mount, .. } = &exchange.asked;
+        if reply.file.is_some() && mount.is_some() && proxy.config().internal.is_some() {
+            return Verdict::File;
         }
-        let leaving = self.leave(request, &mut exchange, &reply);
-        drop(reply);
-        drop(head);
-        self.pass_back(request, exchange, leaving).await
+        Verdict::Pass(self.leave(request, exchange, reply))
     }
 
     /// Writes a response's head as its client gets it.
@@ -265,13 +304,16 @@ impl<T: Transport> Connection<T> {
         if let Err(next) = sent {
             return next;
         }
-        match keep_alive {
-            true => exchange.errand.finish(),
-            false => drop(exchange.errand),
+        if keep_alive {
+            exchange.errand.finish();
         }
         match exchange.upload.reading.is_done() {
             true => self.after(goes_on, false),
-            false => Box::pin(self.pass_over(exchange.upload, goes_on)).await,
+            false => {
+                let Exchange { errand, upload, .. } = *exchange;
+                drop(errand);
+                Box::pin(self.pass_over(upload, goes_on)).await
+            }
         }
     }
 
@@ -307,20 +349,23 @@ impl<T: Transport> Connection<T> {
         &mut self,
         request: &Request<'_>,
         mut exchange: Box<Exchange>,
-        reply: &Reply<'_>,
-        (file, mount): (File<'_>, usize),
+        head: Taken,
     ) -> Next {
         let now_ms = clock::now_ms();
         exchange.settle_invitation(request);
-        let Exchange { asked, errand, upload, .. } = *exchange;
+        let Exchange { asked, mut errand, upload, .. } = *exchange;
+        // It was read before.
+        let Ok(reply) = reply::parse(&head) else { return Next::Drop };
+        let Some((file, mount)) = reply.file.zip(asked.mount) else { return Next::Drop };
         errand.discard(reply.length);
+        drop(errand);
         let at = At { site: asked.site, mount, path: &asked.path };
         let answer = self
             .internal_answer(request, &at, file, |kept, content| {
                 let keep = |name: &[u8], value: &[u8]| {
                     forward::keep_for_file(kept, name, value, content);
                 };
-                forward::each_for_client(reply, keep);
+                forward::each_for_client(&reply, keep);
             })
             .await;
         match upload.reading.is_done() {
@@ -363,12 +408,14 @@ impl<T: Transport> Connection<T> {
 
 /// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
 /// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
-fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked) -> Cow<'a, str> {
+fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked) -> Cow<'a, [u8]> {
     let sent = path_of(&request.target).map(|(sent, _)| sent);
-    let sent = sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path));
-    match sent.and_then(|sent| std::str::from_utf8(sent).ok()) {
+    match sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path)) {
         Some(sent) => Cow::Borrowed(sent),
-        None => encode_path(&asked.path),
+        None => match encode_path(&asked.path) {
+            Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
+            Cow::Owned(path) => Cow::Owned(path.into_bytes()),
+        },
     }
 }
 
@@ -394,25 +441,38 @@ async fn listen<T: Transport>(
         if !is_interim(&head)? {
             return Ok(head);
         }
-        let reply = reply::parse(&head).map_err(Fault::Flaw)?;
-        match reply.status {
-            StatusCode::CONTINUE => {
-                errand.release();
-                // A second one, or one that the client does not wait for, says nothing.
-                if !request.expect_continue || std::mem::replace(invited, true) {
-                    continue;
-                }
-            }
-            // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
-            _ if request.http10 => continue,
-            StatusCode::EARLY_HINTS if !hints => continue,
-            _ => {}
+        if let Some(out) = relayed((request, hints), &head, errand, invited)? {
+            drop(head);
+            duplex.write(&mut [std::io::IoSlice::new(&out)]).await?;
         }
-        let mut out = Output::new();
-        forward::interim(out.vec(), &reply);
-        duplex.write(&mut [std::io::IoSlice::new(&out)]).await?;
     }
     Err(Told::Fault(Fault::Cut))
+}
+
+/// An interim response as the client gets it, if it does.
+fn relayed(
+    (request, hints): (&Request<'_>, bool),
+    head: &[u8],
+    errand: &mut Errand,
+    invited: &mut bool,
+) -> Result<Option<Output>, Fault> {
+    let reply = reply::parse(head).map_err(Fault::Flaw)?;
+    match reply.status {
+        StatusCode::CONTINUE => {
+            errand.release();
+            // A second one, or one that the client does not wait for, says nothing.
+            if !request.expect_continue || std::mem::replace(invited, true) {
+                return Ok(None);
+            }
+        }
+        // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
+        _ if request.http10 => return Ok(None),
+        StatusCode::EARLY_HINTS if !hints => return Ok(None),
+        _ => {}
+    }
+    let mut out = Output::new();
+    forward::interim(out.vec(), &reply);
+    Ok(Some(out))
 }
 
 /// Whether a response's head is not its last.
