@@ -1,12 +1,11 @@
-//! One field line of a head (RFC 9112 5), read strictly: what another reader could take for something
-//! else is none. And where some of them are, for whoever comes back to them.
+//! Where some fields of a head are, for whoever comes back to them; and the fields as they are there.
 
-use super::line::is_token;
+use super::forward::line;
 
 /// Places that are kept without touching the heap: more fields are rare.
 const FEW: usize = 24;
 
-/// A field line, with its CRLF.
+/// A field that was read, and its whole line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     pub(super) name: &'a [u8],
@@ -15,22 +14,7 @@ pub struct Field<'a> {
     pub(super) line: &'a [u8],
 }
 
-impl<'a> Field<'a> {
-    /// Reads the line at the front of these bytes; `None`: it is malformed.
-    pub(super) fn first(bytes: &'a [u8]) -> Option<Field<'a>> {
-        let colon = name_len(bytes);
-        if colon == 0 || bytes.get(colon) != Some(&b':') {
-            return None;
-        }
-        let after = &bytes[colon + 1..];
-        let end = value_len(after);
-        if !after[end..].starts_with(b"\r\n") {
-            return None;
-        }
-        let line = &bytes[..colon + 1 + end + 2];
-        Some(Field { name: &bytes[..colon], value: after[..end].trim_ascii(), line })
-    }
-
+impl Field<'_> {
     /// Appends it, with no other white space than one space.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let is_plain = self.line.len() == self.name.len() + 2 + self.value.len() + 2
@@ -38,7 +22,7 @@ impl<'a> Field<'a> {
         if is_plain {
             return out.extend_from_slice(self.line);
         }
-        super::forward::line(out, self.name, self.value);
+        line(out, self.name, self.value);
     }
 }
 
@@ -60,12 +44,11 @@ struct Place {
 }
 
 impl Places {
-    /// Notes one that begins at `start`; false: that is further than a head can be long.
-    pub(super) fn note(&mut self, start: usize, field: &Field<'_>) -> bool {
-        let (name_end, end) = (start + field.name.len(), start + field.line.len());
+    /// Notes one from `start` to `end`; false: that is further than a head can be long.
+    pub(super) fn note(&mut self, (start, end): (usize, usize), name: &[u8]) -> bool {
         let Ok(end) = u16::try_from(end) else { return false };
         // Both are before the end.
-        let place = Place { start: start as u16, name_end: name_end as u16, end };
+        let place = Place { start: start as u16, name_end: (start + name.len()) as u16, end };
         match self.few.get_mut(self.count) {
             Some(free) => *free = place,
             None => {
@@ -90,113 +73,49 @@ impl Places {
     }
 }
 
-/// How many bytes at the front may stand in a name: RFC 9110 5.6.2.
-fn name_len(bytes: &[u8]) -> usize {
-    let is_token = |byte: &u8| IS_TOKEN[usize::from(*byte)];
-    let fours = bytes.chunks_exact(4).take_while(|four| four.iter().all(is_token)).count();
-    4 * fours + bytes[4 * fours..].iter().take_while(|byte| is_token(byte)).count()
-}
-
-const IS_TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = is_token(byte as u8);
-        byte += 1;
-    }
-    table
-};
-
-/// How many bytes at the front may stand in a value: RFC 9110 5.5: visible ones, those beyond ASCII,
-/// space and tab.
-fn value_len(bytes: &[u8]) -> usize {
-    let mut len = 0;
-    // Eight at a time. What is below a space or DEL has the highest bit of its byte set by this, and
-    // below the first such byte no bit is.
-    while let Some(eight) = bytes[len..].first_chunk() {
-        let (eight, each) = (u64::from_le_bytes(*eight), u64::MAX / 0xff);
-        let not_del = eight ^ 0x7f * each;
-        let below = eight.wrapping_sub(0x20 * each) & !eight;
-        let odd = (below | not_del.wrapping_sub(each) & !not_del) & 0x80 * each;
-        if odd == 0 {
-            len += 8;
-            continue;
-        }
-        len += odd.trailing_zeros() as usize / 8;
-        if bytes[len] != b'\t' {
-            return len;
-        }
-        len += 1;
-    }
-    let is_value = |byte: &&u8| matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
-    len + bytes[len..].iter().take_while(is_value).count()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::lines;
     use super::*;
-
-    #[test]
-    fn lines() {
-        for (sentence, line, expected) in [
-            ("the usual", "A: b\r\n", Some(("A", "b"))),
-            ("white space around a value is not its", "A:\t b c \t\r\n", Some(("A", "b c"))),
-            ("none", "A:b\r\n", Some(("A", "b"))),
-            ("an empty value", "A:\r\n", Some(("A", ""))),
-            ("white space alone", "A: \r\n", Some(("A", ""))),
-            ("bytes beyond ASCII", "A: \u{e9}\r\n", Some(("A", "\u{e9}"))),
-            ("a line behind it", "A: b\r\nC: d\r\n", Some(("A", "b"))),
-            ("the line that ends a head", "\r\n", None),
-            ("no name", ": b\r\n", None),
-            ("white space before the colon", "A : b\r\n", None),
-            ("a folded line", " b\r\n", None),
-            ("no colon", "A\r\n", None),
-            ("a NUL", "A: b\0\r\n", None),
-            ("DEL", "A: \x7f\r\n", None),
-            ("LF alone", "A: b\n", None),
-            ("CR alone", "A: b\rC: d\r\n", None),
-            ("not whole", "A: b\r", None),
-            ("nothing", "", None),
-        ] {
-            let field = Field::first(line.as_bytes());
-            let parts = field.map(|field| (field.name, field.value));
-            let expected = expected.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-            assert_eq!(parts, expected, "{sentence}");
-            if let (Some(field), Some((name, value))) = (field, expected) {
-                let mut out = Vec::new();
-                field.write(&mut out);
-                assert_eq!(out, [name, b": ", value, b"\r\n"].concat(), "{sentence}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_byte_anywhere() {
-        for byte in 0..=u8::MAX {
-            for at in 0..20 {
-                let mut bytes = [b'a'; 20];
-                bytes[at] = byte;
-                let value = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
-                assert_eq!(value_len(&bytes), if value { 20 } else { at }, "{byte} at {at}");
-                assert_eq!(name_len(&bytes), if is_token(byte) { 20 } else { at }, "{byte}");
-            }
-        }
-    }
 
     #[test]
     fn few_and_many_are_found_again() {
         for count in [0, 1, FEW, FEW + 1, 3 * FEW] {
-            let lines: Vec<String> = (0..count).map(|n| format!("Name-{n}:  {n}\r\n")).collect();
-            let text = lines.concat();
-            let (mut places, mut start) = (Places::default(), 0);
-            while let Some(field) = Field::first(&text.as_bytes()[start..]) {
-                assert!(places.note(start, &field));
-                start += field.line.len();
+            let written: Vec<String> = (0..count).map(|n| format!("A-{n}:  {n}\r\n")).collect();
+            let text = [written.concat().as_str(), "\r\n"].concat();
+            let mut places = Places::default();
+            let mut rest = text.as_bytes();
+            while let Some(field) = lines::next(rest).unwrap() {
+                let place = (text.len() - rest.len(), text.len() - field.rest.len());
+                assert!(places.note(place, field.name));
+                rest = field.rest;
             }
-            let found = places.fields(text.as_bytes()).map(|field| field.line);
-            assert!(found.eq(lines.iter().map(String::as_bytes)), "{count}");
+            let found: Vec<_> = places.fields(text.as_bytes()).collect();
+            assert_eq!(found.len(), count);
+            for (n, (field, line)) in found.iter().zip(&written).enumerate() {
+                let (name, value) = (format!("A-{n}"), n.to_string());
+                assert_eq!((field.name, field.value), (name.as_bytes(), value.as_bytes()));
+                assert_eq!(field.line, line.as_bytes());
+            }
         }
-        let field = Field::first(b"A: b\r\n").unwrap();
-        assert!(!Places::default().note(usize::from(u16::MAX) - 5, &field), "beyond any head");
+        assert!(!Places::default().note((65_530, 65_536), b"A"), "beyond any head");
+    }
+
+    #[test]
+    fn white_space_around_values_is_one_space() {
+        for (whole, value, expected) in [
+            ("A: b\r\n", "b", "A: b\r\n"),
+            ("A:b\r\n", "b", "A: b\r\n"),
+            ("A:b \r\n", "b", "A: b\r\n"),
+            ("A:\tb\r\n", "b", "A: b\r\n"),
+            ("A:  b\t\r\n", "b", "A: b\r\n"),
+            ("A:\r\n", "", "A: \r\n"),
+            ("A: \r\n", "", "A: \r\n"),
+            ("A:\t\r\n", "", "A: \r\n"),
+        ] {
+            let mut out = Vec::new();
+            Field { name: b"A", value: value.as_bytes(), line: whole.as_bytes() }.write(&mut out);
+            assert_eq!(out, expected.as_bytes(), "{}", whole.escape_default());
+        }
     }
 }

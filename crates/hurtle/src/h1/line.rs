@@ -1,6 +1,7 @@
 //! The request line (RFC 9112 3), and the method in it.
 
 use super::Sin;
+use crate::semantics::set::Set;
 
 /// The longest method that is looked at; longer ones are no method anybody registered.
 pub const METHOD_BYTES_MAX: usize = 32;
@@ -53,37 +54,47 @@ pub(super) struct Line<'a> {
     pub(super) http10: bool,
 }
 
-/// Reads the request line of a head that has at least that, and returns it with what follows.
+/// Reads the request line of a head that has at least that, and returns it with what follows: RFC
+/// 9112 3, `method SP request-target SP HTTP-version`, single spaces.
 pub(super) fn first<'a>(
     head: &'a [u8],
     target_bytes_max: usize,
 ) -> Result<(Line<'a>, &'a [u8]), Sin> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(Sin::RequestLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
-    Ok((request_line(line, target_bytes_max)?, &head[line_end + 1..]))
-}
-
-/// RFC 9112 3: `method SP request-target SP HTTP-version`, single spaces.
-fn request_line<'a>(line: &'a [u8], target_bytes_max: usize) -> Result<Line<'a>, Sin> {
-    let method_end = line.iter().position(|&b| b == b' ').ok_or(Sin::RequestLine)?;
-    let method = &line[..method_end];
-    if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
-        return Err(Sin::RequestLine);
-    }
+    let (method, rest) = head.split_at(TOKEN.span(head));
+    let rest = match rest {
+        [b' ', rest @ ..] if !method.is_empty() => rest,
+        [b'\n', ..] => return Err(Sin::BareLineFeed),
+        _ => return Err(Sin::RequestLine),
+    };
     // RFC 9112 3: longer than any that is implemented.
     if method.len() > METHOD_BYTES_MAX {
         return Err(Sin::MethodTooLong);
     }
-    let rest = &line[method_end + 1..];
-    let target_end = memchr::memchr(b' ', rest).ok_or(Sin::RequestLine)?;
-    let (raw_target, version) = (&rest[..target_end], &rest[target_end + 1..]);
+    let target_end = rest.iter().position(|&b| matches!(b, b' ' | b'\n'));
+    let (raw_target, rest) = rest.split_at(target_end.ok_or(Sin::RequestLine)?);
+    if rest[0] == b'\n' {
+        let ended = raw_target.ends_with(b"\r");
+        return Err(if ended { Sin::RequestLine } else { Sin::BareLineFeed });
+    }
     if raw_target.is_empty() {
         return Err(Sin::RequestLine);
     }
     if raw_target.len() > target_bytes_max {
         return Err(Sin::TargetTooLong);
     }
-    Ok(Line { method: Method::from_token(method), raw_target, http10: is_http10(version)? })
+    let (http10, rest) = version(&rest[1..])?;
+    Ok((Line { method: Method::from_token(method), raw_target, http10 }, rest))
+}
+
+/// Whether the rest of a line says that it is HTTP/1.0, and what follows the line.
+fn version(rest: &[u8]) -> Result<(bool, &[u8]), Sin> {
+    // Nearly all do.
+    if let Some(rest) = rest.strip_prefix(b"HTTP/1.1\r\n") {
+        return Ok((false, rest));
+    }
+    let end = rest.iter().position(|&b| b == b'\n').ok_or(Sin::RequestLine)?;
+    let version = rest[..end].strip_suffix(b"\r").ok_or(Sin::BareLineFeed)?;
+    Ok((is_http10(version)?, &rest[end + 1..]))
 }
 
 /// RFC 9112 2.3: a higher minor version is read as the highest one known.
@@ -104,23 +115,10 @@ fn is_http10(version: &[u8]) -> Result<bool, Sin> {
     }
 }
 
-/// RFC 9110 5.6.2.
-pub const fn is_token(byte: u8) -> bool {
-    matches!(
-        byte,
-        b'!' | b'#'
-            | b'$'
-            | b'%'
-            | b'&'
-            | b'\''
-            | b'*'
-            | b'+'
-            | b'-'
-            | b'.'
-            | b'^'
-            | b'_'
-            | b'`'
-            | b'|'
-            | b'~'
-    ) || byte.is_ascii_alphanumeric()
+/// What tokens are made of (RFC 9110 5.6.2).
+pub(super) static TOKEN: Set = Set::alphanumeric_and(b"!#$%&'*+-.^_`|~");
+
+/// Whether a token may hold it.
+pub fn is_token(byte: u8) -> bool {
+    TOKEN.holds(byte)
 }

@@ -10,6 +10,7 @@ pub mod framing;
 pub mod head;
 pub mod keep;
 pub mod line;
+mod lines;
 pub mod reply;
 pub mod request;
 pub mod response;

@@ -10,6 +10,7 @@ use super::Sin;
 use super::field::{Field, Places};
 use super::fields::{begins_as, is_same};
 use super::framing::{BodyLength, Framing};
+use super::lines::{self, Field as Line};
 use crate::semantics::fields;
 
 /// A whole response head, in bytes.
@@ -146,17 +147,17 @@ pub fn parse(head: &[u8]) -> Result<Reply<'_>, Flaw> {
         public: Places::default(),
     };
     let mut seen = Seen::default();
-    let (mut start, mut count) = (0, 0);
-    while !field_lines[start..].starts_with(b"\r\n") {
-        let field = Field::first(&field_lines[start..]).ok_or(Flaw::FieldSyntax)?;
+    let (mut rest, mut count) = (field_lines, 0);
+    while let Some(Line { name, value, rest: behind }) = lines::next(rest).map_err(flaw)? {
         count += 1;
         if count > FIELDS_MAX {
             return Err(Flaw::TooManyFields);
         }
-        if !seen.field(&mut reply, &field)? && !reply.public.note(start, &field) {
+        let place = (field_lines.len() - rest.len(), field_lines.len() - behind.len());
+        if !seen.field(&mut reply, name, value)? && !reply.public.note(place, name) {
             return Err(Flaw::HeadTooLarge);
         }
-        start += field.line.len();
+        rest = behind;
     }
     seen.finish(&mut reply, http10)?;
     Ok(reply)
@@ -201,9 +202,13 @@ struct Seen {
 impl Seen {
     /// Takes a field; whether it is only this server's business. Those that frame a message are, in
     /// whatever spelling, but frame it in their own alone.
-    fn field<'a>(&mut self, reply: &mut Reply<'a>, field: &Field<'a>) -> Result<bool, Flaw> {
-        let Field { name, value, .. } = *field;
-        let is = |known: &str| name == known.as_bytes() || is_same(name, known.as_bytes());
+    fn field<'a>(
+        &mut self,
+        reply: &mut Reply<'a>,
+        name: &[u8],
+        value: &'a [u8],
+    ) -> Result<bool, Flaw> {
+        let is = |known: &str| is_same(name, known.as_bytes());
         let private = match name.len() {
             2 => is("te"),
             7 if is("upgrade") => {
@@ -224,7 +229,7 @@ impl Seen {
                 true
             }
             10 => is("keep-alive"),
-            14 if name == b"Content-Length" || is("content-length") => {
+            14 if is("content-length") => {
                 if !name.contains(&b'_') {
                     self.framing.content_length(value).map_err(flaw)?;
                 }
@@ -262,6 +267,8 @@ fn flaw(sin: Sin) -> Flaw {
     match sin {
         Sin::LengthSyntax | Sin::LengthTwice => Flaw::Length,
         Sin::LengthAndCoding => Flaw::LengthAndCoding,
+        Sin::FieldSyntax => Flaw::FieldSyntax,
+        Sin::BareLineFeed => Flaw::BareLineFeed,
         _ => Flaw::Coding,
     }
 }

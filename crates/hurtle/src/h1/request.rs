@@ -7,6 +7,7 @@ use super::Sin;
 use super::framing::{BodyLength, Framing};
 use super::head::HeadLimits;
 use super::line::{self, Line};
+use super::lines::{self, Field, is};
 use crate::semantics::fields;
 use crate::semantics::host::{self, Host};
 use crate::semantics::target::{self, Target};
@@ -52,18 +53,16 @@ pub struct Request<'a> {
     pub tells_caches: bool,
     /// The field lines, each ended by CRLF, with the empty line.
     pub field_lines: &'a [u8],
+    /// What came behind the head.
+    pub rest: &'a [u8],
 }
 
-/// Fields that fit without touching the heap; browsers send 12 to 20.
-const FIELDS_INLINE: usize = 24;
-
-/// Reads a whole head (`head::Scan` found its end).
+/// Reads the head at the front, which must be whole.
 ///
 /// # Errors
 /// The first sin found; nothing is repaired.
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
-    let (Line { method, raw_target, http10 }, field_lines) =
-        line::first(head, limits.target_bytes)?;
+    let (Line { method, raw_target, http10 }, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(method.as_bytes(), raw_target).map_err(|_| Sin::Target)?;
     let mut request = Request {
         method,
@@ -89,29 +88,31 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         connection: None,
         upgrade: None,
         tells_caches: false,
-        field_lines,
+        field_lines: b"",
+        rest: b"",
     };
     let mut seen = Seen::default();
-    let mut inline = [httparse::EMPTY_HEADER; FIELDS_INLINE];
-    match httparse::parse_headers(field_lines, &mut inline) {
-        Ok(httparse::Status::Complete((_, fields))) => {
-            seen.fields(&mut request, fields, limits)?;
+    let mut rest = lines;
+    let mut count = 0;
+    while let Some(Field { name, value, rest: behind }) = lines::next(rest)? {
+        count += 1;
+        if count > limits.fields {
+            return Err(Sin::TooManyFields);
         }
-        Err(httparse::Error::TooManyHeaders) => {
-            let mut many = vec![httparse::EMPTY_HEADER; limits.fields + 1];
-            match httparse::parse_headers(field_lines, &mut many) {
-                Ok(httparse::Status::Complete((_, fields))) => {
-                    seen.fields(&mut request, fields, limits)?;
-                }
-                Err(httparse::Error::TooManyHeaders) => return Err(Sin::TooManyFields),
-                _ => return Err(Sin::FieldSyntax),
-            }
-        }
-        _ => return Err(Sin::FieldSyntax),
+        seen.field(&mut request, name, value)?;
+        rest = behind;
+    }
+    let end = lines.len() - rest.len() + EMPTY_LINE_BYTES;
+    (request.field_lines, request.rest) = lines.split_at(end);
+    if head.len() - request.rest.len() > limits.head_bytes {
+        return Err(Sin::HeadTooLarge);
     }
     seen.finish(&mut request)?;
     Ok(request)
 }
+
+/// What ends the field lines: CRLF.
+const EMPTY_LINE_BYTES: usize = 2;
 
 /// What has been seen of the fields that decide about the whole message.
 #[derive(Default)]
@@ -123,60 +124,47 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn fields(
-        &mut self,
-        request: &mut Request<'a>,
-        fields: &[httparse::Header<'a>],
-        limits: &HeadLimits,
-    ) -> Result<(), Sin> {
-        if fields.len() > limits.fields {
-            return Err(Sin::TooManyFields);
-        }
-        for field in fields {
-            self.field(request, field.name, field.value)?;
-        }
-        Ok(())
-    }
-
     /// Most names are told apart by their length alone, so one comparison decides.
-    fn field(&mut self, r: &mut Request<'a>, name: &str, value: &'a [u8]) -> Result<(), Sin> {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+    #[inline]
+    fn field(&mut self, r: &mut Request<'a>, name: &[u8], value: &'a [u8]) -> Result<(), Sin> {
         match name.len() {
-            2 if is("te") => r.te_trailers |= fields::has_token(value, b"trailers"),
-            4 if is("host") => {
+            2 if is(name, b"te") => r.te_trailers |= fields::has_token(value, b"trailers"),
+            4 if is(name, b"host") => {
                 let host = host::parse(value).map_err(|_| Sin::HostSyntax)?;
                 if self.host.replace(host).is_some() {
                     return Err(Sin::HostTwice);
                 }
             }
-            5 if is("range") => single(&mut r.range, value),
-            6 if is("accept") => join(&mut r.accept, value),
-            6 if is("pragma") => r.tells_caches = true,
-            6 if is("expect") => {
+            5 if is(name, b"range") => single(&mut r.range, value),
+            6 if is(name, b"accept") => join(&mut r.accept, value),
+            6 if is(name, b"pragma") => r.tells_caches = true,
+            6 if is(name, b"expect") => {
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(Sin::ExpectationUnknown);
                 }
                 // RFC 9110 10.1.1: an HTTP/1.0 client's expectation is ignored.
                 r.expect_continue = !r.http10;
             }
-            7 if is("upgrade") => join(&mut r.upgrade, value),
-            7 if is("referer") => single(&mut r.referer, value),
-            8 if is("if-match") => join(&mut r.if_match, value),
-            8 if is("if-range") => single(&mut r.if_range, value),
-            10 if is("connection") => {
-                self.close |= fields::has_token(value, b"close");
-                self.keep_alive |= fields::has_token(value, b"keep-alive");
+            7 if is(name, b"upgrade") => join(&mut r.upgrade, value),
+            7 if is(name, b"referer") => single(&mut r.referer, value),
+            8 if is(name, b"if-match") => join(&mut r.if_match, value),
+            8 if is(name, b"if-range") => single(&mut r.if_range, value),
+            10 if is(name, b"connection") => {
+                for option in fields::list(value) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
                 join(&mut r.connection, value);
             }
-            10 if is("user-agent") => single(&mut r.user_agent, value),
-            13 if is("authorization") => single(&mut r.authorization, value),
-            13 if is("cache-control") => r.tells_caches = true,
-            13 if is("if-none-match") => join(&mut r.if_none_match, value),
-            14 if is("content-length") => self.framing.content_length(value)?,
-            15 if is("accept-encoding") => join(&mut r.accept_encoding, value),
-            17 if is("transfer-encoding") => self.framing.transfer_encoding(value)?,
-            17 if is("if-modified-since") => single(&mut r.if_modified_since, value),
-            19 if is("if-unmodified-since") => single(&mut r.if_unmodified_since, value),
+            10 if is(name, b"user-agent") => single(&mut r.user_agent, value),
+            13 if is(name, b"authorization") => single(&mut r.authorization, value),
+            13 if is(name, b"cache-control") => r.tells_caches = true,
+            13 if is(name, b"if-none-match") => join(&mut r.if_none_match, value),
+            14 if is(name, b"content-length") => self.framing.content_length(value)?,
+            15 if is(name, b"accept-encoding") => join(&mut r.accept_encoding, value),
+            17 if is(name, b"transfer-encoding") => self.framing.transfer_encoding(value)?,
+            17 if is(name, b"if-modified-since") => single(&mut r.if_modified_since, value),
+            19 if is(name, b"if-unmodified-since") => single(&mut r.if_unmodified_since, value),
             _ => {}
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 
 use super::fields::trim_ows;
+use super::set::Set;
 
 /// A host and the port written with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +55,7 @@ pub fn parse(field: &[u8]) -> Result<Host<'_>, BadHost> {
     let (name, port) = match field {
         [] => return Ok(Host { name: field, port: None }),
         [b'[', ..] => split_ipv6(field)?,
-        _ => {
-            let end = field.iter().position(|&byte| byte == b':').unwrap_or(field.len());
-            let (name, port) = field.split_at(end);
-            check_name(name)?;
-            (name, port)
-        }
+        _ => field.split_at(name_len(field)?),
     };
     let port = match port {
         [] => None,
@@ -85,39 +81,33 @@ fn split_ipv6(field: &[u8]) -> Result<(&[u8], &[u8]), BadHost> {
     Ok(field.split_at(end + 1))
 }
 
-fn check_name(name: &[u8]) -> Result<(), BadHost> {
-    if name.is_empty() {
-        // RFC 9110 4.2.1: an http URI with an authority but no host is invalid.
-        return Err(BadHost::NameMissing);
+/// How long a name is that ends at a port or with the field.
+fn name_len(field: &[u8]) -> Result<usize, BadHost> {
+    let mut end = NAME.span(field);
+    loop {
+        match &field[end..] {
+            // RFC 9110 4.2.1: an http URI with an authority but no host is invalid.
+            [] | [b':', ..] if end == 0 => return Err(BadHost::NameMissing),
+            [] | [b':', ..] => return Ok(end),
+            [b'%', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                end += 3 + NAME.span(tail);
+            }
+            [b'%', ..] => return Err(BadHost::Escape),
+            [byte, ..] => return Err(BadHost::Byte(*byte)),
+        }
     }
-    let mut rest = name;
-    while let [byte, tail @ ..] = rest {
-        rest = match byte {
-            byte if is_name_byte(*byte) => tail,
-            b'%' => match tail {
-                [high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                    tail
-                }
-                _ => return Err(BadHost::Escape),
-            },
-            byte => return Err(BadHost::Byte(*byte)),
-        };
-    }
-    Ok(())
 }
 
 /// `unreserved` and `sub-delims` (RFC 3986 2.2, 2.3) but the comma.
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=".contains(&byte)
-}
+static NAME: Set = Set::alphanumeric_and(b"-._~!$&'()*+;=");
 
 fn parse_port(digits: &[u8]) -> Result<Option<u16>, BadHost> {
     if digits.is_empty() {
         return Ok(None);
     }
     let port = digits.iter().try_fold(0_u16, |port, digit| {
-        let digit = char::from(*digit).to_digit(10)?;
-        port.checked_mul(10)?.checked_add(u16::try_from(digit).ok()?)
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        port.checked_mul(10)?.checked_add(u16::from(digit))
     });
     port.map(Some).ok_or(BadHost::Port)
 }

@@ -15,5 +15,6 @@ pub mod host; // the Host field
 pub mod media; // media types by file-name extension
 pub mod priority; // Priority: what is sent first
 pub mod range; // Range: which bytes are asked for
+pub mod set; // sets of bytes, and how far they reach
 pub mod structured; // Integers and Booleans of structured fields
 pub mod target; // the request target, and the path it names

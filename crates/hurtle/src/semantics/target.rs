@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::host::{self, Host};
+use super::set::Set;
 
 /// A request target in one of its four forms. Paths and queries are as sent, still encoded; a path
 /// begins with `/`, a query lacks its `?`.
@@ -116,6 +117,9 @@ pub fn parse<'a>(method: &[u8], raw: &'a [u8]) -> Result<Target<'a>, BadTarget> 
         return parse_authority_form(raw);
     }
     match raw {
+        [b'/', ..] if LITERAL.span(raw) == raw.len() => {
+            Ok(Target::Origin { path: raw, query: None })
+        }
         [b'/', ..] => {
             let (path, query) = split_query(raw);
             check_path(path)?;
@@ -178,7 +182,7 @@ pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, BadPath> {
 pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
     // Most need no escape.
     if sent == decoded {
-        return sent.iter().all(|&byte| is_path_byte(byte));
+        return PATH.span(sent) == sent.len();
     }
     let (mut sent, mut decoded) = (sent, decoded.iter());
     while let Some((&byte, after)) = sent.split_first() {
@@ -243,7 +247,7 @@ pub fn encode_path(decoded: &[u8]) -> Cow<'_, str> {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let slashes = decoded.iter().take_while(|&&byte| byte == b'/').count();
     let path = &decoded[slashes.saturating_sub(1)..];
-    if path.iter().all(|&byte| is_path_byte(byte))
+    if PATH.span(path) == path.len()
         && let Ok(path) = std::str::from_utf8(path)
     {
         return Cow::Borrowed(path);
@@ -331,37 +335,29 @@ fn check_query(query: Option<&[u8]>) -> Result<(), BadTarget> {
 }
 
 fn check_bytes(part: &[u8]) -> Result<(), BadTarget> {
-    match part.iter().find(|byte| !is_printable(byte) || **byte == b'#') {
+    match part.get(PART.span(part)) {
         None => Ok(()),
         Some(b'#') => Err(BadTarget::Fragment),
         Some(&byte) => Err(BadTarget::Byte(byte)),
     }
 }
 
+/// What a path and a query may hold.
+static PART: Set = Set::printable_but(b"#");
+
+/// What a path holds that means nothing but itself.
+static LITERAL: Set = Set::printable_but(b"#%?");
+
 fn is_printable(byte: &u8) -> bool {
     matches!(byte, 0x21..=0x7e)
 }
 
 /// `pchar` without escapes, and `/` (RFC 3986 3.3).
-fn is_path_byte(byte: u8) -> bool {
-    PATH_BYTES[usize::from(byte)]
-}
+static PATH: Set = Set::alphanumeric_and(b"/-._~!$&'()*+,;=:@");
 
-const PATH_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let others = b"/-._~!$&'()*+,;=:@";
-    let mut at = 0;
-    while at < others.len() {
-        table[others[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
+fn is_path_byte(byte: u8) -> bool {
+    PATH.holds(byte)
+}
 
 /// The byte that two hexadecimal digits at the head of `text` stand for.
 fn unhex(text: &[u8]) -> Option<u8> {

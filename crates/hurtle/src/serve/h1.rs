@@ -127,7 +127,10 @@ impl<T: Transport> Connection<T> {
             let next = match head {
                 // Matched by reference: a request moved is a request stored twice.
                 Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
-                    Ok(request) => self.exchange(request).await,
+                    Ok(request) => {
+                        self.input.put_back(request.rest);
+                        self.exchange(request).await
+                    }
                     Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
                     Err(sin) => self.refuse(*sin).await,
                 },

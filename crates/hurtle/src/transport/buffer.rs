@@ -102,6 +102,13 @@ impl Input {
         Taken { bytes, start: 0, end: n }
     }
 
+    /// Puts back what was taken and is not used; all was taken.
+    pub fn put_back(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() && !self.precede(bytes) {
+            *self = Input::holding(bytes.to_vec());
+        }
+    }
+
     /// Has the next read of a body leave room before what it brings, for `precede`.
     pub fn leave_headroom(&mut self) {
         if self.bytes.is_empty() {
@@ -183,6 +190,11 @@ impl Input {
             return;
         }
         let held = self.end - self.start;
+        if held == 0 && room == BUFFER_BYTES {
+            self.release();
+            self.bytes = lend_input();
+            return;
+        }
         let mut roomy = if room == BUFFER_BYTES && held <= BUFFER_BYTES / 2 {
             lend_input()
         } else if room == BODY_BYTES && held <= BODY_BYTES / 2 {
@@ -199,7 +211,9 @@ impl Input {
     /// Gives the roomy buffer back before a wait; what came is kept in just what it needs.
     pub fn park(&mut self) {
         let held = self.end - self.start;
-        if self.bytes.len() > held + 256 {
+        if held == 0 {
+            self.release();
+        } else if self.bytes.len() > held + 256 {
             let kept: Box<[u8]> = self.bytes().into();
             return_input(mem::replace(&mut self.bytes, kept));
             (self.start, self.end) = (0, held);
@@ -207,7 +221,9 @@ impl Input {
     }
 
     fn release(&mut self) {
-        return_input(mem::take(&mut self.bytes));
+        if !self.bytes.is_empty() {
+            return_input(mem::take(&mut self.bytes));
+        }
         (self.start, self.end) = (0, 0);
     }
 }

@@ -22,6 +22,9 @@ const LINGER_SILENCE_MS_MAX: u64 = 2_000;
 /// How long a connection made while the server stops is waited for, in milliseconds.
 const FIRST_REQUEST_MS_MAX: u64 = 250;
 
+/// What ends a head, with the end of the line before.
+const EMPTY_LINE: &[u8] = b"\r\n\r\n";
+
 /// Far enough to be never.
 const NO_HURRY_MS: u64 = u64::MAX / 2;
 
@@ -34,8 +37,8 @@ enum Ended {
 }
 
 impl<T: Transport> Connection<T> {
-    /// The next request's head. `None`: the peer, or its silence, ended the connection between
-    /// requests.
+    /// The next request's head, and perhaps what came behind it. `None`: the peer, or its silence,
+    /// ended the connection between requests.
     pub(super) async fn read_head(&mut self) -> Result<Option<Taken>, Sin> {
         let mut scan = Scan::default();
         let mut begun = false;
@@ -47,6 +50,11 @@ impl<T: Transport> Connection<T> {
                 self.input.consume(2);
                 skipped = true;
                 continue;
+            }
+            // Usually it came whole, and nothing else did: then who reads it finds its end.
+            if !begun && bytes.ends_with(EMPTY_LINE) {
+                let n = bytes.len();
+                return Ok(Some(self.input.take(n)));
             }
             let only_cr = !skipped && bytes == b"\r";
             if !bytes.is_empty() && !only_cr {
