@@ -90,13 +90,14 @@ impl<T: Transport> Connection<T> {
         let (path, number) = match site.route(raw, query, self.client) {
             Route::Mount { path, number, .. } => (path, number),
             Route::Deployed { path, proxy } => {
-                let asked = Asked { proxy, site: site_number, mount: None, path };
+                let asked =
+                    Asked { proxy, site: site_number, mount: None, path: path.into_owned() };
                 return Some(Ok(Called::Proxy(asked)));
             }
             // Among those, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
             Route::Answer(answer, _) => {
-                return matches!(request.method, Method::Other(_)).then_some(Err(answer));
+                return matches!(request.method, Method::Other(_)).then_some(Err(*answer));
             }
         };
         let handler = site.mount(number).1;
@@ -111,14 +112,19 @@ impl<T: Transport> Connection<T> {
             }
             Handler::Proxy(proxy) => {
                 let proxy = Rc::clone(proxy);
-                let asked = Asked { proxy, site: site_number, mount: Some(number), path };
+                let asked = Asked {
+                    proxy,
+                    site: site_number,
+                    mount: Some(number),
+                    path: path.into_owned(),
+                };
                 return Some(Ok(Called::Proxy(asked)));
             }
             Handler::Gateway(gateway) => {
                 let at = (site, &place);
                 let called = Box::pin(self.gateway_call(request, gateway, at, granted)).await?;
                 let names_files = site.internal(number).is_some();
-                let names_files = names_files.then(|| (site_number, number, path.clone()));
+                let names_files = names_files.then(|| (site_number, number, path.to_vec()));
                 return Some(called.map(|(answering, upload)| {
                     Called::App(AtWork { upload, names_files, ..answering.into() })
                 }));
