@@ -97,7 +97,7 @@ impl<T: Transport> Connection<T> {
                 _ => return None,
             },
         };
-        let asked = Asked { proxy, site: number, mount, path };
+        let asked = Asked { proxy, site: number, mount, path: path.into_owned() };
         if asked.proxy.cache().is_some()
             && let Some(answer) = self.stored_answer(request, &asked)
         {
