@@ -230,7 +230,7 @@ impl<T: Transport> Connection<T> {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
-                if let Some(answer) = self.stored_answer(request, &asked) {
+                if let Some(answer) = self.stored_answer(request, asked.sought()) {
                     return self.respond(request, answer, now_ms, false).await;
                 }
                 if let Err(next) = self.hint(request, &asked).await {

@@ -85,10 +85,11 @@ impl<T: Transport> Connection<T> {
         status: StatusCode,
     ) -> (Vec<HeaderName>, Vec<u8>) {
         let (mut removed, mut set) = (Vec::new(), Vec::new());
+        let mut rules = self.worker.sites.site(site).header_rules(path).peekable();
         // As nginx's add_header: an error is not dressed as what was asked for.
-        if status.as_u16() < 400 {
+        if status.as_u16() < 400 && rules.peek().is_some() {
             let mut dress = HeaderMap::new();
-            for rule in self.worker.sites.site(site).header_rules(path) {
+            for rule in rules {
                 for name in &rule.remove {
                     dress.remove(name);
                     removed.push(name.clone());
