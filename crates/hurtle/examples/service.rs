@@ -21,7 +21,9 @@ fn main() -> io::Result<()> {
 pub(crate) async fn who(request: Request<RequestBody>) -> Result<Response<String>, Infallible> {
     let text = match request.extensions().get::<Arrival>() {
         None => "from nowhere\n".to_owned(),
-        Some(Arrival { client, original, mount, site, .. }) => {
+        Some(arrival) => {
+            let Arrival { client, original, .. } = arrival;
+            let (site, mount) = (arrival.site(), arrival.mount());
             let client = client.map_or("a local socket".to_owned(), |client| client.to_string());
             format!("{original} from {client}, for the application at {site}{mount}\n")
         }

@@ -1,5 +1,7 @@
 //! An answer as data: what every handler returns and every protocol sends.
 
+use std::task::Context;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -74,6 +76,20 @@ impl Answer {
         }
     }
 
+    /// Looks at the first of a body that comes frame by frame. If that is all there is, the body is
+    /// bytes as any other; if it failed, nothing has been promised yet, and the answer is a 500.
+    pub fn begin_body(&mut self, cx: &mut Context<'_>) {
+        let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
+        match stream.whole(cx, || declared_len(fields)) {
+            None => {}
+            Some(Ok(whole)) => self.body = Body::Bytes(whole),
+            Some(Err(error)) => {
+                tracing::error!("an answer's body failed before its first byte: {error}");
+                *self = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+            }
+        }
+    }
+
     /// Sets a field; only an answer with a map of fields has use for it.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Answer {
@@ -89,3 +105,16 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// When a client turned away for lack of room may try again.
 const RETRY_AFTER_SECS: &str = "1";
+
+/// Whether an answer with this status has no body, whatever was asked (RFC 9110 6.4.1).
+pub fn is_bodiless(status: StatusCode) -> bool {
+    status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
+        || status.is_informational()
+}
+
+/// The length that whoever made the fields wrote himself.
+pub fn declared_len(fields: &Fields) -> Option<u64> {
+    let Fields::Map(map) = fields else { return None };
+    map.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

@@ -288,7 +288,7 @@ impl Site {
 
     async fn dispatch(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
         let (path, number) = match self.route(ask.key.path, ask.query, peer) {
-            Route::Answer(answer, _) => return answer,
+            Route::Answer(answer, _) => return *answer,
             // It came while this request was read; the next one reaches it.
             Route::Deployed { .. } => return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None),
             Route::Mount { path, number, .. } => (path, number),

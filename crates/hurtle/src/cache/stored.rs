@@ -66,7 +66,7 @@ impl Head {
 
     /// Whether it answers a request with these field lines (RFC 9111 4.1).
     pub fn answers(&self, lines: &[u8]) -> bool {
-        self.selected.iter().all(|(name, value)| selecting(lines, name) == *value)
+        self.selected.iter().all(|(name, value)| is_selecting(lines, name, value.as_deref()))
     }
 
     /// What of a request's field lines selects a response that names these in Vary.
@@ -90,6 +90,16 @@ fn selecting(lines: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     let of_name = pairs(lines).filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&[u8]> = of_name.map(|(_, value)| value).collect();
     (!values.is_empty()).then(|| values.join(&b", "[..]))
+}
+
+/// Whether they are this; most fields have one line at most, which is not copied.
+fn is_selecting(lines: &[u8], name: &[u8], expected: Option<&[u8]>) -> bool {
+    let mut of_name = pairs(lines).filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    let (first, second) = (of_name.next(), of_name.next());
+    match second {
+        None => first.map(|(_, value)| value) == expected,
+        Some(_) => selecting(lines, name).as_deref() == expected,
+    }
 }
 
 impl Stored {

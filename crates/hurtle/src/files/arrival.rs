@@ -17,27 +17,29 @@ pub struct Arrival {
     pub secure: bool,
     /// Path and query as the client sent them; the request's own URI begins at the mount.
     pub original: Uri,
-    /// Where the application is mounted: `/`, or a path that does not end in `/`.
-    pub mount: Arc<str>,
-    /// The site it is mounted in: the first of its names as configured (`example.org`,
-    /// `*.example.org`), or `*` if it has none.
-    pub site: Arc<str>,
-    // Here and not beside it: applications that ask for neither pay for one.
-    pub(crate) opener: Option<Opener>,
+    pub(crate) home: Arc<Home>,
 }
 
-/// Where an application's files are opened and read.
-#[derive(Clone, Debug)]
-pub struct Opener(Arc<(Disk, Lane)>);
+/// Where an application is mounted, and where its files are opened and read.
+#[derive(Debug)]
+pub struct Home {
+    /// The first of its site's names as configured, or `*`.
+    pub site: Box<str>,
+    /// `/`, or a path that does not end in `/`.
+    pub mount: Box<str>,
+    /// `None`: the server has not started.
+    pub disk: Option<(Disk, Lane)>,
+}
 
-impl Opener {
-    /// One with a lane of its own.
-    pub fn new(disk: &Disk) -> Opener {
-        Opener(Arc::new((disk.clone(), disk.lane())))
+impl Arrival {
+    /// Where the application is mounted: `/`, or a path that does not end in `/`.
+    pub fn mount(&self) -> &str {
+        &self.home.mount
     }
 
-    pub(super) fn means(&self) -> (&Disk, Lane) {
-        let (disk, lane) = &*self.0;
-        (disk, *lane)
+    /// The site it is mounted in: the first of its names as configured (`example.org`,
+    /// `*.example.org`), or `*` if it has none.
+    pub fn site(&self) -> &str {
+        &self.home.site
     }
 }

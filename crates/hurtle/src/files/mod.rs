@@ -16,7 +16,7 @@ pub mod scripts;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
-pub use arrival::{Arrival, Opener};
+pub use arrival::{Arrival, Home};
 pub use cache::{Cache, Key};
 pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;

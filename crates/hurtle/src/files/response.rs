@@ -56,18 +56,17 @@ where
     N: AsRef<Path>,
 {
     let arrival = request.extensions().get::<Arrival>();
-    let opener = arrival.and_then(|arrival| arrival.opener.clone());
+    let home = arrival.map(|arrival| Arc::clone(&arrival.home));
     let asked = Asked::of(request.method(), request.headers());
     let name = name.as_ref().as_os_str().as_bytes().to_vec();
     let root = root.into();
     async move {
-        let Some(opener) = opener else {
+        let Some((disk, lane)) = home.as_ref().and_then(|home| home.disk.as_ref()) else {
             let name = name.escape_ascii();
             tracing::error!("{name}: asked for by a request that came through no mount");
             return response(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None), None);
         };
-        let (disk, lane) = opener.means();
-        let answer = match find(disk, lane, root, &name).await {
+        let answer = match find(disk, *lane, root, &name).await {
             Err(trouble) => trouble.answer(&name),
             Ok(Outcome::File { path, mut opened }) if !opened.is_empty() => {
                 let representation = represent(opened.swap_remove(0), &path);

@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use super::line::TOKEN;
+
 /// Reads field lines, each ended by CRLF, that were checked before (`request`, `chunked`). One copy
 /// is made of all of them; the values share it.
 pub fn map(lines: &[u8]) -> HeaderMap {
@@ -27,14 +29,12 @@ pub fn read(lines: &Bytes, map: &mut HeaderMap) {
 pub fn pairs(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = lines;
     std::iter::from_fn(move || {
-        loop {
-            let end = memchr::memchr(b'\n', rest)?;
-            let line = &rest[..end];
-            rest = &rest[end + 1..];
-            if let Some(colon) = memchr::memchr(b':', line) {
-                return Some((&line[..colon], line[colon + 1..].trim_ascii()));
-            }
-        }
+        let (name, value) = rest.split_at(TOKEN.span(rest));
+        // What follows the last one is the empty line, or nothing.
+        let value = value.strip_prefix(b":")?;
+        let end = memchr::memchr(b'\n', value)?;
+        rest = &value[end + 1..];
+        Some((name, value[..end].trim_ascii()))
     })
 }
 

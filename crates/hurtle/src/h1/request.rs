@@ -62,35 +62,57 @@ pub struct Request<'a> {
 /// # Errors
 /// The first sin found; nothing is repaired.
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
-    let (Line { method, raw_target, http10 }, lines) = line::first(head, limits.target_bytes)?;
-    let target = target::parse(method.as_bytes(), raw_target).map_err(|_| Sin::Target)?;
-    let mut request = Request {
-        method,
-        raw_target,
-        target,
-        http10,
-        host: None,
-        body: BodyLength::None,
-        keep_alive: !http10,
-        expect_continue: false,
-        te_trailers: false,
-        if_match: None,
-        if_none_match: None,
-        if_modified_since: None,
-        if_unmodified_since: None,
-        if_range: None,
-        range: None,
-        accept: None,
-        authorization: None,
-        accept_encoding: None,
-        referer: None,
-        user_agent: None,
-        connection: None,
-        upgrade: None,
-        tells_caches: false,
-        field_lines: b"",
-        rest: b"",
-    };
+    let (line, lines) = line::first(head, limits.target_bytes)?;
+    let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
+    let mut read = Ok(Request::without_fields(&line, target));
+    // What is read is read where it stays: a request moved is a request stored twice.
+    if let Ok(request) = &mut read
+        && let Err(sin) = fields_of(request, lines, head.len() - lines.len(), limits)
+    {
+        read = Err(sin);
+    }
+    read
+}
+
+impl<'a> Request<'a> {
+    fn without_fields(line: &Line<'a>, target: Target<'a>) -> Request<'a> {
+        Request {
+            method: line.method,
+            raw_target: line.raw_target,
+            target,
+            http10: line.http10,
+            host: None,
+            body: BodyLength::None,
+            keep_alive: !line.http10,
+            expect_continue: false,
+            te_trailers: false,
+            if_match: None,
+            if_none_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+            if_range: None,
+            range: None,
+            accept: None,
+            authorization: None,
+            accept_encoding: None,
+            referer: None,
+            user_agent: None,
+            connection: None,
+            upgrade: None,
+            tells_caches: false,
+            field_lines: b"",
+            rest: b"",
+        }
+    }
+}
+
+/// Reads the fields, which come after a first line of so many bytes.
+fn fields_of<'a>(
+    request: &mut Request<'a>,
+    lines: &'a [u8],
+    line_bytes: usize,
+    limits: &HeadLimits,
+) -> Result<(), Sin> {
     let mut seen = Seen::default();
     let mut rest = lines;
     let mut count = 0;
@@ -99,16 +121,15 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         if count > limits.fields {
             return Err(Sin::TooManyFields);
         }
-        seen.field(&mut request, name, value)?;
+        seen.field(request, name, value)?;
         rest = behind;
     }
     let end = lines.len() - rest.len() + EMPTY_LINE_BYTES;
-    (request.field_lines, request.rest) = lines.split_at(end);
-    if head.len() - request.rest.len() > limits.head_bytes {
+    if line_bytes + end > limits.head_bytes {
         return Err(Sin::HeadTooLarge);
     }
-    seen.finish(&mut request)?;
-    Ok(request)
+    (request.field_lines, request.rest) = lines.split_at(end);
+    seen.finish(request)
 }
 
 /// What ends the field lines: CRLF.

@@ -2,8 +2,16 @@
 //! (entity-tags, media ranges) are read by the files that know their grammar.
 
 /// `field` without the optional whitespace (space, tab) around it (RFC 9110 5.6.3).
+#[inline]
 pub fn trim_ows(field: &[u8]) -> &[u8] {
-    let mut rest = field;
+    // Usually there is one space before it, or nothing.
+    let mut rest = field.strip_prefix(b" ").unwrap_or(field);
+    if let [first, .., last] = rest
+        && *first > b' '
+        && *last > b' '
+    {
+        return rest;
+    }
     while let [b' ' | b'\t', tail @ ..] = rest {
         rest = tail;
     }

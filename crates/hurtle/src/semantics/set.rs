@@ -51,7 +51,8 @@ impl Set {
                 None => at += 8,
             }
         }
-        at + bytes[at..].iter().take_while(|&&byte| self.holds(byte)).count()
+        let end = bytes[at..].iter().position(|&byte| !self.holds(byte));
+        end.map_or(bytes.len(), |end| at + end)
     }
 }
 
@@ -59,13 +60,15 @@ impl Set {
 #[inline]
 pub fn text_span(bytes: &[u8]) -> usize {
     let mut at = 0;
-    // Sixteen are looked at together: without a way out of the loop, that is a few instructions.
-    while let Some(block) = bytes[at..].first_chunk::<16>()
-        && !block.iter().fold(false, |any, &byte| any | byte.is_ascii_control())
-    {
+    while let Some(block) = bytes[at..].first_chunk::<16>() {
+        // All are looked at together: without a way out of the loop, that is a few instructions.
+        if block.iter().fold(false, |any, &byte| any | byte.is_ascii_control()) {
+            return at + block.iter().position(u8::is_ascii_control).unwrap_or(0);
+        }
         at += 16;
     }
-    at + bytes[at..].iter().take_while(|byte| !byte.is_ascii_control()).count()
+    let end = bytes[at..].iter().position(u8::is_ascii_control);
+    end.map_or(bytes.len(), |end| at + end)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! where it is read; what lies beneath a path, and symbolic links on the way, are `files`' matter.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, mem};
 
 use super::host::{self, Host};
 use super::set::Set;
@@ -141,6 +141,31 @@ pub fn parse<'a>(method: &[u8], raw: &'a [u8]) -> Result<Target<'a>, BadTarget> 
 /// error `out` is left in the middle.
 pub fn decode(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
     decode_as(path, None, out)
+}
+
+/// The same, which copies nothing where the path is spelt as it is read.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decoded(path: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
+    if is_spelt_as_read(path) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let mut out = Vec::new();
+    decode(path, &mut out)?;
+    Ok(Cow::Owned(out))
+}
+
+/// Whether a path holds nothing that decoding would change or refuse, as most do.
+fn is_spelt_as_read(path: &[u8]) -> bool {
+    let mut before = b'/';
+    let Some((b'/', rest)) = path.split_first() else { return false };
+    rest.iter().all(|&byte| {
+        let begins_segment = mem::replace(&mut before, byte) == b'/';
+        byte.is_ascii()
+            && !matches!(byte, b'%' | 0)
+            && !(begins_segment && matches!(byte, b'/' | b'.'))
+    })
 }
 
 /// What stands in a decoded path for an encoded slash that is part of a segment: a byte that no other
@@ -581,8 +606,10 @@ mod tests {
         ];
         let mut out = b"left over".to_vec();
         for (why, path, expected) in rows {
-            let decoded = decode(path.as_bytes(), &mut out).map(|()| out.as_slice());
-            assert_eq!(decoded, *expected, "{why}: {}", path.escape_default());
+            let path = path.as_bytes();
+            let read = decode(path, &mut out).map(|()| out.as_slice());
+            assert_eq!(read, *expected, "{why}: {}", path.escape_ascii());
+            assert_eq!(decoded(path).as_deref(), expected.as_ref().map(|e| &**e), "{why}");
         }
     }
 
@@ -683,6 +710,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_needs_no_decoding_is_what_decoding_makes(path in tricky_path()) {
+            let mut out = Vec::new();
+            let read = decode(&path, &mut out).map(|()| out.as_slice());
+            let spared = decoded(&path);
+            prop_assert_eq!(spared.as_deref(), read.as_ref().map(|read| &**read));
+        }
+
         #[test]
         fn what_is_decoded_is_clean(path in tricky_path()) {
             let mut out = Vec::new();

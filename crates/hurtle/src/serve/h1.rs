@@ -33,7 +33,7 @@ use std::time::Instant;
 
 use http::{StatusCode, header};
 
-use self::app::{Called, first_frame, says_close};
+use self::app::{Called, begin_body, says_close};
 use self::asked::{ask, client, path_of};
 use self::outcome::Outcome;
 use self::quick::Quick;
@@ -41,7 +41,7 @@ use self::reading::Reading;
 use self::upload::Upload;
 use super::deadline::Watch;
 use super::{Place, Worker};
-use crate::answer::Answer;
+use crate::answer::{Answer, is_bodiless};
 use crate::body::Body;
 use crate::config::Schedule;
 use crate::h1::Sin;
@@ -230,7 +230,7 @@ impl<T: Transport> Connection<T> {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
-                if let Some(answer) = self.stored_answer(request, &asked) {
+                if let Some(answer) = self.stored_answer(request, asked.sought()) {
                     return self.respond(request, answer, now_ms, false).await;
                 }
                 if let Err(next) = self.hint(request, &asked).await {
@@ -298,9 +298,9 @@ impl<T: Transport> Connection<T> {
     ) -> Next {
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
         if let Body::Stream(_) = answer.body {
-            let first = first_frame(&mut answer, sends_body).await;
+            begin_body(&mut answer, sends_body).await;
             if let Body::Stream(_) = answer.body {
-                return Box::pin(self.answer(request, answer, Upload::none(), first)).await;
+                return Box::pin(self.answer(request, answer, Upload::none())).await;
             }
         }
         if sends_body {
@@ -434,12 +434,6 @@ fn persistence(request: &Request<'_>, goes_on: bool) -> Persistence {
 }
 
 /// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
-fn is_bodiless(status: StatusCode) -> bool {
-    status == StatusCode::NO_CONTENT
-        || status == StatusCode::NOT_MODIFIED
-        || status.is_informational()
-}
-
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
     match answer.fields {

@@ -59,6 +59,8 @@ pub struct Worker {
     pub log: Option<WorkerLog>,
     /// An empty map, with the room that another request's or answer's fields had.
     pub spare_fields: RefCell<HeaderMap>,
+    /// The same of field lines.
+    pub spare_lines: RefCell<Vec<u8>>,
 }
 
 impl Worker {

@@ -82,7 +82,7 @@ impl Server {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let config = Arc::make_mut(&mut self.config);
         let (site, path) = config.place(host, path).map_err(invalid)?;
-        if self.apps.iter().any(|other| (other.site, &**other.app.mount()) == (site, &*path)) {
+        if self.apps.iter().any(|other| (other.site, other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));
         }
         let name = config.sites[site].hosts.first().map_or("*".to_owned(), ToString::to_string);

@@ -1,5 +1,6 @@
 //! From a path as it was sent to who answers for it: access, rules, the longest mount.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -15,13 +16,13 @@ use crate::semantics::target::{self, BadPath, append_query, encode_path};
 
 /// Who answers for a path.
 #[derive(Debug)]
-pub enum Route {
+pub enum Route<'a> {
     /// The site itself, and why.
-    Answer(Answer, String),
+    Answer(Box<Answer>, Cow<'static, str>),
     /// A mount.
     Mount {
         /// Decoded, after the rules.
-        path: Vec<u8>,
+        path: Cow<'a, [u8]>,
         /// The mount's number.
         number: usize,
         /// The patterns of the rules that changed the path.
@@ -30,7 +31,7 @@ pub enum Route {
     /// An application that was deployed beside the mounts.
     Deployed {
         /// Decoded, after the rules.
-        path: Vec<u8>,
+        path: Cow<'a, [u8]>,
         /// Who answers.
         proxy: Rc<Proxy>,
     },
@@ -38,34 +39,36 @@ pub enum Route {
 
 impl Site {
     /// Who answers for a path as it was sent: rules, the longest mount, access.
-    pub fn route(&self, raw: &[u8], query: Option<&[u8]>, peer: Option<IpAddr>) -> Route {
-        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
+    pub fn route<'a>(
+        &self,
+        raw: &'a [u8],
+        query: Option<&[u8]>,
+        peer: Option<IpAddr>,
+    ) -> Route<'a> {
         if !admits(&self.config.access, peer) {
             return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
         }
-        let mut path = Vec::new();
-        match target::decode(raw, &mut path) {
-            Ok(()) => {}
-            Err(BadPath::EncodedSlash) => return self.route_either_way(raw, query, peer),
+        match target::decoded(raw) {
+            Ok(path) => self.route_decoded(path, query, peer),
+            Err(BadPath::EncodedSlash) => self.route_either_way(raw, query, peer),
             Err(bad) => {
                 let why = bad.to_string();
-                return Route::Answer(Answer::error(StatusCode::BAD_REQUEST, Some(&why)), why);
+                let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&why));
+                Route::Answer(Box::new(answer), why.into())
             }
         }
-        self.route_decoded(path, query, peer)
     }
 
     /// The same for a decoded path of an admitted client.
-    pub(super) fn route_decoded(
+    pub(super) fn route_decoded<'a>(
         &self,
-        mut path: Vec<u8>,
+        mut path: Cow<'a, [u8]>,
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
-    ) -> Route {
-        let refuse = |status, why: &str| Route::Answer(Answer::error(status, None), why.to_owned());
+    ) -> Route<'a> {
         let mut rules = Vec::new();
         if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
-            return Route::Answer(redirect, rules.join(", "));
+            return Route::Answer(Box::new(redirect), rules.join(", ").into());
         }
         let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
         if let Some(proxy) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
@@ -83,12 +86,12 @@ impl Site {
 
     /// The mount or application that answers for a path as it was sent, where nothing is to be found
     /// out about the client before.
-    pub fn open_route(
+    pub fn open_route<'a>(
         &self,
-        raw: &[u8],
+        raw: &'a [u8],
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
-    ) -> Option<Route> {
+    ) -> Option<Route<'a>> {
         let route = self.route(raw, query, peer);
         let open = match &route {
             Route::Answer(..) => false,
@@ -107,7 +110,7 @@ impl Site {
     /// `Some` is the redirect they ended in.
     fn apply_rules(
         &self,
-        path: &mut Vec<u8>,
+        path: &mut Cow<'_, [u8]>,
         query: Option<&[u8]>,
         applied: &mut Vec<String>,
     ) -> Option<Answer> {
@@ -138,12 +141,16 @@ impl Site {
                     if target::decode(encoded.as_bytes(), &mut rewritten).is_err() {
                         return Some(Answer::error(StatusCode::BAD_REQUEST, None));
                     }
-                    *path = rewritten;
+                    *path = Cow::Owned(rewritten);
                 }
             }
         }
         None
     }
+}
+
+fn refuse(status: StatusCode, why: &'static str) -> Route<'static> {
+    Route::Answer(Box::new(Answer::error(status, None)), why.into())
 }
 
 /// What a wildcard matched, as it may stand in a URL.

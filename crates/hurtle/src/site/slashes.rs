@@ -20,23 +20,24 @@ impl Site {
         raw: &[u8],
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
-    ) -> Route {
+    ) -> Route<'static> {
         let (mut whole, mut parted) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut whole)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut parted));
         let refuse = |bad: BadPath| {
-            Route::Answer(Answer::error(StatusCode::NOT_FOUND, None), bad.to_string())
+            let answer = Answer::error(StatusCode::NOT_FOUND, None);
+            Route::Answer(Box::new(answer), bad.to_string().into())
         };
         if let Err(bad) = read {
             return refuse(bad);
         }
         // A path that a rule has changed is another's.
-        let is_own = |route: &Route, own: &[u8]| match route {
-            Route::Mount { path, .. } | Route::Deployed { path, .. } => path == own,
+        let is_own = |route: &Route<'_>, own: &[u8]| match route {
+            Route::Mount { path, .. } | Route::Deployed { path, .. } => **path == *own,
             Route::Answer(..) => false,
         };
-        let one = self.route_decoded(whole.clone(), query, peer);
-        let other = self.route_decoded(parted.clone(), query, peer);
+        let one = self.route_decoded(whole.clone().into(), query, peer);
+        let other = self.route_decoded(parted.clone().into(), query, peer);
         let agreed = is_own(&one, &whole)
             && is_own(&other, &parted)
             && match (&one, &other) {

@@ -103,6 +103,7 @@ impl Input {
     }
 
     /// Puts back what was taken and is not used; all was taken.
+    #[inline]
     pub fn put_back(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.precede(bytes) {
             *self = Input::holding(bytes.to_vec());
@@ -185,6 +186,7 @@ impl Input {
     }
 
     /// Makes at least half of `room` after what is there.
+    #[inline]
     fn make_room(&mut self, room: usize) {
         if self.bytes.len() - self.end >= room / 2 {
             return;
@@ -220,6 +222,7 @@ impl Input {
         }
     }
 
+    #[inline]
     fn release(&mut self) {
         if !self.bytes.is_empty() {
             return_input(mem::take(&mut self.bytes));

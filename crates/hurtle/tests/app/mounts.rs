@@ -14,7 +14,7 @@ use crate::support::App;
 async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();
-    let Arrival { site, mount, original, .. } = arrival;
+    let (site, mount, original) = (arrival.site(), arrival.mount(), &arrival.original);
     let text = format!("{site} {mount} {} {original} {client}", request.uri());
     Ok(Response::new(text.into()))
 }

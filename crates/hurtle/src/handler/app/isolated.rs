@@ -10,6 +10,7 @@ use super::{Answering, Call, Work};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::config::HeaderRule;
+use crate::files::Home;
 use crate::rt::{self, First, Threads};
 
 /// A service and its threads, which all workers' clones share.
@@ -49,7 +50,7 @@ where
         })
     }
 
-    fn another(&self, _site: &Arc<str>, _mount: &Arc<str>) -> Box<dyn Call> {
+    fn another(&self, _home: &Arc<Home>) -> Box<dyn Call> {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         Box::new(Isolated { service, threads })
     }

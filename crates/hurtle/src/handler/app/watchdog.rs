@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{Method, Uri};
-use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use bytes::Bytes;
+use http_body::SizeHint;
 
+use super::work::Asked;
+use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
+use crate::files::Home;
 
 /// What is polled for longer is told of.
 const LONG: Duration = Duration::from_millis(10);
@@ -21,8 +23,7 @@ const LINE_EVERY_MS: u64 = 1_000;
 
 /// Watches one mount on one worker.
 pub(super) struct Watchdog {
-    site: Arc<str>,
-    mount: Arc<str>,
+    home: Arc<Home>,
     /// When it was last told of; 0: never.
     told_ms: AtomicU64,
     /// Long polls since then.
@@ -30,19 +31,30 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn new(site: &Arc<str>, mount: &Arc<str>) -> Arc<Watchdog> {
-        let (site, mount) = (Arc::clone(site), Arc::clone(mount));
-        Arc::new(Watchdog { site, mount, told_ms: AtomicU64::new(0), untold: AtomicU64::new(0) })
+    pub(super) fn new(home: &Arc<Home>) -> Arc<Watchdog> {
+        let home = Arc::clone(home);
+        Arc::new(Watchdog { home, told_ms: AtomicU64::new(0), untold: AtomicU64::new(0) })
     }
 
-    /// Is told how long one poll for a request took.
-    pub(super) fn saw(&self, took: Duration, method: &Method, uri: &Uri) {
-        if took > LONG {
-            self.tell(took, method, uri);
+    /// Watches what is left to make of a body, too.
+    pub(super) fn watch(self: &Arc<Self>, body: Body, asked: &Asked) -> Body {
+        match body {
+            Body::Stream(stream) => {
+                let (dog, asked) = (Arc::clone(self), asked.clone());
+                Body::Stream(Stream::new(Watched { stream, dog, asked }))
+            }
+            body => body,
         }
     }
 
-    fn tell(&self, took: Duration, method: &Method, uri: &Uri) {
+    /// Is told how long one poll for a request took.
+    pub(super) fn saw(&self, took: Duration, asked: &Asked) {
+        if took > LONG {
+            self.tell(took, asked);
+        }
+    }
+
+    fn tell(&self, took: Duration, asked: &Asked) {
         let (now_ms, told_ms) = (clock::now_ms(), self.told_ms.load(Relaxed));
         if told_ms != 0 && now_ms.saturating_sub(told_ms) < LINE_EVERY_MS {
             self.untold.fetch_add(1, Relaxed);
@@ -53,46 +65,36 @@ impl Watchdog {
             0 => String::new(),
             n => format!("; {n} more since the last line"),
         };
-        let (site, mount) = (&self.site, &self.mount);
-        // The query may hold what is nobody's business.
-        let (path, took_ms) = (uri.path(), took.as_millis());
+        let (Home { site, mount, .. }, took_ms) = (&*self.home, took.as_millis());
         tracing::warn!(
-            "the application at {site}{mount} held its worker for {took_ms} ms ({method} {path}){more}"
+            "the application at {site}{mount} held its worker for {took_ms} ms ({asked}){more}"
         );
     }
 }
 
-pin_project! {
-    /// The body of an answer to a request, whose polls are watched too.
-    pub(super) struct Watched<B> {
-        #[pin]
-        pub(super) body: B,
-        pub(super) dog: Arc<Watchdog>,
-        pub(super) method: Method,
-        pub(super) uri: Uri,
-    }
+/// The body of an answer to a request, whose polls are watched too.
+struct Watched {
+    stream: Stream,
+    dog: Arc<Watchdog>,
+    asked: Asked,
 }
 
-impl<B: Body> Body for Watched<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl http_body::Body for Watched {
+    type Data = Bytes;
+    type Error = BoxError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let this = self.project();
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         let begun = Instant::now();
-        let polled = this.body.poll_frame(cx);
-        this.dog.saw(begun.elapsed(), this.method, this.uri);
+        let polled = Pin::new(&mut self.stream).poll_frame(cx);
+        self.dog.saw(begun.elapsed(), &self.asked);
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.stream.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.stream.size_hint()
     }
 }

@@ -1,8 +1,10 @@
 //! An exchange with an application or a directory that takes uploads, and answers whose bodies come
 //! frame by frame: the request's body flows while the answer is made, and on while it is sent.
 
+use std::future::poll_fn;
 use std::mem;
 use std::rc::Rc;
+use std::task::Poll;
 
 use http::{StatusCode, header};
 
@@ -11,11 +13,11 @@ use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::hints::telling;
 use super::internal::At;
-use super::stream::{Sending, TURN_BYTES};
+use super::stream::Sending;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
-use super::{Connection, Next, delimiter, is_bodiless};
-use crate::answer::Answer;
-use crate::body::{self, Body, EarlyHints, RequestBody};
+use super::{Connection, Next, delimiter};
+use crate::answer::{Answer, declared_len, is_bodiless};
+use crate::body::{Body, EarlyHints, RequestBody};
 use crate::clock;
 use crate::h1::forward::upgrades;
 use crate::h1::request::{Method, Request};
@@ -90,13 +92,14 @@ impl<T: Transport> Connection<T> {
         let (path, number) = match site.route(raw, query, self.client) {
             Route::Mount { path, number, .. } => (path, number),
             Route::Deployed { path, proxy } => {
-                let asked = Asked { proxy, site: site_number, mount: None, path };
+                let asked =
+                    Asked { proxy, site: site_number, mount: None, path: path.into_owned() };
                 return Some(Ok(Called::Proxy(asked)));
             }
             // Among those, refusals and redirects are for every method. Those the built-in
             // handlers know come to the same further on.
             Route::Answer(answer, _) => {
-                return matches!(request.method, Method::Other(_)).then_some(Err(answer));
+                return matches!(request.method, Method::Other(_)).then_some(Err(*answer));
             }
         };
         let handler = site.mount(number).1;
@@ -111,14 +114,19 @@ impl<T: Transport> Connection<T> {
             }
             Handler::Proxy(proxy) => {
                 let proxy = Rc::clone(proxy);
-                let asked = Asked { proxy, site: site_number, mount: Some(number), path };
+                let asked = Asked {
+                    proxy,
+                    site: site_number,
+                    mount: Some(number),
+                    path: path.into_owned(),
+                };
                 return Some(Ok(Called::Proxy(asked)));
             }
             Handler::Gateway(gateway) => {
                 let at = (site, &place);
                 let called = Box::pin(self.gateway_call(request, gateway, at, granted)).await?;
                 let names_files = site.internal(number).is_some();
-                let names_files = names_files.then(|| (site_number, number, path.clone()));
+                let names_files = names_files.then(|| (site_number, number, path.to_vec()));
                 return Some(called.map(|(answering, upload)| {
                     Called::App(AtWork { upload, names_files, ..answering.into() })
                 }));
@@ -176,8 +184,8 @@ impl<T: Transport> Connection<T> {
                     Some(offer) => Box::pin(self.switch(request, &answer, offer)).await,
                     None => {
                         let silent = request.method == Method::Head || is_bodiless(answer.status);
-                        let first = first_frame(&mut answer, !silent).await;
-                        self.answer(request, answer, upload, first).await
+                        begin_body(&mut answer, !silent).await;
+                        self.answer(request, answer, upload).await
                     }
                 }
             }
@@ -197,26 +205,26 @@ impl<T: Transport> Connection<T> {
         self.tunnel_to(request, &pipe, Input::default(), out).await
     }
 
-    /// Sends an answer whose request may still be coming. `first`: of its body (`first_frame`).
+    /// Sends an answer whose request may still be coming.
     pub(super) async fn answer(
         &mut self,
         request: &Request<'_>,
         mut answer: Answer,
         mut upload: Upload,
-        first: Option<Frame>,
     ) -> Next {
         let silent = request.method == Method::Head || is_bodiless(answer.status);
-        let declared = declared(&answer.fields);
-        let (first, len) = first.map_or((None, None), |first| (first.next, first.len));
+        let declared = declared_len(&answer.fields);
         if !silent {
             self.warm(request, &mut answer, clock::now_ms()).await;
         }
         let delimiter = match &answer.body {
-            Body::Stream(_) if !is_bodiless(answer.status) => match len.or(declared) {
-                Some(len) => Delimiter::Length(len),
-                None if request.http10 => Delimiter::Close,
-                None => Delimiter::Chunked,
-            },
+            Body::Stream(stream) if !is_bodiless(answer.status) => {
+                match stream.exact_len().or(declared) {
+                    Some(len) => Delimiter::Length(len),
+                    None if request.http10 => Delimiter::Close,
+                    None => Delimiter::Chunked,
+                }
+            }
             // An application's answer to HEAD may tell a length without having the body.
             Body::Empty if request.method == Method::Head => {
                 declared.map_or(Delimiter::Given, Delimiter::Length)
@@ -238,7 +246,7 @@ impl<T: Transport> Connection<T> {
                 let trailers = request.te_trailers;
                 let streaming = async |duplex: &Duplex<'_, T>| {
                     let sending = Sending { duplex, out, delimiter, trailers };
-                    sending.run(stream, first).await
+                    sending.run(stream).await
                 };
                 let waits = Waits::default();
                 Box::pin(self.beside(&mut upload, &waits, streaming))
@@ -270,35 +278,15 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// The first frame of an answer's body, and what is known of its length.
-pub(super) struct Frame {
-    next: Option<body::Next>,
-    /// Bytes the body said it had, before this frame was out, and so no part of it any more.
-    len: Option<u64>,
-}
-
-/// Takes the first frame of an answer's body, if it is there and will be sent. If that is all there
-/// is, the answer is bytes as any other; if it failed, another answer.
-pub(super) async fn first_frame(answer: &mut Answer, sends_body: bool) -> Option<Frame> {
-    let Body::Stream(stream) = &mut answer.body else { return None };
-    let len = stream.exact_len();
-    let next = if sends_body { stream.frame_at_once().await } else { None };
-    let data = match &next {
-        Some(Some(Err(error))) => {
-            tracing::error!("an answer's body failed before its first byte: {error}");
-            *answer = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
-            return None;
-        }
-        Some(Some(Ok(frame))) => frame.data_ref(),
-        _ => None,
-    };
-    if let Some(data) = data.filter(|data| stream.is_end() && data.len() <= TURN_BYTES)
-        && len.or_else(|| declared(&answer.fields)).is_none_or(|len| len == data.len() as u64)
-    {
-        answer.body = Body::Bytes(data.clone());
-        return None;
+/// Looks at the first of an answer's body, if it is there and will be sent (`Answer::begin_body`).
+pub(super) async fn begin_body(answer: &mut Answer, sends_body: bool) {
+    if sends_body && let Body::Stream(_) = answer.body {
+        poll_fn(|cx| {
+            answer.begin_body(cx);
+            Poll::Ready(())
+        })
+        .await;
     }
-    Some(Frame { next, len })
 }
 
 /// How the connection ends when an answer breaks off: where only the connection's end delimits the
@@ -309,12 +297,6 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
         _ if delimiter == Delimiter::Close => Next::Abort,
         _ => Next::Drop,
     }
-}
-
-/// The length an application wrote itself.
-fn declared(fields: &Fields) -> Option<u64> {
-    let Fields::Map(map) = fields else { return None };
-    map.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Whether an application wants no more requests on this connection.

@@ -25,7 +25,7 @@ use crate::h1::framing::BodyLength;
 use crate::h1::keep;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{Fields, field, number_field};
-use crate::handler::proxy::{Errand, Waits};
+use crate::handler::proxy::{Errand, Proxy, Waits};
 use crate::rt::{self, First};
 use crate::semantics::caching::{self, Directives, Use};
 use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
@@ -55,6 +55,21 @@ pub(super) enum Cached {
     Alone,
     /// The client is gone.
     Broken(Broken),
+}
+
+/// What is asked for, wherever its path is kept.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) proxy: &'a Rc<Proxy>,
+    pub(super) site: usize,
+    /// Decoded, after the site's rules.
+    pub(super) path: &'a [u8],
+}
+
+impl Asked {
+    pub(super) fn sought(&self) -> Sought<'_> {
+        Sought { proxy: &self.proxy, site: self.site, path: &self.path }
+    }
 }
 
 /// A request and its key.
@@ -92,9 +107,9 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn key(&self, request: &Request<'_>, asked: &Asked) -> Output {
+    fn key(&self, request: &Request<'_>, path: &[u8]) -> Output {
         let mut key = Output::new();
-        let path = encode_path(&asked.path);
+        let path = encode_path(path);
         forward::identity(key.vec(), request, &self.onward(request, path.as_bytes(), None));
         key
     }
@@ -105,13 +120,17 @@ impl<T: Transport> Connection<T> {
             && caching::is_unsafe(request.method.as_bytes())
             && status.as_u16() < 400
         {
-            cache.invalidate(&self.key(request, asked));
+            cache.invalidate(&self.key(request, &asked.path));
         }
     }
 
     /// Asks the cache at once: what is stored and may be sent.
-    pub(super) fn stored_answer(&mut self, request: &Request<'_>, asked: &Asked) -> Option<Answer> {
-        let cache = asked.proxy.cache()?;
+    pub(super) fn stored_answer(
+        &mut self,
+        request: &Request<'_>,
+        sought: Sought<'_>,
+    ) -> Option<Answer> {
+        let cache = sought.proxy.cache()?;
         if !may_answer(request) {
             self.outcome = Some(Outcome::Passed(Why::Method));
             return None;
@@ -121,37 +140,38 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
-        let directives = directives(request);
-        let wish = Wish { cache, key: self.key(request, asked), directives };
-        let found = cache.find(&wish.key, request.field_lines, clock::now_ms());
-        self.usable_answer(request, asked, &wish, &found)
+        let (directives, now_ms) = (directives(request), clock::now_ms());
+        let wish = Wish { cache, key: self.key(request, sought.path), directives };
+        let found = cache.find(&wish.key, request.field_lines, now_ms);
+        self.usable_answer(request, sought, &wish, &found, now_ms)
     }
 
     /// What was found, if it may be sent.
     fn usable_answer(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         wish: &Wish<'_>,
         found: &Found,
+        now_ms: u64,
     ) -> Option<Answer> {
         let stored = found.stored.as_ref()?;
         let head = &stored.head;
-        match caching::usable(&head.freshness, head.age(clock::now_ms()), &wish.directives) {
+        match caching::usable(&head.freshness, head.age(now_ms), &wish.directives) {
             Use::Ask => return None,
             Use::Fresh | Use::Stale => {}
-            Use::Meanwhile => self.renew(request, asked, wish, found),
+            Use::Meanwhile => self.renew(request, sought, wish, found),
         }
-        Some(self.hit(request, asked, stored, Outcome::Hit))
+        Some(self.hit(request, sought, stored, now_ms, Outcome::Hit))
     }
 
     /// Has a response asked about anew, while it is sent.
-    fn renew(&self, request: &Request<'_>, asked: &Asked, wish: &Wish<'_>, found: &Found) {
+    fn renew(&self, request: &Request<'_>, sought: Sought<'_>, wish: &Wish<'_>, found: &Found) {
         let (lines, now_ms) = (request.field_lines, clock::now_ms());
         if request.method == Method::Get
             && let Join::Lead(flight) = wish.cache.join(&wish.key, lines, now_ms, found)
         {
-            let fill = self.fetch(request, asked, wish, flight, found.stored.clone());
+            let fill = self.fetch(request, sought, wish, flight, found.stored.clone());
             rt::spawn(fill.run());
         }
     }
@@ -163,11 +183,12 @@ impl<T: Transport> Connection<T> {
             return Cached::Alone;
         }
         let directives = directives(request);
-        let wish = Wish { cache, key: self.key(request, asked), directives };
+        let sought = asked.sought();
+        let wish = Wish { cache, key: self.key(request, sought.path), directives };
         for _ in 0..TRIES_MAX {
             let now_ms = clock::now_ms();
             let found = cache.find(&wish.key, request.field_lines, now_ms);
-            if let Some(answer) = self.usable_answer(request, asked, &wish, &found) {
+            if let Some(answer) = self.usable_answer(request, sought, &wish, &found, now_ms) {
                 return Cached::Answer(answer);
             }
             let why = why(&found, &wish.directives);
@@ -196,7 +217,7 @@ impl<T: Transport> Connection<T> {
                 }
                 Join::Lead(flight) => {
                     let (leader, told) = rt::once();
-                    let mut fill = self.fetch(request, asked, &wish, flight, stale.clone());
+                    let mut fill = self.fetch(request, sought, &wish, flight, stale.clone());
                     fill.leader = Some(leader);
                     rt::spawn(fill.run());
                     match self.until_told(told.wait()).await {
@@ -217,7 +238,7 @@ impl<T: Transport> Connection<T> {
                 }
             };
             let Some(led) = led else { continue };
-            return self.told(request, asked, &wish, (led, outcome), stale);
+            return self.told(request, sought, &wish, (led, outcome), stale);
         }
         Cached::Alone
     }
@@ -230,7 +251,7 @@ impl<T: Transport> Connection<T> {
     fn told(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         wish: &Wish<'_>,
         (led, outcome): (Led, Outcome),
         stale: Option<Arc<Stored>>,
@@ -242,7 +263,7 @@ impl<T: Transport> Connection<T> {
                 if !reader.live().head.answers(request.field_lines) {
                     return Cached::Alone;
                 }
-                Cached::Answer(self.coming(request, asked, reader, outcome))
+                Cached::Answer(self.coming(request, sought, reader, outcome))
             }
             Led::News(News::Stored(stored)) => {
                 if !stored.head.answers(request.field_lines) {
@@ -251,17 +272,19 @@ impl<T: Transport> Connection<T> {
                 let same = |old: &Arc<Stored>| Arc::ptr_eq(&old.content, &stored.content);
                 let refreshed = stale.is_some_and(|old| same(&old));
                 let outcome = if refreshed { Outcome::Revalidated } else { outcome };
-                Cached::Answer(self.hit(request, asked, &stored, |_| outcome))
+                let now_ms = clock::now_ms();
+                Cached::Answer(self.hit(request, sought, &stored, now_ms, |_| outcome))
             }
             Led::News(News::Failed(status)) => {
+                let now_ms = clock::now_ms();
                 let usable = |stored: &Arc<Stored>| {
-                    let (head, now_ms) = (&stored.head, clock::now_ms());
-                    let age = head.age(now_ms);
-                    caching::usable_on_error(&head.freshness, age, &wish.directives)
+                    let (head, directives) = (&stored.head, &wish.directives);
+                    caching::usable_on_error(&head.freshness, head.age(now_ms), directives)
                 };
                 match stale.filter(usable) {
                     Some(stored) => {
-                        Cached::Answer(self.hit(request, asked, &stored, Outcome::HitOnError))
+                        let hit = Outcome::HitOnError;
+                        Cached::Answer(self.hit(request, sought, &stored, now_ms, hit))
                     }
                     None => Cached::Failed(status),
                 }
@@ -272,7 +295,7 @@ impl<T: Transport> Connection<T> {
     fn fetch(
         &self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         wish: &Wish<'_>,
         flight: Flight,
         stale: Option<Arc<Stored>>,
@@ -285,14 +308,14 @@ impl<T: Transport> Connection<T> {
             let modified = said.last_modified;
             modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
         }
-        let path = encode_path(&asked.path);
+        let path = encode_path(sought.path);
         let onward = self.onward(request, path.as_bytes(), None);
         let onward = Onward { for_all: Some(&conditions), ..onward };
         Fill {
-            proxy: Rc::clone(&asked.proxy),
-            errand: Errand::new(&asked.proxy, request, RequestBody::default(), onward),
+            proxy: Rc::clone(sought.proxy),
+            errand: Errand::new(sought.proxy, request, RequestBody::default(), onward),
             flight,
-            path: asked.path.clone(),
+            path: sought.path.to_vec(),
             client: self.client,
             what: named(request),
             lines: request.field_lines.to_vec(),
@@ -307,43 +330,46 @@ impl<T: Transport> Connection<T> {
     fn hit(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         stored: &Stored,
+        now_ms: u64,
         outcome: impl FnOnce(i64) -> Outcome,
     ) -> Answer {
         let head = &stored.head;
-        let ttl = head.freshness.lifetime as i64 - head.age(clock::now_ms()) as i64;
-        let outcome = outcome(ttl);
-        self.dressed(request, asked, head, Source::Kept(&stored.content.kept), outcome)
+        let age = head.age(now_ms);
+        let outcome = outcome(head.freshness.lifetime as i64 - age as i64);
+        self.dressed(request, sought, head, Source::Kept(&stored.content.kept), age, outcome)
     }
 
     fn coming(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         reader: Reader,
         outcome: Outcome,
     ) -> Answer {
         let live = Arc::clone(reader.live());
-        self.dressed(request, asked, &live.head, Source::Coming(reader), outcome)
+        let age = live.head.age(clock::now_ms());
+        self.dressed(request, sought, &live.head, Source::Coming(reader), age, outcome)
     }
 
     /// A response as this client gets it: what it has already, or does not want, is left out.
     fn dressed(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        sought: Sought<'_>,
         head: &Head,
         source: Source<'_>,
+        age: u64,
         outcome: Outcome,
     ) -> Answer {
         self.outcome = Some(outcome);
-        let (status, mut lines, body) = selected(request, head, source);
-        let (removed, set) = self.rules(asked.site, &asked.path, head.status);
+        let spare = self.worker.spare_lines.take();
+        let (status, mut lines, body) = selected(request, head, source, spare);
+        let (removed, set) = self.rules(sought.site, sought.path, head.status);
         if !removed.is_empty() {
             lines = forward::redressed(&lines, b"", &removed, &set);
         }
-        let age = head.age(clock::now_ms());
         if age > 0 || matches!(outcome, Outcome::Hit(_) | Outcome::HitOnError(_)) {
             // RFC 9111 5.1.
             number_field(&mut lines, "Age", age);
@@ -378,8 +404,14 @@ fn why(found: &Found, directives: &Directives) -> Why {
 }
 
 /// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
-fn selected(request: &Request<'_>, head: &Head, source: Source<'_>) -> (StatusCode, Vec<u8>, Body) {
-    let mut lines = Vec::with_capacity(head.lines.len() + OWN_LINES_BYTES);
+/// `lines`: where the fields are put, usually.
+fn selected(
+    request: &Request<'_>,
+    head: &Head,
+    source: Source<'_>,
+    mut lines: Vec<u8>,
+) -> (StatusCode, Vec<u8>, Body) {
+    lines.reserve(head.lines.len() + OWN_LINES_BYTES);
     lines.extend_from_slice(&head.lines);
     if head.status == StatusCode::OK && !is_for_the_whole(request) {
         let said = caching::of_response(pairs(&head.lines));

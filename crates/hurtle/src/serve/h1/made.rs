@@ -18,6 +18,9 @@ use crate::transport::Transport;
 /// Fields for which a map's room is kept.
 const FIELDS_KEPT_MAX: usize = 64;
 
+/// The same of field lines, in bytes.
+const LINES_BYTES_KEPT_MAX: usize = 4 << 10;
+
 impl<T: Transport> Connection<T> {
     /// A request, and its URI as it was sent: its own begins at the mount, of whose path `rest` is
     /// what is beneath, decoded. `None`: it is none the application could use.
@@ -59,11 +62,16 @@ impl<T: Transport> Connection<T> {
 
     /// An answer's fields have been sent: the room they had is another request's.
     pub(super) fn spare(&self, fields: &mut Fields) {
-        if let Fields::Map(map) = fields
-            && map.capacity() <= FIELDS_KEPT_MAX
-        {
-            map.clear();
-            self.worker.spare_fields.replace(mem::take(map));
+        match fields {
+            Fields::Map(map) if map.capacity() <= FIELDS_KEPT_MAX => {
+                map.clear();
+                self.worker.spare_fields.replace(mem::take(map));
+            }
+            Fields::Dated(lines) if lines.capacity() <= LINES_BYTES_KEPT_MAX => {
+                lines.clear();
+                self.worker.spare_lines.replace(mem::take(lines));
+            }
+            _ => {}
         }
     }
 }

@@ -370,7 +370,7 @@ impl<T: Transport> Connection<T> {
             .await;
         match upload.reading.is_done() {
             true => self.respond(request, answer, now_ms, false).await,
-            false => self.answer(request, answer, upload, None).await,
+            false => self.answer(request, answer, upload).await,
         }
     }
 
@@ -402,7 +402,7 @@ impl<T: Transport> Connection<T> {
             let ask = ask(request, asked.site, path, query);
             answer = Box::pin(site.with_page(&worker.store, &ask, answer)).await;
         }
-        self.answer(request, answer, upload, None).await
+        self.answer(request, answer, upload).await
     }
 }
 

@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::Connection;
 use super::asked::{file_query, path_of, value};
+use super::cached::Sought;
 use super::exchange::Asked;
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
@@ -97,12 +98,13 @@ impl<T: Transport> Connection<T> {
                 _ => return None,
             },
         };
-        let asked = Asked { proxy, site: number, mount, path };
-        if asked.proxy.cache().is_some()
-            && let Some(answer) = self.stored_answer(request, &asked)
+        let sought = Sought { proxy: &proxy, site: number, path: &path };
+        if proxy.cache().is_some()
+            && let Some(answer) = self.stored_answer(request, sought)
         {
             return Some(Quick::Answer(answer));
         }
+        let asked = Asked { proxy, site: number, mount, path: path.into_owned() };
         (!self.is_told_early(request, site)).then_some(Quick::Proxy(asked))
     }
 

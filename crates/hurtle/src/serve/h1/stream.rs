@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::duplex::{Broken, Duplex};
-use crate::body::{Next, Stream};
+use crate::body::Stream;
 use crate::h1::chunked::encode_size;
 use crate::h1::response::{Delimiter, encode_trailers};
 use crate::rt;
@@ -17,7 +17,7 @@ use crate::transport::{Output, Transport};
 const COPY_BYTES_MAX: usize = 4 << 10;
 
 /// What one connection sends before the others have their turn, if nothing makes it wait.
-pub(super) const TURN_BYTES: usize = 256 << 10;
+const TURN_BYTES: usize = 256 << 10;
 
 /// The end of a chunked body without trailers.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -33,15 +33,11 @@ pub(super) struct Sending<'a, T> {
 }
 
 impl<T: Transport> Sending<'_, T> {
-    /// Sends the whole body; `next` is its first frame, if it was there at once.
-    pub(super) async fn run(
-        mut self,
-        mut stream: Stream,
-        mut next: Option<Next>,
-    ) -> Result<(), Broken> {
+    /// Sends the whole body.
+    pub(super) async fn run(mut self, mut stream: Stream) -> Result<(), Broken> {
         let mut turn_bytes = 0;
         loop {
-            let frame = match next {
+            let frame = match stream.frame_at_once().await {
                 Some(frame) => frame,
                 None => {
                     self.flush().await?;
@@ -63,7 +59,6 @@ impl<T: Transport> Sending<'_, T> {
                 turn_bytes = 0;
                 rt::give_way().await;
             }
-            next = stream.frame_at_once().await;
         }
     }
 

@@ -1,0 +1,189 @@
+//! An application's service at work on one request, to its answer and the first of that one's body.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::super::dress;
+use super::watchdog::Watchdog;
+use crate::answer::{Answer, is_bodiless};
+use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
+use crate::config::HeaderRule;
+use crate::h1::response::Fields;
+use crate::rt;
+
+pin_project! {
+    /// Its output is the service's answer, or what stands for that if it fails or panics, with the
+    /// site's header rules applied. A type of its own, since as an async function it would hold the
+    /// request three times.
+    pub(super) struct Work<S>
+    where
+        S: Service<Request<RequestBody>>,
+    {
+        service: S,
+        #[pin]
+        stage: Stage<S::Future>,
+        asked: Asked,
+        may_switch: bool,
+        // Watches this and the answer's body.
+        dog: Option<Arc<Watchdog>>,
+        rules: Vec<HeaderRule>,
+    }
+}
+
+pin_project! {
+    #[project = StageMut]
+    enum Stage<F> {
+        // Until the service is ready.
+        Waiting { request: Option<Request<RequestBody>> },
+        Answering { #[pin] answering: F },
+    }
+}
+
+/// What the operator is told of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    method: Method,
+    target: Option<PathAndQuery>,
+}
+
+impl Asked {
+    fn of(request: &Request<RequestBody>) -> Asked {
+        let target = request.uri().path_and_query().cloned();
+        Asked { method: request.method().clone(), target }
+    }
+}
+
+impl fmt::Display for Asked {
+    /// Without the query, which may hold what is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.target.as_ref().map_or("", PathAndQuery::path))
+    }
+}
+
+impl<S: Service<Request<RequestBody>>> Work<S> {
+    pub(super) fn new(
+        service: S,
+        request: Request<RequestBody>,
+        dog: Option<Arc<Watchdog>>,
+        rules: Vec<HeaderRule>,
+    ) -> Work<S> {
+        let asked = Asked::of(&request);
+        let may_switch = request.extensions().get::<OnUpgrade>().is_some();
+        let stage = Stage::Waiting { request: Some(request) };
+        Work { service, stage, asked, may_switch, dog, rules }
+    }
+
+    fn poll_service(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<S::Response, S::Error>> {
+        let mut this = self.project();
+        loop {
+            match this.stage.as_mut().project() {
+                StageMut::Answering { answering } => return answering.poll(cx),
+                StageMut::Waiting { request } => {
+                    if let Err(error) = ready!(this.service.poll_ready(cx)) {
+                        return Poll::Ready(Err(error));
+                    }
+                    // After its answer nobody polls it again.
+                    let Some(request) = request.take() else { return Poll::Pending };
+                    let answering = this.service.call(request);
+                    this.stage.set(Stage::Answering { answering });
+                }
+            }
+        }
+    }
+}
+
+impl<S, B> Work<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn poll_answer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let polled = rt::catch(|| self.as_mut().poll_service(cx));
+        let this = self.project();
+        let what = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(Ok(response))) if is_final(response.status(), *this.may_switch) => {
+                let mut answer = answer_of(response);
+                if this.asked.method != Method::HEAD && !is_bodiless(answer.status) {
+                    answer.begin_body(cx);
+                }
+                if let Some(dog) = this.dog {
+                    answer.body = dog.watch(mem::take(&mut answer.body), this.asked);
+                }
+                if let Fields::Map(map) = &mut answer.fields
+                    && answer.status.as_u16() < 400
+                {
+                    dress(map, this.rules.iter());
+                }
+                return Poll::Ready(answer);
+            }
+            // RFC 9110 15.2: none of these is an answer.
+            Ok(Poll::Ready(Ok(response))) => format!("answered with {}", response.status()),
+            Ok(Poll::Ready(Err(error))) => format!("failed: {}", error.into()),
+            Err(panic) => format!("panicked: {panic}"),
+        };
+        tracing::error!("the application {what} ({})", this.asked);
+        Poll::Ready(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None))
+    }
+}
+
+impl<S, B> Future for Work<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let begun = self.dog.as_ref().map(|_| Instant::now());
+        let polled = self.as_mut().poll_answer(cx);
+        if let Some((dog, begun)) = self.dog.as_ref().zip(begun) {
+            dog.saw(begun.elapsed(), &self.asked);
+        }
+        polled
+    }
+}
+
+/// Whether an answer's status may be one; `may_switch`: another protocol may follow.
+fn is_final(status: StatusCode, may_switch: bool) -> bool {
+    !status.is_informational() || (may_switch && status == StatusCode::SWITCHING_PROTOCOLS)
+}
+
+fn answer_of<B>(response: Response<B>) -> Answer
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (mut parts, body) = response.into_parts();
+    let slice = parts.extensions.remove::<FileSlice>();
+    let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
+        _ if body.is_end_stream() => Body::Empty,
+        Some(slice) => Body::File(slice),
+        None => Body::Stream(Stream::new(body)),
+    };
+    Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
+}
+
+/// Whether what came back is still the file that was answered with: nobody has encoded it or made
+/// another length of it.
+fn is_still(slice: &FileSlice, fields: &HeaderMap, body: &impl http_body::Body) -> bool {
+    body.size_hint().exact() == Some(slice.len) && !fields.contains_key(header::CONTENT_ENCODING)
+}
