@@ -249,7 +249,9 @@ impl Seen {
             18 => is("proxy-authenticate"),
             _ => false,
         };
-        Ok(private || begins_as(name, b"x-accel-") || begins_as(name, b"x-sendfile"))
+        let hidden = begins_as(name, b"x-")
+            && (begins_as(name, b"x-accel-") || begins_as(name, b"x-sendfile"));
+        Ok(private || hidden)
     }
 
     fn finish(self, reply: &mut Reply<'_>, http10: bool) -> Result<(), Flaw> {

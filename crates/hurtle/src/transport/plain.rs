@@ -20,6 +20,9 @@ use crate::sys;
 /// Reads of 4 KiB spent on a connection there is no room for: a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
 
+/// What a socket that has nothing queued takes at once.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+
 /// How long is waited for what the kernel is only asked.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -81,6 +84,14 @@ impl Plain {
         match self {
             Plain::Tcp(s) => s.local_addr().ok().map(|address| address.ip().to_canonical()),
             Plain::Unix(_) => None,
+        }
+    }
+
+    fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, bufs) {
+            (Plain::Tcp(s), [one]) => s.try_write(one),
+            (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
+            (Plain::Unix(s), _) => s.try_write_vectored(bufs),
         }
     }
 
@@ -198,6 +209,12 @@ impl Transport for Plain {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // What is small goes as a whole, mostly. After a part the runtime has to learn that no more does.
+        if let [one] = bufs
+            && one.len() <= SMALL_BYTES_MAX
+        {
+            return self.poll_write_shared(cx, bufs);
+        }
         match (self, bufs) {
             (Plain::Tcp(s), [one]) => Pin::new(s).poll_write(cx, one),
             (Plain::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
@@ -258,19 +275,15 @@ impl Transport for Plain {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
+            // There is room, mostly.
+            match self.try_write(bufs) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
             ready!(match self {
                 Plain::Tcp(s) => s.poll_write_ready(cx),
                 Plain::Unix(s) => s.poll_write_ready(cx),
             })?;
-            let written = match (self, bufs) {
-                (Plain::Tcp(s), [one]) => s.try_write(one),
-                (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
-                (Plain::Unix(s), _) => s.try_write_vectored(bufs),
-            };
-            match written {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
         }
     }
 

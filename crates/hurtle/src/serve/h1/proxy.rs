@@ -434,7 +434,7 @@ async fn listen<T: Transport>(
             Heard::Nothing => {
                 errand.release();
                 *invited = true;
-                duplex.write(&mut [std::io::IoSlice::new(CONTINUE)]).await?;
+                Box::pin(duplex.write(&mut [std::io::IoSlice::new(CONTINUE)])).await?;
                 continue;
             }
         };
@@ -443,7 +443,7 @@ async fn listen<T: Transport>(
         }
         if let Some(out) = relayed((request, hints), &head, errand, invited)? {
             drop(head);
-            duplex.write(&mut [std::io::IoSlice::new(&out)]).await?;
+            Box::pin(duplex.write(&mut [std::io::IoSlice::new(&out)])).await?;
         }
     }
     Err(Told::Fault(Fault::Cut))
