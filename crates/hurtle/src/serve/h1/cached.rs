@@ -66,7 +66,7 @@ pub(super) struct Sought<'a> {
     pub(super) path: &'a [u8],
 }
 
-impl Asked {
+impl Asked<'_> {
     pub(super) fn sought(&self) -> Sought<'_> {
         Sought { proxy: &self.proxy, site: self.site, path: &self.path }
     }
@@ -115,7 +115,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// What changes a target makes what is stored of it worthless (RFC 9111 4.4).
-    pub(super) fn invalidate(&self, request: &Request<'_>, asked: &Asked, status: StatusCode) {
+    pub(super) fn invalidate(&self, request: &Request<'_>, asked: &Asked<'_>, status: StatusCode) {
         if let Some(cache) = asked.proxy.cache()
             && caching::is_unsafe(request.method.as_bytes())
             && status.as_u16() < 400
@@ -177,7 +177,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Asks the cache, and has fetched what is missing.
-    pub(super) async fn cached(&mut self, request: &Request<'_>, asked: &Asked) -> Cached {
+    pub(super) async fn cached(&mut self, request: &Request<'_>, asked: &Asked<'_>) -> Cached {
         let Some(cache) = asked.proxy.cache() else { return Cached::Alone };
         if matches!(self.outcome, Some(Outcome::Bypassed(_) | Outcome::Passed(Why::Method))) {
             return Cached::Alone;

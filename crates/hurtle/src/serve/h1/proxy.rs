@@ -58,7 +58,7 @@ enum Verdict {
 
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
-    pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
+    pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked<'_>) -> Next {
         // RFC 9110 9.3.8: it would show the client the fields that are added here.
         if request.method.as_bytes() == b"TRACE" {
             let unread = request.body != BodyLength::None;
@@ -81,7 +81,11 @@ impl<T: Transport> Connection<T> {
     }
 
     /// The same where a cache may have the answer, or want it; `Err`: it has no part in this.
-    async fn cache_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Result<Next, Asked> {
+    async fn cache_exchange<'a>(
+        &mut self,
+        request: &Request<'_>,
+        asked: Asked<'a>,
+    ) -> Result<Next, Asked<'a>> {
         Ok(match self.cached(request, &asked).await {
             Cached::Alone => return Err(asked),
             Cached::Answer(answer) => self.respond(request, answer, clock::now_ms(), false).await,
@@ -96,7 +100,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// A request as it goes on. In a box: it is handed on, and what is handed on is moved.
-    fn begin(&self, request: &Request<'_>, asked: Asked) -> Box<Exchange> {
+    fn begin<'a>(&self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
         let (upload, body) = Upload::relayed(request);
         let protocol = forward::upgrade(request, &asked.proxy.config().upgrades);
         let path = path_onward(request, &asked);
@@ -120,7 +124,7 @@ impl<T: Transport> Connection<T> {
     async fn ask(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Taken, Failed> {
         if !exchange.asked.proxy.is_open() {
             Box::pin(self.wait_for_application(request, exchange)).await?;
@@ -170,7 +174,7 @@ impl<T: Transport> Connection<T> {
     async fn wait_for_application(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), Failed> {
         let Exchange { asked, errand, waits, upload, .. } = exchange;
         match self.beside(upload, waits, async |_| asked.proxy.opens().await).await {
@@ -188,7 +192,7 @@ impl<T: Transport> Connection<T> {
     async fn hear(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<Exchange<'_>>,
         head: Taken,
     ) -> Next {
         match self.judge(request, &mut exchange, &head) {
@@ -208,7 +212,12 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Decides what becomes of a response.
-    fn judge(&mut self, request: &Request<'_>, exchange: &mut Exchange, head: &[u8]) -> Verdict {
+    fn judge(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange<'_>,
+        head: &[u8],
+    ) -> Verdict {
         let checked = reply::parse(head).map_err(Fault::Flaw);
         let unasked = |reply: &Reply<'_>| {
             reply.status == StatusCode::SWITCHING_PROTOCOLS
@@ -227,7 +236,7 @@ impl<T: Transport> Connection<T> {
     fn judge_sound(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
         reply: &Reply<'_>,
     ) -> Verdict {
         exchange.errand.succeeded();
@@ -250,7 +259,7 @@ impl<T: Transport> Connection<T> {
     fn leave(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
         reply: &Reply<'_>,
     ) -> Leaving {
         let status = reply.status;
@@ -278,7 +287,7 @@ impl<T: Transport> Connection<T> {
     async fn pass_back(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<Exchange<'_>>,
         leaving: Leaving,
     ) -> Next {
         let Leaving { out, framing, status, keep_alive, goes_on } = leaving;
@@ -321,7 +330,7 @@ impl<T: Transport> Connection<T> {
     async fn stream_back(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
         out: Output,
         framing: Framing,
     ) -> Result<(), Cut> {
@@ -348,7 +357,7 @@ impl<T: Transport> Connection<T> {
     async fn send_internal(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<Exchange<'_>>,
         head: Taken,
     ) -> Next {
         let now_ms = clock::now_ms();
@@ -378,7 +387,7 @@ impl<T: Transport> Connection<T> {
     async fn give_up(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<Exchange<'_>>,
         status: StatusCode,
     ) -> Next {
         exchange.settle_invitation(request);
@@ -391,7 +400,7 @@ impl<T: Transport> Connection<T> {
     async fn fail(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        asked: &Asked<'_>,
         upload: Upload,
         status: StatusCode,
     ) -> Next {
@@ -408,7 +417,7 @@ impl<T: Transport> Connection<T> {
 
 /// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
 /// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
-fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked) -> Cow<'a, [u8]> {
+fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked<'_>) -> Cow<'a, [u8]> {
     let sent = path_of(&request.target).map(|(sent, _)| sent);
     match sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path)) {
         Some(sent) => Cow::Borrowed(sent),
