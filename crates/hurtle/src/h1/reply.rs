@@ -105,8 +105,7 @@ impl Scan {
     /// # Errors
     /// What is no HTTP/1 response, as soon as that shows.
     pub fn advance(&mut self, buf: &[u8]) -> Result<Option<usize>, Flaw> {
-        let first = &buf[..buf.len().min(b"HTTP/1.".len())];
-        if !b"HTTP/1.".starts_with(first) {
+        if !buf.starts_with(b"HTTP/1.") && !b"HTTP/1.".starts_with(buf) {
             return Err(Flaw::StatusLine);
         }
         while let Some(at) = memchr::memchr(b'\n', &buf[self.seen..]) {
@@ -306,7 +305,8 @@ mod tests {
             ("in two lines", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(Flaw::Coding)),
             ("identity", "Transfer-Encoding: identity\r\n", Err(Flaw::Coding)),
             ("a space before the colon", "Content-Length : 5\r\n", Err(Flaw::FieldSyntax)),
-            ("a folded line", "Content-Length:\r\n 5\r\n", Err(Flaw::FieldSyntax)),
+            ("a folded line", "X: a\r\n Content-Length: 5\r\n", Err(Flaw::FieldSyntax)),
+            ("a folded length", "Content-Length:\r\n 5\r\n", Err(Flaw::Length)),
             ("a NUL", "X: a\0b\r\n", Err(Flaw::FieldSyntax)),
             ("a CR in a value", "X: a\rContent-Length: 5\r\n", Err(Flaw::FieldSyntax)),
             ("no name", ": 5\r\n", Err(Flaw::FieldSyntax)),

@@ -250,14 +250,18 @@ impl Transport for Plain {
         self.send_file_anyway_shared(cx, head, file, offset, len)
     }
 
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Plain::Tcp(s) => s.poll_read_ready(cx),
+            Plain::Unix(s) => s.poll_read_ready(cx),
+        }
+    }
+
     /// After a short read the next call asks the
     /// kernel again.
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(match self {
-                Plain::Tcp(s) => s.poll_read_ready(cx),
-                Plain::Unix(s) => s.poll_read_ready(cx),
-            })?;
+            ready!(self.poll_readable(cx))?;
             let read = match self {
                 Plain::Tcp(s) => s.try_read(into),
                 Plain::Unix(s) => s.try_read(into),
@@ -289,11 +293,7 @@ impl Transport for Plain {
 
     async fn reset(&self) {
         // A reset can be read, as much else can. To wait for that costs less, and mostly nothing comes.
-        let readable = poll_fn(|cx| match self {
-            Plain::Tcp(s) => s.poll_read_ready(cx),
-            Plain::Unix(s) => s.poll_read_ready(cx),
-        });
-        let _ = readable.await;
+        let _ = poll_fn(|cx| self.poll_readable(cx)).await;
         // An error here is the runtime's end, and with it the connection's.
         let _ = match self {
             Plain::Tcp(s) => Box::pin(s.ready(Interest::ERROR)).await,

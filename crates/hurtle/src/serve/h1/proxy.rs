@@ -37,7 +37,14 @@ struct Leaving {
     /// Its head.
     out: Output,
     framing: Framing,
+    passing: Passing,
+}
+
+/// What is still to be known of it when it has left.
+#[derive(Clone, Copy)]
+struct Passing {
     status: StatusCode,
+    head_bytes: u64,
     /// Whether the upstream's connection outlives it.
     keep_alive: bool,
     /// Whether the client's does.
@@ -218,17 +225,16 @@ impl<T: Transport> Connection<T> {
         exchange: &mut Exchange<'_>,
         head: &[u8],
     ) -> Verdict {
-        let checked = reply::parse(head).map_err(Fault::Flaw);
         let unasked = |reply: &Reply<'_>| {
             reply.status == StatusCode::SWITCHING_PROTOCOLS
                 && !is_agreed(exchange.protocol.as_deref(), reply)
         };
-        let fault = match &checked {
-            Ok(reply) if unasked(reply) => &Fault::Unasked,
+        let fault = match &reply::parse(head) {
+            Ok(reply) if unasked(reply) => Fault::Unasked,
             Ok(reply) => return self.judge_sound(request, exchange, reply),
-            Err(fault) => fault,
+            Err(flaw) => Fault::Flaw(*flaw),
         };
-        tell(&exchange.errand, &named(request), fault, StatusCode::BAD_GATEWAY);
+        tell(&exchange.errand, &named(request), &fault, StatusCode::BAD_GATEWAY);
         exchange.errand.failed(false);
         Verdict::Refuse
     }
@@ -280,7 +286,8 @@ impl<T: Transport> Connection<T> {
         let dress = Dress { removes: &removes, set };
         forward::reply(out.vec(), reply, &date, framing.delimiter, persistence, &dress);
         let keep_alive = reply.keep_alive && framing.may_keep_alive;
-        Leaving { out, framing, status, keep_alive, goes_on }
+        let passing = Passing { status, head_bytes: out.len() as u64, keep_alive, goes_on };
+        Leaving { out, framing, passing }
     }
 
     /// Sends a response's head and body.
@@ -290,44 +297,63 @@ impl<T: Transport> Connection<T> {
         mut exchange: Box<Exchange<'_>>,
         leaving: Leaving,
     ) -> Next {
-        let Leaving { out, framing, status, keep_alive, goes_on } = leaving;
-        let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
-        let sent = match exchange.take_whole(&framing, &out) {
+        let Leaving { out, framing, passing } = leaving;
+        match exchange.take_whole(&framing, &out) {
             Some(whole) => {
                 drop(out);
-                self.send_bytes(&whole).await
-            }
-            None => match Box::pin(self.stream_back(request, &mut exchange, out, framing)).await {
-                Ok(()) => Ok(()),
-                Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
-                Err(Cut::Upstream(why, status)) => {
-                    tell(&exchange.errand, &named(request), &why, status);
-                    if self.sent.moved.get() == 0 {
-                        return Box::pin(self.give_up(request, exchange, status)).await;
-                    }
-                    Err(ended_by(Broken::Answer, delimiter))
+                if let Err(next) = self.send_bytes(&whole).await {
+                    self.log(Some(request), passing.status, passing.head_bytes);
+                    return next;
                 }
-            },
-        };
-        self.log(Some(request), status, head_bytes);
-        if let Err(next) = sent {
-            return next;
+            }
+            None => {
+                let streamed = self.stream_back(request, exchange, (out, framing), passing);
+                match Box::pin(streamed).await {
+                    Ok(back) => exchange = back,
+                    Err(next) => return next,
+                }
+            }
         }
-        if keep_alive {
+        self.log(Some(request), passing.status, passing.head_bytes);
+        if passing.keep_alive {
             exchange.errand.finish();
         }
         match exchange.upload.reading.is_done() {
-            true => self.after(goes_on, false),
+            true => self.after(passing.goes_on, false),
             false => {
                 let Exchange { errand, upload, .. } = *exchange;
                 drop(errand);
-                Box::pin(self.pass_over(upload, goes_on)).await
+                Box::pin(self.pass_over(upload, passing.goes_on)).await
             }
         }
     }
 
-    /// Relays a body that is not all here yet; `out`: its head.
-    async fn stream_back(
+    /// Sends a response whose body is not all here yet, or is large; `out`: its head.
+    async fn stream_back<'a>(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Box<Exchange<'a>>,
+        (out, framing): (Output, Framing),
+        passing: Passing,
+    ) -> Result<Box<Exchange<'a>>, Next> {
+        let delimiter = framing.delimiter;
+        let broken = match self.relay(request, &mut exchange, out, framing).await {
+            Ok(()) => return Ok(exchange),
+            Err(Cut::Client(broken)) => broken,
+            Err(Cut::Upstream(why, status)) => {
+                tell(&exchange.errand, &named(request), &why, status);
+                if self.sent.moved.get() == 0 {
+                    return Err(self.give_up(request, exchange, status).await);
+                }
+                Broken::Answer
+            }
+        };
+        self.log(Some(request), passing.status, passing.head_bytes);
+        Err(ended_by(broken, delimiter))
+    }
+
+    /// Relays it.
+    async fn relay(
         &mut self,
         request: &Request<'_>,
         exchange: &mut Exchange<'_>,
