@@ -130,10 +130,15 @@ impl Scan {
 /// # Errors
 /// The first flaw found; nothing is repaired.
 pub fn parse(head: &[u8]) -> Result<Reply<'_>, Flaw> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(Flaw::StatusLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(Flaw::BareLineFeed)?;
-    let (status, http10) = status_line(line)?;
-    let field_lines = &head[line_end + 1..];
+    let ((status, http10), field_lines) = match head.strip_prefix(b"HTTP/1.1 200 OK\r\n") {
+        // Most are.
+        Some(rest) => ((StatusCode::OK, false), rest),
+        None => {
+            let line_end = memchr::memchr(b'\n', head).ok_or(Flaw::StatusLine)?;
+            let line = head[..line_end].strip_suffix(b"\r").ok_or(Flaw::BareLineFeed)?;
+            (status_line(line)?, &head[line_end + 1..])
+        }
+    };
     let mut reply = Reply {
         status,
         length: Length::UntilClose,
