@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use http::HeaderMap;
 use ipnet::IpNet;
 
@@ -59,6 +60,8 @@ pub struct Worker {
     pub log: Option<WorkerLog>,
     /// An empty map, with the room that another request's or answer's fields had.
     pub spare_fields: RefCell<HeaderMap>,
+    /// Room for what is copied of a request for its application.
+    pub spare_copy: RefCell<BytesMut>,
 }
 
 impl Worker {

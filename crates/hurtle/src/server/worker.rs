@@ -247,6 +247,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         closed: rt::Bell::default(),
         log,
         spare_fields: RefCell::default(),
+        spare_copy: RefCell::default(),
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);
     (Rc::new(worker), room)
