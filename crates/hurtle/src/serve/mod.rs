@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use http::HeaderMap;
 use ipnet::IpNet;
 
@@ -61,6 +62,8 @@ pub struct Worker {
     pub spare_fields: RefCell<HeaderMap>,
     /// The same of field lines.
     pub spare_lines: RefCell<Vec<u8>>,
+    /// Room for what is copied of a request for its application.
+    pub spare_copy: RefCell<BytesMut>,
 }
 
 impl Worker {
