@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use rustix::net::RecvFlags;
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::Transport;
@@ -193,15 +194,30 @@ impl Transport for Plain {
         true
     }
 
-    /// After a short read the runtime knows that the socket is drained, so the next
+    /// After a short read the runtime knows that the socket is drained, as if it had said so: the next
     /// call waits without a system call.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut buf = ReadBuf::new(into);
-        ready!(match self {
-            Plain::Tcp(s) => Pin::new(s).poll_read(cx, &mut buf),
-            Plain::Unix(s) => Pin::new(s).poll_read(cx, &mut buf),
-        })?;
-        Poll::Ready(Ok(buf.filled().len()))
+        let socket = &*self;
+        loop {
+            ready!(socket.poll_readable(cx))?;
+            let mut taken = 0;
+            let read = || {
+                taken = rustix::net::recv(socket, &mut *into, RecvFlags::empty())?.0;
+                match taken == 0 || taken == into.len() {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            };
+            let read = match socket {
+                Plain::Tcp(s) => s.try_io(Interest::READABLE, read),
+                Plain::Unix(s) => s.try_io(Interest::READABLE, read),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && taken == 0 => {}
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
+                _ => return Poll::Ready(Ok(taken)),
+            }
+        }
     }
 
     fn poll_write(

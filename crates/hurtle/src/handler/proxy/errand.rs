@@ -121,22 +121,19 @@ impl Errand {
         self.at.is_some()
     }
 
-    /// Gets a connection to who was chosen.
+    /// Gets a connection to who was chosen: one that is idle, if there is one.
     ///
     /// # Errors
     /// No request was sent.
     pub async fn connect(&mut self, waits: &Waits) -> Result<(), Fault> {
         self.phase.set(Phase::Connecting);
-        let Some(at) = &self.at else { return Err(Fault::Gone(None)) };
-        let link = match at.peer.idle() {
-            Some(link) => link,
-            None => {
-                let _wait = waits.read(ms(self.proxy.config.connect_timeout));
-                Box::pin(at.peer.connect()).await?
-            }
-        };
         self.pump.begin();
-        self.link = Some(link);
+        let Some(at) = &self.at else { return Err(Fault::Gone(None)) };
+        self.link = at.peer.idle();
+        if self.link.is_none() {
+            let _wait = waits.read(ms(self.proxy.config.connect_timeout));
+            self.link = Some(Box::pin(at.peer.connect()).await?);
+        }
         Ok(())
     }
 
