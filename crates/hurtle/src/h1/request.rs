@@ -64,50 +64,53 @@ pub struct Request<'a> {
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
     let (line, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
-    let mut read = Ok(Request::without_fields(&line, target));
-    // What is read is read where it stays: a request moved is a request stored twice.
+    with_fields(&line, target, (lines, head.len() - lines.len()), limits)
+}
+
+/// Reads a request where it stays, which is why nothing else is returned here: a request moved is a
+/// request stored twice. The fields come after a first line of so many bytes.
+fn with_fields<'a>(
+    line: &Line<'a>,
+    target: Target<'a>,
+    (lines, line_bytes): (&'a [u8], usize),
+    limits: &HeadLimits,
+) -> Result<Request<'a>, Sin> {
+    let mut read = Ok(Request {
+        method: line.method,
+        raw_target: line.raw_target,
+        target,
+        http10: line.http10,
+        host: None,
+        body: BodyLength::None,
+        keep_alive: !line.http10,
+        expect_continue: false,
+        te_trailers: false,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        if_range: None,
+        range: None,
+        accept: None,
+        authorization: None,
+        accept_encoding: None,
+        referer: None,
+        user_agent: None,
+        connection: None,
+        upgrade: None,
+        tells_caches: false,
+        field_lines: b"",
+        rest: b"",
+    });
     if let Ok(request) = &mut read
-        && let Err(sin) = fields_of(request, lines, head.len() - lines.len(), limits)
+        && let Err(sin) = read_fields(request, lines, line_bytes, limits)
     {
         read = Err(sin);
     }
     read
 }
 
-impl<'a> Request<'a> {
-    fn without_fields(line: &Line<'a>, target: Target<'a>) -> Request<'a> {
-        Request {
-            method: line.method,
-            raw_target: line.raw_target,
-            target,
-            http10: line.http10,
-            host: None,
-            body: BodyLength::None,
-            keep_alive: !line.http10,
-            expect_continue: false,
-            te_trailers: false,
-            if_match: None,
-            if_none_match: None,
-            if_modified_since: None,
-            if_unmodified_since: None,
-            if_range: None,
-            range: None,
-            accept: None,
-            authorization: None,
-            accept_encoding: None,
-            referer: None,
-            user_agent: None,
-            connection: None,
-            upgrade: None,
-            tells_caches: false,
-            field_lines: b"",
-            rest: b"",
-        }
-    }
-}
-
-/// Reads the fields, which come after a first line of so many bytes.
-fn fields_of<'a>(
+fn read_fields<'a>(
     request: &mut Request<'a>,
     lines: &'a [u8],
     line_bytes: usize,

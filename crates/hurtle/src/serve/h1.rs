@@ -3,6 +3,7 @@
 //! both directions flow at once are in `app`.
 
 mod admission;
+mod again;
 mod app;
 mod asked;
 mod cached;

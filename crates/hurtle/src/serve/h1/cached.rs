@@ -75,7 +75,7 @@ impl Asked {
 /// A request and its key.
 struct Wish<'a> {
     cache: &'a Arc<Cache>,
-    key: Output,
+    key: &'a [u8],
     directives: Directives,
 }
 
@@ -135,15 +135,17 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Passed(Why::Method));
             return None;
         }
-        if request.if_match.is_some() || request.if_unmodified_since.is_some() {
-            // RFC 9111 4.3.2: these are the origin's to evaluate.
+        if is_for_the_origin(request) {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
         let (directives, now_ms) = (directives(request), clock::now_ms());
-        let wish = Wish { cache, key: self.key(request, sought.path), directives };
-        let found = cache.find(&wish.key, request.field_lines, now_ms);
-        self.usable_answer(request, sought, &wish, &found, now_ms)
+        let key = self.key(request, sought.path);
+        let wish = Wish { cache, key: &key, directives };
+        let found = cache.find(&key, request.field_lines, now_ms);
+        let answer = self.usable_answer(request, sought, &wish, &found, now_ms)?;
+        self.note_shortcut(request, sought, &key);
+        Some(answer)
     }
 
     /// What was found, if it may be sent.
@@ -169,7 +171,7 @@ impl<T: Transport> Connection<T> {
     fn renew(&self, request: &Request<'_>, sought: Sought<'_>, wish: &Wish<'_>, found: &Found) {
         let (lines, now_ms) = (request.field_lines, clock::now_ms());
         if request.method == Method::Get
-            && let Join::Lead(flight) = wish.cache.join(&wish.key, lines, now_ms, found)
+            && let Join::Lead(flight) = wish.cache.join(wish.key, lines, now_ms, found)
         {
             let fill = self.fetch(request, sought, wish, flight, found.stored.clone());
             rt::spawn(fill.run());
@@ -184,10 +186,11 @@ impl<T: Transport> Connection<T> {
         }
         let directives = directives(request);
         let sought = asked.sought();
-        let wish = Wish { cache, key: self.key(request, sought.path), directives };
+        let key = self.key(request, sought.path);
+        let wish = Wish { cache, key: &key, directives };
         for _ in 0..TRIES_MAX {
             let now_ms = clock::now_ms();
-            let found = cache.find(&wish.key, request.field_lines, now_ms);
+            let found = cache.find(wish.key, request.field_lines, now_ms);
             if let Some(answer) = self.usable_answer(request, sought, &wish, &found, now_ms) {
                 return Cached::Answer(answer);
             }
@@ -207,7 +210,7 @@ impl<T: Transport> Connection<T> {
             if request.range.is_some() || request.method == Method::Head {
                 return Cached::Alone;
             }
-            let joined = cache.join(&wish.key, request.field_lines, now_ms, &found);
+            let joined = cache.join(wish.key, request.field_lines, now_ms, &found);
             let stale = found.stored;
             let (led, outcome) = match joined {
                 Join::Anew => continue,
@@ -327,7 +330,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// The answer that is stored.
-    fn hit(
+    pub(super) fn hit(
         &mut self,
         request: &Request<'_>,
         sought: Sought<'_>,
@@ -380,14 +383,19 @@ impl<T: Transport> Connection<T> {
 }
 
 /// Whether a cache may answer this at all.
-fn may_answer(request: &Request<'_>) -> bool {
+pub(super) fn may_answer(request: &Request<'_>) -> bool {
     matches!(request.method, Method::Get | Method::Head)
         && request.body == BodyLength::None
         && forward::upgrades(request).is_none()
 }
 
+/// Whether it has preconditions that are the origin's to evaluate (RFC 9111 4.3.2).
+pub(super) fn is_for_the_origin(request: &Request<'_>) -> bool {
+    request.if_match.is_some() || request.if_unmodified_since.is_some()
+}
+
 /// What a request says to caches.
-fn directives(request: &Request<'_>) -> Directives {
+pub(super) fn directives(request: &Request<'_>) -> Directives {
     match request.tells_caches {
         true => caching::of_request(pairs(request.field_lines)),
         false => Directives::default(),
@@ -462,7 +470,7 @@ fn selected(
 }
 
 /// Whether a request asks for neither a part nor what it does not have yet.
-fn is_for_the_whole(request: &Request<'_>) -> bool {
+pub(super) fn is_for_the_whole(request: &Request<'_>) -> bool {
     request.if_none_match.is_none()
         && request.if_modified_since.is_none()
         && request.range.is_none()
@@ -472,7 +480,7 @@ fn length(lines: &mut Vec<u8>, len: u64) {
     number_field(lines, "Content-Length", len);
 }
 
-fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
+pub(super) fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
     match kept {
         Kept::Bytes(bytes) if bytes.is_empty() => Body::Empty,
         // A range lies within what is in memory.
