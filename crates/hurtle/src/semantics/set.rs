@@ -75,9 +75,10 @@ pub fn text_span(bytes: &[u8]) -> usize {
 fn first_control(block: [u8; 16]) -> usize {
     const EACH: u128 = u128::MAX / 0xff;
     let bytes = u128::from_le_bytes(block);
-    // Seven bits of each are added to, so that each sum stays in its byte.
+    // Seven bits of each are added to, so that each sum stays in its byte: the eighth says whether
+    // they came to 0x20, and to 0x7f.
     let low = bytes & (EACH * 0x7f);
-    let (not_below_space, is_del) = (low + EACH * (0x80 - 0x20), low + EACH * (0x80 - 0x7f));
+    let (not_below_space, is_del) = (low + EACH * 0x60, low + EACH);
     let control = (!not_below_space | is_del) & !bytes & (EACH * 0x80);
     control.trailing_zeros() as usize / 8
 }

@@ -22,6 +22,7 @@ mod proxy;
 mod quick;
 mod reading;
 mod relay;
+mod selection;
 mod send;
 mod stream;
 mod tunnel;

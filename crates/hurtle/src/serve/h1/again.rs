@@ -3,8 +3,9 @@
 
 use super::super::shortcuts::{Asking, TARGET_BYTES_MAX};
 use super::Connection;
-use super::cached::{Sought, directives, is_for_the_origin, is_for_the_whole, may_answer, piece};
+use super::cached::{Sought, directives, is_for_the_origin, may_answer};
 use super::outcome::Outcome;
+use super::selection::{is_for_the_whole, piece};
 use crate::answer::Answer;
 use crate::clock;
 use crate::h1::request::Request;
