@@ -64,18 +64,7 @@ pub struct Request<'a> {
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
     let (line, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
-    with_fields(&line, target, (lines, head.len() - lines.len()), limits)
-}
-
-/// Reads a request where it stays, which is why nothing else is returned here: a request moved is a
-/// request stored twice. The fields come after a first line of so many bytes.
-fn with_fields<'a>(
-    line: &Line<'a>,
-    target: Target<'a>,
-    (lines, line_bytes): (&'a [u8], usize),
-    limits: &HeadLimits,
-) -> Result<Request<'a>, Sin> {
-    let mut read = Ok(Request {
+    let mut request = Request {
         method: line.method,
         raw_target: line.raw_target,
         target,
@@ -101,15 +90,12 @@ fn with_fields<'a>(
         tells_caches: false,
         field_lines: b"",
         rest: b"",
-    });
-    if let Ok(request) = &mut read
-        && let Err(sin) = read_fields(request, lines, line_bytes, limits)
-    {
-        read = Err(sin);
-    }
-    read
+    };
+    read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    Ok(request)
 }
 
+/// Reads the fields, which come after a first line of so many bytes.
 fn read_fields<'a>(
     request: &mut Request<'a>,
     lines: &'a [u8],
