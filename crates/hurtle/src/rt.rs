@@ -1,5 +1,7 @@
 //! The few things of the runtime that code outside transport and server needs.
 
+mod alarm;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -11,6 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+
+pub use alarm::Alarm;
 
 thread_local! {
     /// How often tasks of this worker had a turn that was not a part of a long body.
@@ -61,7 +65,7 @@ pub fn long_turn() -> u64 {
     TURNS.get()
 }
 
-/// Waits at least this long.
+/// Waits at least this long. What a worker waits for again and again has an [`Alarm`].
 pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use hurtle::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 #[test]
 #[cfg(target_os = "linux")]
@@ -39,6 +40,27 @@ fn a_thread_that_gives_precedence_is_nice_and_no_other_is() {
     });
     assert!(behind.join().unwrap() > before, "it is served after the others");
     assert_eq!(nice(), before, "whoever started it is not");
+}
+
+#[test]
+fn a_timer_can_be_read_once_its_time_has_passed_and_the_last_one_set_counts() {
+    let timer = match sys::timer() {
+        Ok(timer) => timer,
+        Err(e) => return assert_eq!(e.kind(), ErrorKind::Unsupported),
+    };
+    let read = || rustix::io::read(&timer, &mut [0; 8]);
+    assert_eq!(read(), Err(Errno::AGAIN), "it is not set");
+    let begun = Instant::now();
+    let time = Duration::from_millis(30);
+    for time in [Duration::ZERO, Duration::from_secs(3_600), time] {
+        sys::set_timer(&timer, time).unwrap();
+    }
+    rustix::event::poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).unwrap();
+    assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
+    assert_eq!((read(), read()), (Ok(8), Err(Errno::AGAIN)), "it passes once");
+    // The shortest time is no time at all, and not never.
+    sys::set_timer(&timer, Duration::ZERO).unwrap();
+    rustix::event::poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).unwrap();
 }
 
 #[test]
@@ -72,12 +94,12 @@ fn a_file_without_a_name_gets_one_that_nobody_has() {
     let dir = File::open(&scratch.0).unwrap();
     let unnamed = match sys::create_unnamed(dir.as_fd(), Mode::from_raw_mode(0o600)) {
         Ok(unnamed) => unnamed,
-        Err(e) => return assert_eq!(e, rustix::io::Errno::OPNOTSUPP, "there are none here"),
+        Err(e) => return assert_eq!(e, Errno::OPNOTSUPP, "there are none here"),
     };
     rustix::io::write(&unnamed, b"new").unwrap();
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "it cannot be seen");
     let linked = sys::link_unnamed(unnamed.as_fd(), dir.as_fd(), b"taken");
-    assert_eq!(linked, Err(rustix::io::Errno::EXIST));
+    assert_eq!(linked, Err(Errno::EXIST));
     assert_eq!(fs::read(scratch.0.join("taken")).unwrap(), b"old");
     sys::link_unnamed(unnamed.as_fd(), dir.as_fd(), b"free").unwrap();
     assert_eq!(fs::read(scratch.0.join("free")).unwrap(), b"new");

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::Sin;
 use super::framing::{BodyLength, Framing};
 use super::head::HeadLimits;
-use super::line::{self, Line};
+use super::line;
 use super::lines::{self, Field, is};
 use crate::semantics::fields;
 use crate::semantics::host::{self, Host};

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use slab::Slab;
 
 use crate::clock;
-use crate::rt::Bell;
+use crate::rt::{self, Alarm, Bell};
 use crate::transport::Progress;
 
 /// Deadlines are kept this coarsely, in milliseconds: a sweep gathers those that fall together.
@@ -74,15 +74,19 @@ impl Deadlines {
 
     /// Looks after the deadlines for as long as the worker lives.
     pub async fn sweep(&self) {
+        let mut alarm = Alarm::unset();
         loop {
             let now_ms = clock::now_ms();
             let next_ms = self.pass(now_ms);
             self.next_ms.set(next_ms);
-            let wait = match next_ms {
-                NEVER => None,
-                at => Some(Duration::from_millis(at.saturating_sub(now_ms).max(GRAIN_MS))),
-            };
-            self.changed.wait(wait).await;
+            let changed = self.changed.wait(None);
+            match next_ms {
+                NEVER => changed.await,
+                at => {
+                    let ms = at.saturating_sub(now_ms).max(GRAIN_MS);
+                    rt::race(changed, alarm.wait(Duration::from_millis(ms))).await;
+                }
+            }
         }
     }
 

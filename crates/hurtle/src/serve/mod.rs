@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use http::HeaderMap;
 use ipnet::IpNet;
 
@@ -65,6 +66,8 @@ pub struct Worker {
     pub spare_lines: RefCell<Vec<u8>>,
     /// To what caches have answered lately.
     pub shortcuts: Shortcuts,
+    /// Room for what is copied of a request for its application.
+    pub spare_copy: RefCell<BytesMut>,
 }
 
 impl Worker {

@@ -24,7 +24,7 @@ use crate::h1::head::HeadLimits;
 use crate::handler::directory::Means;
 use crate::handler::gateway::Slots;
 use crate::observe::WorkerLog;
-use crate::rt;
+use crate::rt::{self, Alarm};
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::serve::proxied::Balancers;
@@ -162,6 +162,7 @@ fn clear_uploads(shared: &Shared) {
         rt::spawn(async move {
             let lane = disk.lane();
             let mut clear: fn(&Path) -> usize = uploads::sweep;
+            let mut alarm = Alarm::unset();
             loop {
                 let root = root.clone();
                 disk.begin(lane, move || {
@@ -171,7 +172,7 @@ fn clear_uploads(shared: &Shared) {
                     }
                 });
                 clear = uploads::expire;
-                rt::sleep(EXPIRED_UPLOADS_EVERY).await;
+                alarm.wait(EXPIRED_UPLOADS_EVERY).await;
             }
         });
     }
@@ -191,8 +192,9 @@ async fn follow(worker: &Worker, mut list: watch::Receiver<Deployments>, changed
 }
 
 async fn flush_log(worker: &Worker) {
+    let mut alarm = Alarm::unset();
     loop {
-        rt::sleep(LOG_AGE_MAX).await;
+        alarm.wait(LOG_AGE_MAX).await;
         if let Some(log) = &worker.log {
             log.flush();
         }
@@ -250,6 +252,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         spare_fields: RefCell::default(),
         spare_lines: RefCell::default(),
         shortcuts: Shortcuts::default(),
+        spare_copy: RefCell::default(),
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);
     (Rc::new(worker), room)

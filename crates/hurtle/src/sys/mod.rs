@@ -30,6 +30,9 @@
 //! - `data_dir()`: where the programs of this user keep what is theirs; `None` without a home.
 //! - `trust_command(file)`: what a person types to have an authority's certificate trusted.
 //! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
+//! - `timer()`: a descriptor, not set, of which 8 bytes can be read when a time has passed, and which
+//!   never blocks. `Unsupported` where the system has none.
+//! - `set_timer(timer, time)`: the time, from now; one set before is forgotten.
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   anybody, the same user too, already listens there.
@@ -66,6 +69,13 @@ mod ktls;
 #[path = "no_ktls.rs"]
 mod ktls;
 
+#[cfg(target_os = "linux")]
+mod timer;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "no_timer.rs"]
+mod timer;
+
 #[cfg(target_os = "macos")]
 #[path = "macos.rs"]
 mod system;
@@ -83,6 +93,7 @@ pub use system::{
     fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath,
     read_resident, send_file, send_head_and_file, trust_command,
 };
+pub use timer::{set_timer, timer};
 
 /// What one side's TLS 1.3 records are encrypted with (RFC 8446 7.3).
 pub struct TlsKeys {

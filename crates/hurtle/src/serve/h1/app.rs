@@ -68,13 +68,12 @@ impl<T: Transport> Connection<T> {
         body: RequestBody,
         place: &Place<'_>,
     ) -> Option<http::Request<RequestBody>> {
-        let (mut made, original) = self.made(request, body, place.rest)?;
-        let arrival = app.arrival(self.client, self.io.is_secure(), original);
-        made.extensions_mut().insert(arrival);
-        if let Some(certificate) = self.io.client() {
-            made.extensions_mut().insert(certificate);
-        }
-        Some(made)
+        self.made(request, body, place.rest, |original, extensions| {
+            extensions.insert(app.arrival(self.client, self.io.is_secure(), original));
+            if let Some(certificate) = self.io.client() {
+                extensions.insert(certificate);
+            }
+        })
     }
 
     /// Calls who answers this request and reads its body, if somebody does; `Err`: what is answered
@@ -136,7 +135,7 @@ impl<T: Transport> Connection<T> {
         let (upload, body) = Upload::new(request);
         let made = match handler {
             Handler::App(app) => self.arriving(request, app, body, &place),
-            _ => self.made(request, body, place.rest).map(|(made, _)| made),
+            _ => self.made(request, body, place.rest, |_, _| {}),
         };
         let Some(mut made) = made else {
             // A target that no `Uri` takes is none the application could use.

@@ -66,7 +66,7 @@ impl<T: Transport> Connection<T> {
             return Some(Err(Answer::method_refused(true)));
         }
         let (upload, body) = Upload::new(request);
-        let Some((made, _)) = self.made(request, body, place.rest) else {
+        let Some(made) = self.made(request, body, place.rest, |_, _| {}) else {
             return Some(Err(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
         let base = &place.path[..place.path.len() - place.rest.len()];

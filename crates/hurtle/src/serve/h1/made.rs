@@ -2,9 +2,9 @@
 
 use std::mem;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Uri, Version, header};
+use http::{Extensions, HeaderMap, HeaderValue, Uri, Version, header};
 
 use super::Connection;
 use super::asked::path_of;
@@ -21,28 +21,58 @@ const FIELDS_KEPT_MAX: usize = 64;
 /// The same of field lines, in bytes.
 const LINES_BYTES_KEPT_MAX: usize = 4 << 10;
 
+/// Bytes of a copied head for which room is kept.
+const COPY_KEPT_MAX: usize = 16 << 10;
+
 impl<T: Transport> Connection<T> {
-    /// A request, and its URI as it was sent: its own begins at the mount, of whose path `rest` is
-    /// what is beneath, decoded. `None`: it is none the application could use.
+    /// A request, whose URI begins at the mount, of whose path `rest` is what is beneath, decoded;
+    /// `tell` has the URI as it was sent, and the extensions. `None`: it is none the application
+    /// could use.
     pub(super) fn made(
         &self,
         request: &Request<'_>,
         body: RequestBody,
         rest: &[u8],
-    ) -> Option<(http::Request<RequestBody>, Uri)> {
-        let (whole, lines) = copied(request)?;
+        tell: impl FnOnce(Uri, &mut Extensions),
+    ) -> Option<http::Request<RequestBody>> {
+        let (path, query) = path_of(&request.target)?;
+        let (whole, lines) = self.copied((path, query), request.field_lines);
+        let (own, original) = match spelt_in(path, rest) {
+            Some(0) => {
+                let original = uri(whole)?;
+                (original.clone(), original)
+            }
+            Some(start) => (uri(whole.slice(start..))?, uri(whole)?),
+            None => (encoded(rest, query)?, uri(whole)?),
+        };
         let version = self.version(Some(request));
         let mut made = http::Request::new(body);
-        let original = uri(whole.clone())?;
+        tell(original, made.extensions_mut());
         *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
-        *made.uri_mut() = beneath(&original, &whole, rest)?;
+        *made.uri_mut() = own;
         *made.version_mut() = version;
         *made.headers_mut() = self.map_of(request, &lines)?;
         if version == Version::HTTP_2 {
             // Where its body ends, frames said; it stands in the head for the engine alone.
             made.headers_mut().remove(header::TRANSFER_ENCODING);
         }
-        Some((made, original))
+        Some(made)
+    }
+
+    /// A target and field lines in one copy, which all that is made of them shares. Its room is used
+    /// again once all of that is gone.
+    fn copied(&self, (path, query): (&[u8], Option<&[u8]>), field_lines: &[u8]) -> (Bytes, Bytes) {
+        let mut copy = self.worker.spare_copy.take();
+        copy.reserve(path.len() + 1 + query.map_or(0, <[u8]>::len) + field_lines.len());
+        put_target(&mut copy, path, query);
+        let end = copy.len();
+        copy.extend_from_slice(field_lines);
+        let mut whole = copy.split().freeze();
+        if whole.len() <= COPY_KEPT_MAX {
+            self.worker.spare_copy.replace(copy);
+        }
+        let lines = whole.split_off(end);
+        (whole, lines)
     }
 
     /// A request's fields, as an application has them.
@@ -76,39 +106,18 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// A request's path and query, and its field lines: in one copy, which all that is made of them
-/// shares.
-fn copied(request: &Request<'_>) -> Option<(Bytes, Bytes)> {
-    let (path, query) = path_of(&request.target)?;
-    let bytes_max = request.raw_target.len() + request.field_lines.len() + 1;
-    let mut bytes = Vec::with_capacity(bytes_max);
-    put_target(&mut bytes, path, query);
-    let end = bytes.len();
-    bytes.extend_from_slice(request.field_lines);
-    let bytes = Bytes::from(bytes);
-    Some((bytes.slice(..end), bytes.slice(end..)))
+/// A URI beneath the mount, encoded anew, so that the application reads what its mount was found by.
+fn encoded(rest: &[u8], query: Option<&[u8]>) -> Option<Uri> {
+    let path = [b"/", rest].concat();
+    let mut bytes = BytesMut::new();
+    put_target(&mut bytes, encode_path(&path).as_bytes(), query);
+    uri(bytes.freeze())
 }
 
-/// A URI, of which `whole` are the bytes, as it begins at the mount: encoded anew, so that the
-/// application reads what its mount was found by.
-fn beneath(original: &Uri, whole: &Bytes, rest: &[u8]) -> Option<Uri> {
-    match spelt_in(original.path().as_bytes(), rest) {
-        Some(0) => Some(original.clone()),
-        Some(start) => uri(whole.slice(start..)),
-        None => {
-            let path = [b"/", rest].concat();
-            let path = encode_path(&path);
-            let mut bytes = Vec::new();
-            put_target(&mut bytes, path.as_bytes(), original.query().map(str::as_bytes));
-            uri(bytes.into())
-        }
-    }
-}
-
-fn put_target(bytes: &mut Vec<u8>, path: &[u8], query: Option<&[u8]>) {
+fn put_target(bytes: &mut BytesMut, path: &[u8], query: Option<&[u8]>) {
     bytes.extend_from_slice(path);
     if let Some(query) = query {
-        bytes.push(b'?');
+        bytes.extend_from_slice(b"?");
         bytes.extend_from_slice(query);
     }
 }
