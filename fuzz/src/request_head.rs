@@ -9,9 +9,16 @@ const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 <<
 /// A head that was accepted can be read in one way only (RFC 9112 11.2), as far as a reader with no
 /// more than a few lines of code can tell.
 pub fn request_head(data: &[u8]) {
-    let Ok(Progress::Complete(end)) = Scan::default().advance(data, &LIMITS) else { return };
+    let scanned = Scan::default().advance(data, &LIMITS);
+    let read = request::parse(data, &LIMITS).map(|request| data.len() - request.rest.len());
+    if let Ok(end) = read {
+        assert_eq!(scanned, Ok(Progress::Complete(end)), "two ends of one head");
+    }
+    let Ok(Progress::Complete(end)) = scanned else { return };
     assert!(end <= data.len(), "the head ends beyond its bytes");
-    let Ok(request) = request::parse(&data[..end], &LIMITS) else { return };
+    let alone = request::parse(&data[..end], &LIMITS);
+    assert_eq!(read.is_ok(), alone.is_ok(), "what follows a head says something of it");
+    let Ok(request) = alone else { return };
 
     let text = data[..end].strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
     let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();

@@ -63,6 +63,10 @@ pub struct Site {
     has_readers: bool,
     /// Whether a request may be answered, or handed on, at once.
     answers_at_once: bool,
+    /// Whether files are served anywhere.
+    has_files: bool,
+    /// Whether answers are stored anywhere, and nothing about a client decides who answers.
+    stores_for_all: bool,
     /// What all of it asks of clients, but for mounts that say otherwise.
     gate: Option<Rc<Gate>>,
     /// Whether anything is asked anywhere.
@@ -174,12 +178,18 @@ impl Site {
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
         let mut config = config.clone();
         config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
+        let guarded = restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access));
+        let gated = own.is_some() || mounts.iter().any(|m| m.gate.is_some());
+        let has_authorizers = mounts.iter().any(|m| m.authorizer.is_some());
+        let stores = mounts.iter().any(Mount::has_cache);
         Site {
-            guarded: restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access)),
+            guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
             answers_at_once: mounts.iter().any(Mount::is_proxy),
-            gated: own.is_some() || mounts.iter().any(|m| m.gate.is_some()),
-            has_authorizers: mounts.iter().any(|m| m.authorizer.is_some()),
+            has_files: mounts.iter().any(Mount::has_files),
+            stores_for_all: stores && !guarded && !gated && !has_authorizers,
+            gated,
+            has_authorizers,
             gate: own,
             mounts,
             deployed: Deployed::default(),
@@ -218,6 +228,16 @@ impl Site {
     /// applications, proxies.
     pub fn answers_at_once(&self) -> bool {
         self.answers_at_once || !self.deployed.is_empty()
+    }
+
+    /// Whether files are served anywhere in it.
+    pub fn has_files(&self) -> bool {
+        self.has_files
+    }
+
+    /// Whether answers are stored anywhere in it, and nothing about a client decides who answers.
+    pub fn stores_for_all(&self) -> bool {
+        self.stores_for_all && self.deployed.is_empty()
     }
 
     /// Whether this client may have a file that was found before.

@@ -14,11 +14,12 @@ mod stored;
 mod write;
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xxhash_rust::xxh3::xxh3_64;
+use hashbrown::DefaultHashBuilder;
 
 use crate::config;
 use crate::disk::{Disk, Lane};
@@ -52,6 +53,8 @@ const DISK_FROM_BYTES: usize = 64 << 10;
 /// One mount's cache, shared by all workers.
 pub struct Cache {
     shards: [Mutex<Shard>; SHARDS],
+    /// Of which no client knows what it makes of his keys.
+    hasher: DefaultHashBuilder,
     memory: Arc<Space>,
     disk_bytes: Arc<Space>,
     /// Descriptors of bodies on disk.
@@ -96,8 +99,10 @@ impl Cache {
     /// An empty one. `files_max`: descriptors it may hold.
     pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
         let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
+        let hasher = DefaultHashBuilder::default();
         Cache {
-            shards: std::array::from_fn(|_| Mutex::default()),
+            shards: std::array::from_fn(|_| Mutex::new(Shard::new(hasher.clone()))),
+            hasher,
             memory: Space::new(config.memory),
             disk_bytes: Space::new(config.disk_size),
             files: Space::new(files_max),
@@ -117,7 +122,17 @@ impl Cache {
 
     /// What is stored for a request with these field lines.
     pub fn find(&self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
-        self.shard(key).find(key, lines, now_ms)
+        self.find_hashed(self.hash(key), key, lines, now_ms)
+    }
+
+    /// The same, for whoever has kept the key's hash.
+    pub fn find_hashed(&self, hash: u64, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+        self.shard_of(hash).find(hash, key, lines, now_ms)
+    }
+
+    /// A key's hash.
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
     }
 
     /// Takes part in fetching what is missing: as the one who fetches, or one of those who wait.
@@ -125,8 +140,9 @@ impl Cache {
     pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8], now_ms: u64, found: &Found) -> Join {
         let id = self.flights.fetch_add(1, Relaxed);
         let flight = || Flight::new(Arc::clone(self), key, id);
-        let mut shard = self.shard(key);
-        match shard.is_flying(key) || shard.find(key, lines, now_ms).is_as(found) {
+        let hash = self.hash(key);
+        let mut shard = self.shard_of(hash);
+        match shard.is_flying(key) || shard.find(hash, key, lines, now_ms).is_as(found) {
             true => shard.join(key, lines, id, flight),
             false => Join::Anew,
         }
@@ -155,7 +171,12 @@ impl Cache {
     }
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[xxh3_64(key) as usize % SHARDS])
+        self.shard_of(self.hash(key))
+    }
+
+    /// Told by other bits than those that the shard's own table goes by.
+    fn shard_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
 
     /// Room in memory, for what is about to be there; `None`: there is none, whatever is given up.

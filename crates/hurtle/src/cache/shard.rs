@@ -1,9 +1,10 @@
 //! A part of a cache behind one lock: what is stored, by key, and who is fetching what. What is
 //! given up is handed out, to be dropped after the lock.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::flight::{Flying, Join, State};
 use super::{Charge, Flight, Found, Stored};
@@ -14,9 +15,11 @@ pub(super) const VARIANTS_MAX: usize = 8;
 
 /// Keys and what is known of them. Evicted by second chance: a hand goes round the slots, and takes
 /// one that was not used since it last passed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
-    index: HashMap<Arc<[u8]>, usize>,
+    hasher: DefaultHashBuilder,
+    /// Where each key's slot is.
+    index: HashTable<usize>,
     slots: Vec<Slot>,
     hand: usize,
     flying: HashMap<Arc<[u8]>, Flying>,
@@ -25,6 +28,7 @@ pub(super) struct Shard {
 /// What is known of a key.
 #[derive(Debug)]
 pub(super) struct Slot {
+    hash: u64,
     key: Arc<[u8]>,
     /// The latest first.
     variants: Vec<Arc<Stored>>,
@@ -34,9 +38,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn new(key: &Arc<[u8]>, charge: Charge) -> Slot {
-        let key = Arc::clone(key);
-        Slot { key, variants: Vec::new(), uncacheable_until_ms: 0, used: false, _charge: charge }
+    fn new(hash: u64, key: &Arc<[u8]>, charge: Charge) -> Slot {
+        Slot {
+            hash,
+            key: Arc::clone(key),
+            variants: Vec::new(),
+            uncacheable_until_ms: 0,
+            used: false,
+            _charge: charge,
+        }
     }
 
     /// Responses in it.
@@ -46,9 +56,15 @@ impl Slot {
 }
 
 impl Shard {
-    pub(super) fn find(&mut self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
-        let Some(at) = self.index.get(key) else { return Found::default() };
-        let slot = &mut self.slots[*at];
+    /// An empty one, whose keys are hashed so.
+    pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
+        let (slots, flying) = (Vec::new(), HashMap::new());
+        Shard { hasher, index: HashTable::new(), slots, hand: 0, flying }
+    }
+
+    pub(super) fn find(&mut self, hash: u64, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+        let Some(at) = self.at(hash, key) else { return Found::default() };
+        let slot = &mut self.slots[at];
         slot.used = true;
         let stored = slot.variants.iter().find(|stored| stored.head.answers(lines)).cloned();
         Found {
@@ -133,16 +149,23 @@ impl Shard {
     }
 
     fn slot(&mut self, key: &Arc<[u8]>, charge: Charge) -> &mut Slot {
-        let next = self.slots.len();
-        let at = *self.index.entry(Arc::clone(key)).or_insert(next);
-        if at == next {
-            self.slots.push(Slot::new(key, charge));
-        }
+        let hash = self.hasher.hash_one(&**key);
+        let at = self.at(hash, key).unwrap_or_else(|| {
+            let at = self.slots.len();
+            self.slots.push(Slot::new(hash, key, charge));
+            self.index.insert_unique(hash, at, |at| self.slots[*at].hash);
+            at
+        });
         &mut self.slots[at]
     }
 
+    /// Where a key's slot is.
+    fn at(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        self.index.find(hash, |at| *self.slots[*at].key == *key).copied()
+    }
+
     pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<Flying>) {
-        let at = self.index.get(key).copied();
+        let at = self.at(self.hasher.hash_one(key), key);
         (at.map(|at| self.take(at)), self.flying.remove(key))
     }
 
@@ -173,11 +196,13 @@ impl Shard {
 
     /// Takes a slot out; the last one comes to its place.
     fn take(&mut self, at: usize) -> Slot {
-        let slot = self.slots.swap_remove(at);
-        self.index.remove(&slot.key);
-        if let Some(moved) = self.slots.get(at) {
-            self.index.insert(Arc::clone(&moved.key), at);
+        let last = self.slots.len() - 1;
+        if let Ok(entry) = self.index.find_entry(self.slots[at].hash, |other| *other == at) {
+            entry.remove();
         }
-        slot
+        if let Some(moved) = self.index.find_mut(self.slots[last].hash, |other| *other == last) {
+            *moved = at;
+        }
+        self.slots.swap_remove(at)
     }
 }

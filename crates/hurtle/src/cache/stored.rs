@@ -2,6 +2,7 @@
 //! and its body.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -31,9 +32,13 @@ pub struct Head {
 /// A field's name and value, where the request had it.
 type Selecting = (Box<[u8]>, Option<Vec<u8>>);
 
+static SERIALS: AtomicU64 = AtomicU64::new(0);
+
 /// A stored response.
 #[derive(Debug)]
 pub struct Stored {
+    /// What tells it from all others, of whatever cache.
+    pub serial: u64,
     /// Without its body.
     pub head: Head,
     /// Its body, which outlives a head that was refreshed.
@@ -105,7 +110,7 @@ fn is_selecting(lines: &[u8], name: &[u8], expected: Option<&[u8]>) -> bool {
 impl Stored {
     /// One whose head takes the room of `charge`.
     pub fn new(head: Head, content: Arc<Content>, charge: Charge) -> Stored {
-        Stored { head, content, _charge: charge }
+        Stored { serial: SERIALS.fetch_add(1, Relaxed), head, content, _charge: charge }
     }
 
     pub(super) fn is_on_disk(&self) -> bool {

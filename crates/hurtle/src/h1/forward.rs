@@ -11,7 +11,7 @@ use super::field::Field;
 use super::fields::{begins_as, is_same, pairs};
 use super::framing::BodyLength;
 use super::reply::Reply;
-use super::request::{Request, Value};
+use super::request::Request;
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
@@ -419,14 +419,14 @@ pub fn upgrade<'a>(request: &Request<'_>, allowed: &'a [String]) -> Option<&'a s
 
 /// The protocols a client asks to change to, as sent.
 pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
-    let asked: &Value<'_> = &request.upgrade;
+    let asked: &[u8] = request.upgrade.as_ref()?;
     let connection = request.connection.as_ref()?;
     // RFC 9110 7.8: without the option it is ignored; HTTP/1.0 does not know it; and behind a body
     // there is no saying where the other protocol begins.
     if !has_token(connection, b"upgrade") || request.http10 || request.body != BodyLength::None {
         return None;
     }
-    asked.as_deref()
+    Some(asked)
 }
 
 fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {

@@ -1,8 +1,8 @@
 //! Where a head ends: one pass over the bytes as they come, whatever pieces they come in.
 //!
 //! Finding the end first keeps a head that drips in one byte at a time linear: it is parsed once,
-//! when it is whole. What two implementations could read differently (a line that ends in LF
-//! alone) is refused here, as soon as it is seen.
+//! when it is whole. One that comes whole is read at once (`request`). What two implementations
+//! could read differently (a line that ends in LF alone) is refused here, as soon as it is seen.
 
 use super::Sin;
 use super::line::{self, METHOD_BYTES_MAX, REQUEST_LINE_REST, is_token};

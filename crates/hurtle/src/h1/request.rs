@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::Sin;
 use super::framing::{BodyLength, Framing};
 use super::head::HeadLimits;
-use super::line::{self, Line};
+use super::line;
 use super::lines::{self, Field, is};
 use crate::semantics::fields;
 use crate::semantics::host::{self, Host};
@@ -64,50 +64,39 @@ pub struct Request<'a> {
 pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
     let (line, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
-    let mut read = Ok(Request::without_fields(&line, target));
-    // What is read is read where it stays: a request moved is a request stored twice.
-    if let Ok(request) = &mut read
-        && let Err(sin) = fields_of(request, lines, head.len() - lines.len(), limits)
-    {
-        read = Err(sin);
-    }
-    read
-}
-
-impl<'a> Request<'a> {
-    fn without_fields(line: &Line<'a>, target: Target<'a>) -> Request<'a> {
-        Request {
-            method: line.method,
-            raw_target: line.raw_target,
-            target,
-            http10: line.http10,
-            host: None,
-            body: BodyLength::None,
-            keep_alive: !line.http10,
-            expect_continue: false,
-            te_trailers: false,
-            if_match: None,
-            if_none_match: None,
-            if_modified_since: None,
-            if_unmodified_since: None,
-            if_range: None,
-            range: None,
-            accept: None,
-            authorization: None,
-            accept_encoding: None,
-            referer: None,
-            user_agent: None,
-            connection: None,
-            upgrade: None,
-            tells_caches: false,
-            field_lines: b"",
-            rest: b"",
-        }
-    }
+    let mut request = Request {
+        method: line.method,
+        raw_target: line.raw_target,
+        target,
+        http10: line.http10,
+        host: None,
+        body: BodyLength::None,
+        keep_alive: !line.http10,
+        expect_continue: false,
+        te_trailers: false,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        if_range: None,
+        range: None,
+        accept: None,
+        authorization: None,
+        accept_encoding: None,
+        referer: None,
+        user_agent: None,
+        connection: None,
+        upgrade: None,
+        tells_caches: false,
+        field_lines: b"",
+        rest: b"",
+    };
+    read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    Ok(request)
 }
 
 /// Reads the fields, which come after a first line of so many bytes.
-fn fields_of<'a>(
+fn read_fields<'a>(
     request: &mut Request<'a>,
     lines: &'a [u8],
     line_bytes: usize,

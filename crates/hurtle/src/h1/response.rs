@@ -98,28 +98,27 @@ pub fn status_line(status: StatusCode, out: &mut Vec<u8>) {
 pub fn encode_interim(status: StatusCode, fields: &HeaderMap, out: &mut Vec<u8>) {
     status_line(status, out);
     for (name, value) in fields {
-        if !ENGINES_OWN.contains(name) {
+        if !is_engines_own(name) {
             field(out, name.as_str(), value.as_bytes());
         }
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// Fields that belong to the connection and its framing: the engine alone writes them.
-const ENGINES_OWN: [HeaderName; 5] = [
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::DATE,
-    header::TRANSFER_ENCODING,
-    HeaderName::from_static("keep-alive"),
-];
+/// Whether a field belongs to the connection and its framing: the engine alone writes those.
+fn is_engines_own(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "content-length" | "date" | "keep-alive" | "transfer-encoding"
+    )
+}
 
 fn encode_map(map: &HeaderMap, out: &mut Vec<u8>) {
     if !map.contains_key(header::SERVER) {
         field(out, "Server", SERVER.as_bytes());
     }
     for (name, value) in map {
-        if !ENGINES_OWN.contains(name) {
+        if !is_engines_own(name) {
             field(out, name.as_str(), value.as_bytes());
         }
     }
@@ -127,6 +126,7 @@ fn encode_map(map: &HeaderMap, out: &mut Vec<u8>) {
 
 /// Appends one field line. `http`'s types hold no CR or LF, so it stays one line.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
     title_case(name, out);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

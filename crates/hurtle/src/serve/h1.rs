@@ -3,6 +3,7 @@
 //! both directions flow at once are in `app`.
 
 mod admission;
+mod again;
 mod app;
 mod asked;
 mod cached;
@@ -22,6 +23,7 @@ mod proxy;
 mod quick;
 mod reading;
 mod relay;
+mod selection;
 mod send;
 mod stream;
 mod tunnel;

@@ -5,6 +5,7 @@ pub mod h1;
 pub mod h2;
 pub mod proxied;
 pub mod secure;
+pub mod shortcuts;
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -25,6 +26,7 @@ use crate::tls::Keyring;
 use crate::transport::{Addresses, Input, Meter, Plain, Sender};
 use deadline::Deadlines;
 use proxied::Balancers;
+use shortcuts::Shortcuts;
 
 /// What a worker's connections share. Nothing in it is shared with another worker's but the pool
 /// behind `store` and `sender`, and what `sites` keep of upstreams' answers.
@@ -62,6 +64,8 @@ pub struct Worker {
     pub spare_fields: RefCell<HeaderMap>,
     /// The same of field lines.
     pub spare_lines: RefCell<Vec<u8>>,
+    /// To what caches have answered lately.
+    pub shortcuts: Shortcuts,
     /// Room for what is copied of a request for its application.
     pub spare_copy: RefCell<BytesMut>,
 }

@@ -28,6 +28,7 @@ use crate::rt::{self, Alarm};
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::serve::proxied::Balancers;
+use crate::serve::shortcuts::Shortcuts;
 use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Sender};
@@ -250,6 +251,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         log,
         spare_fields: RefCell::default(),
         spare_lines: RefCell::default(),
+        shortcuts: Shortcuts::default(),
         spare_copy: RefCell::default(),
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);

@@ -98,6 +98,14 @@ impl Mount {
         matches!(&self.handler, Handler::Proxy(_))
     }
 
+    pub(super) fn has_cache(&self) -> bool {
+        matches!(&self.handler, Handler::Proxy(proxy) if proxy.cache().is_some())
+    }
+
+    pub(super) fn has_files(&self) -> bool {
+        matches!(&self.handler, Handler::Directory(_)) || self.beside.is_some()
+    }
+
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         holds(&self.path, path)
     }

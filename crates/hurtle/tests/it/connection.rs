@@ -41,6 +41,28 @@ fn ten_thousand_pipelined_requests_in_order() {
 }
 
 #[test]
+fn what_comes_in_one_write_is_told_apart() {
+    let server = Server::start(&[("a.txt", "a"), ("b.txt", "b")]);
+    let get = |path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let post = "POST /a.txt HTTP/1.1\r\nHost: a\r\n";
+    let mut client = server.connect();
+    for (sent, why) in [
+        (get("/a.txt"), "a head alone"),
+        (format!("{post}Content-Length: 5\r\n\r\n1\r\n\r\n"), "a body that ends like a head"),
+        (format!("{post}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), "one that has to"),
+        (format!("\r\n{}", get("/a.txt")), "an empty line before it (RFC 9112 2.2)"),
+    ] {
+        client.send(format!("{sent}{}", get("/b.txt")));
+        let first = client.response();
+        assert!(first.status == 405 || first.text() == "a", "{why}: {}", first.status);
+        assert_eq!(client.response().text(), "b", "{why}");
+        client.send(sent);
+        client.response();
+        client.expect_open();
+    }
+}
+
+#[test]
 fn expect_100_continue() {
     let server = Server::start(&[("a.txt", "a")]);
     let length = "Content-Length: 5\r\n";

@@ -8,29 +8,26 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::Connection;
-use super::asked::{path_of, value};
+use super::asked::path_of;
 use super::duplex::Broken;
 use super::exchange::Asked;
 use super::fault::named;
 use super::fill::{Fill, Led};
 use super::outcome::{Outcome, Why};
+use super::selection::{Source, selected};
 use super::upload::Upload;
 use crate::answer::Answer;
-use crate::body::{Body, FileSlice, RequestBody, Stream};
-use crate::cache::{Cache, Flight, Found, Head, Join, Kept, News, Reader, Stored};
+use crate::body::RequestBody;
+use crate::cache::{Cache, Flight, Found, Head, Join, News, Reader, Stored};
 use crate::clock;
 use crate::h1::fields::pairs;
 use crate::h1::forward::{self, Onward};
 use crate::h1::framing::BodyLength;
-use crate::h1::keep;
 use crate::h1::request::{Method, Request};
 use crate::h1::response::{Fields, field, number_field};
 use crate::handler::proxy::{Errand, Proxy, Waits};
 use crate::rt::{self, First};
 use crate::semantics::caching::{self, Directives, Use};
-use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
-use crate::semantics::date;
-use crate::semantics::range::{self, Selection};
 use crate::semantics::target::encode_path;
 use crate::transport::{Output, Taken, Transport};
 
@@ -39,9 +36,6 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How often it begins anew where whoever fetched gave up.
 const TRIES_MAX: usize = 3;
-
-/// Room for the lines that are added to those of a stored head, in bytes: usually enough.
-const OWN_LINES_BYTES: usize = 128;
 
 /// What a cache makes of a request.
 pub(super) enum Cached {
@@ -75,14 +69,8 @@ impl Asked<'_> {
 /// A request and its key.
 struct Wish<'a> {
     cache: &'a Arc<Cache>,
-    key: Output,
+    key: &'a [u8],
     directives: Directives,
-}
-
-/// A body that is there, or comes.
-enum Source<'a> {
-    Kept(&'a Kept),
-    Coming(Reader),
 }
 
 impl<T: Transport> Connection<T> {
@@ -135,15 +123,17 @@ impl<T: Transport> Connection<T> {
             self.outcome = Some(Outcome::Passed(Why::Method));
             return None;
         }
-        if request.if_match.is_some() || request.if_unmodified_since.is_some() {
-            // RFC 9111 4.3.2: these are the origin's to evaluate.
+        if is_for_the_origin(request) {
             self.outcome = Some(Outcome::Bypassed("precondition"));
             return None;
         }
         let (directives, now_ms) = (directives(request), clock::now_ms());
-        let wish = Wish { cache, key: self.key(request, sought.path), directives };
-        let found = cache.find(&wish.key, request.field_lines, now_ms);
-        self.usable_answer(request, sought, &wish, &found, now_ms)
+        let key = self.key(request, sought.path);
+        let wish = Wish { cache, key: &key, directives };
+        let found = cache.find(&key, request.field_lines, now_ms);
+        let answer = self.usable_answer(request, sought, &wish, &found, now_ms)?;
+        self.note_shortcut(request, sought, &key);
+        Some(answer)
     }
 
     /// What was found, if it may be sent.
@@ -169,7 +159,7 @@ impl<T: Transport> Connection<T> {
     fn renew(&self, request: &Request<'_>, sought: Sought<'_>, wish: &Wish<'_>, found: &Found) {
         let (lines, now_ms) = (request.field_lines, clock::now_ms());
         if request.method == Method::Get
-            && let Join::Lead(flight) = wish.cache.join(&wish.key, lines, now_ms, found)
+            && let Join::Lead(flight) = wish.cache.join(wish.key, lines, now_ms, found)
         {
             let fill = self.fetch(request, sought, wish, flight, found.stored.clone());
             rt::spawn(fill.run());
@@ -184,10 +174,11 @@ impl<T: Transport> Connection<T> {
         }
         let directives = directives(request);
         let sought = asked.sought();
-        let wish = Wish { cache, key: self.key(request, sought.path), directives };
+        let key = self.key(request, sought.path);
+        let wish = Wish { cache, key: &key, directives };
         for _ in 0..TRIES_MAX {
             let now_ms = clock::now_ms();
-            let found = cache.find(&wish.key, request.field_lines, now_ms);
+            let found = cache.find(wish.key, request.field_lines, now_ms);
             if let Some(answer) = self.usable_answer(request, sought, &wish, &found, now_ms) {
                 return Cached::Answer(answer);
             }
@@ -207,7 +198,7 @@ impl<T: Transport> Connection<T> {
             if request.range.is_some() || request.method == Method::Head {
                 return Cached::Alone;
             }
-            let joined = cache.join(&wish.key, request.field_lines, now_ms, &found);
+            let joined = cache.join(wish.key, request.field_lines, now_ms, &found);
             let stale = found.stored;
             let (led, outcome) = match joined {
                 Join::Anew => continue,
@@ -327,7 +318,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// The answer that is stored.
-    fn hit(
+    pub(super) fn hit(
         &mut self,
         request: &Request<'_>,
         sought: Sought<'_>,
@@ -380,14 +371,19 @@ impl<T: Transport> Connection<T> {
 }
 
 /// Whether a cache may answer this at all.
-fn may_answer(request: &Request<'_>) -> bool {
+pub(super) fn may_answer(request: &Request<'_>) -> bool {
     matches!(request.method, Method::Get | Method::Head)
         && request.body == BodyLength::None
         && forward::upgrades(request).is_none()
 }
 
+/// Whether it has preconditions that are the origin's to evaluate (RFC 9111 4.3.2).
+pub(super) fn is_for_the_origin(request: &Request<'_>) -> bool {
+    request.if_match.is_some() || request.if_unmodified_since.is_some()
+}
+
 /// What a request says to caches.
-fn directives(request: &Request<'_>) -> Directives {
+pub(super) fn directives(request: &Request<'_>) -> Directives {
     match request.tells_caches {
         true => caching::of_request(pairs(request.field_lines)),
         false => Directives::default(),
@@ -400,87 +396,5 @@ fn why(found: &Found, directives: &Directives) -> Why {
         Some(_) => Why::Stale,
         None if found.varies => Why::VaryMiss,
         None => Why::UriMiss,
-    }
-}
-
-/// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
-/// `lines`: where the fields are put, usually.
-fn selected(
-    request: &Request<'_>,
-    head: &Head,
-    source: Source<'_>,
-    mut lines: Vec<u8>,
-) -> (StatusCode, Vec<u8>, Body) {
-    lines.reserve(head.lines.len() + OWN_LINES_BYTES);
-    lines.extend_from_slice(&head.lines);
-    if head.status == StatusCode::OK && !is_for_the_whole(request) {
-        let said = caching::of_response(pairs(&head.lines));
-        let validators = Validators {
-            etag: said.entity_tag(),
-            last_modified: said.last_modified.and_then(date::parse),
-        };
-        let preconditions = Preconditions {
-            if_none_match: value(&request.if_none_match),
-            if_modified_since: value(&request.if_modified_since),
-            ..Preconditions::default()
-        };
-        if conditional::evaluate(true, &preconditions, &validators) == Verdict::NotModified {
-            return (StatusCode::NOT_MODIFIED, keep::not_modified(&lines), Body::Empty);
-        }
-        if let (Source::Kept(kept), Method::Get, Some(ranges)) =
-            (&source, &request.method, value(&request.range))
-            && conditional::range_applies(value(&request.if_range), &validators)
-        {
-            let len = kept.len();
-            match range::select(ranges, len) {
-                Selection::One(range) => {
-                    let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
-                    field(&mut lines, "Content-Range", text.as_bytes());
-                    length(&mut lines, range.end - range.start);
-                    return (StatusCode::PARTIAL_CONTENT, lines, piece(kept, range));
-                }
-                Selection::Unsatisfiable => {
-                    let mut lines = keep::not_modified(&lines);
-                    field(&mut lines, "Content-Range", format!("bytes */{len}").as_bytes());
-                    length(&mut lines, 0);
-                    return (StatusCode::RANGE_NOT_SATISFIABLE, lines, Body::Empty);
-                }
-                // Several at once are rare, and the whole is always right (RFC 9110 14.2).
-                Selection::Whole | Selection::Many(_) => {}
-            }
-        }
-    }
-    match source {
-        Source::Kept(kept) => {
-            if !super::is_bodiless(head.status) {
-                length(&mut lines, kept.len());
-            }
-            (head.status, lines, piece(kept, 0..kept.len()))
-        }
-        Source::Coming(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
-    }
-}
-
-/// Whether a request asks for neither a part nor what it does not have yet.
-fn is_for_the_whole(request: &Request<'_>) -> bool {
-    request.if_none_match.is_none()
-        && request.if_modified_since.is_none()
-        && request.range.is_none()
-}
-
-fn length(lines: &mut Vec<u8>, len: u64) {
-    number_field(lines, "Content-Length", len);
-}
-
-fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
-    match kept {
-        Kept::Bytes(bytes) if bytes.is_empty() => Body::Empty,
-        // A range lies within what is in memory.
-        Kept::Bytes(bytes) => Body::Bytes(bytes.slice(range.start as usize..range.end as usize)),
-        Kept::File(file) => Body::File(FileSlice {
-            file: Arc::clone(file),
-            offset: range.start,
-            len: range.end - range.start,
-        }),
     }
 }

@@ -43,6 +43,7 @@ impl<T: Transport> Connection<T> {
         let mut scan = Scan::default();
         let mut begun = false;
         let mut skipped = false;
+        let mut came = false;
         loop {
             let bytes = self.input.bytes();
             // RFC 9112 2.2: one empty line before a request line is ignored.
@@ -51,8 +52,9 @@ impl<T: Transport> Connection<T> {
                 skipped = true;
                 continue;
             }
-            // Usually it came whole, and nothing else did: then who reads it finds its end.
-            if !begun && bytes.ends_with(EMPTY_LINE) {
+            // Usually it came whole, in one read, and nothing else did: then who reads it finds its
+            // end. Of several, the first alone is read so: what is behind it is put back.
+            if came && !begun && bytes.ends_with(EMPTY_LINE) {
                 let n = bytes.len();
                 return Ok(Some(self.input.take(n)));
             }
@@ -75,7 +77,7 @@ impl<T: Transport> Connection<T> {
             let filled = self.fill().await;
             self.watch.set_idle(false);
             match filled {
-                Ok(()) => {}
+                Ok(()) => came = true,
                 // RFC 9110 15.5.9: 408 needs a request; silence between requests is none.
                 Err(Ended::Late) if begun => return Err(Sin::HeadTooSlow),
                 Err(Ended::Late | Ended::Failed) => return Ok(None),

@@ -42,10 +42,12 @@ impl<T: Transport> Connection<T> {
         if !site.is_open_to(self.channel()) {
             return None;
         }
-        match self.known_file(request, (number, site), now_ms) {
-            Some(answer) => Some(Quick::Answer(answer)),
-            None => self.quick_call(request, (number, site)),
+        if site.has_files()
+            && let Some(answer) = self.known_file(request, (number, site), now_ms)
+        {
+            return Some(Quick::Answer(answer));
         }
+        self.quick_call(request, (number, site))
     }
 
     /// A file that is known.
@@ -84,6 +86,9 @@ impl<T: Transport> Connection<T> {
             || self.challenge(request).is_some()
         {
             return None;
+        }
+        if let Some(answer) = self.answer_again(request, (number, site)) {
+            return Some(Quick::Answer(answer));
         }
         let (raw, query) = path_of(&request.target)?;
         let (proxy, mount, path) = match site.open_route(raw, query, self.client)? {

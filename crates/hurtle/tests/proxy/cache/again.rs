@@ -7,12 +7,14 @@ use super::{MINUTE, Pair, get, has};
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// A connection that has been sent what is kept.
+/// A connection that has been sent what is kept, so often that the way there is known.
 #[track_caller]
 fn served(pair: &Pair, fields: &str) -> Client {
     pair.asked(&get("/", ""), fields, "first");
     let mut client = pair.proxy.connect();
-    assert_eq!(again(&mut client), "first");
+    for _ in 0..4 {
+        assert_eq!(again(&mut client), "first");
+    }
     client
 }
 
@@ -33,7 +35,9 @@ fn a_purge_and_a_change_count_from_the_very_next_request() {
     client.send(get("/", ""));
     pair.reply(MINUTE, "second");
     assert_eq!(client.answer().1, "second");
-    assert_eq!(again(&mut client), "second");
+    for _ in 0..4 {
+        assert_eq!(again(&mut client), "second");
+    }
 
     client.send("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n");
     pair.reply("", "");
@@ -72,6 +76,41 @@ fn it_grows_older_until_it_is_stale() {
 }
 
 #[test]
+fn who_wants_something_else_gets_that() {
+    let pair = Pair::new();
+    let mut client = served(&pair, &format!("{MINUTE}ETag: \"e\"\r\n"));
+    for (head, status, expected) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"e\"\r\n\r\n", "304", ""),
+        ("GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=1-2\r\n\r\n", "206", "ir"),
+        ("GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", "200", "first"),
+        ("GET /./ HTTP/1.1\r\nHost: a\r\n\r\n", "200", "first"),
+    ] {
+        client.send(head);
+        let (answer, body) = client.answer();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {answer}");
+        assert_eq!(body, expected, "{head}");
+        assert_eq!(again(&mut client), "first", "{head}");
+    }
+    pair.upstream.is_left_alone();
+    for head in [
+        "GET / HTTP/1.1\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a:81\r\n\r\n",
+        "GET /? HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nIf-Match: \"e\"\r\n\r\n",
+        "OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        client.send(head);
+        pair.reply("Cache-Control: no-store\r\n", "other");
+        assert_eq!(client.answer().1, "other", "{head}");
+        assert_eq!(again(&mut client), "first", "{head}");
+    }
+    client.send(get("/", "Cache-Control: no-cache\r\n"));
+    pair.reply(MINUTE, "second");
+    assert_eq!(client.answer().1, "second");
+    assert_eq!(again(&mut client), "second");
+}
+
+#[test]
 fn rules_hold_for_what_is_kept() {
     let upstream = Upstream::new();
     let rule = "[[site.header]]\nset = { X-Set = \"ours\" }\nremove = [\"X-Gone\"]";
@@ -80,11 +119,13 @@ fn rules_hold_for_what_is_kept() {
     let pair = Pair { upstream, proxy };
     let mut client =
         served(&pair, &format!("{MINUTE}X-Set: theirs\r\nX-Gone: 1\r\nX-Other: 1\r\n"));
-    client.send(get("/", ""));
-    let (head, _) = client.answer();
-    has(&head, "X-Set: ours");
-    has(&head, "X-Other: 1");
-    assert!(!head.contains("theirs") && !head.contains("X-Gone"), "{head}");
+    for _ in 0..4 {
+        client.send(get("/", ""));
+        let (head, _) = client.answer();
+        has(&head, "X-Set: ours");
+        has(&head, "X-Other: 1");
+        assert!(!head.contains("theirs") && !head.contains("X-Gone"), "{head}");
+    }
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! What of a stored response a request gets: the whole, a part, or that it has it already.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::asked::value;
+use super::is_bodiless;
+use crate::body::{Body, FileSlice, Stream};
+use crate::cache::{Head, Kept, Reader};
+use crate::h1::fields::pairs;
+use crate::h1::keep;
+use crate::h1::request::{Method, Request};
+use crate::h1::response::{field, number_field};
+use crate::semantics::caching;
+use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use crate::semantics::date;
+use crate::semantics::range::{self, Selection};
+
+/// Room for the lines that are added to those of a stored head, in bytes: usually enough.
+const OWN_LINES_BYTES: usize = 128;
+
+/// A body that is there, or comes.
+pub(super) enum Source<'a> {
+    Kept(&'a Kept),
+    Coming(Reader),
+}
+
+/// The status, fields and body for a request's conditions and range (RFC 9111 4.3.2, RFC 9110 14).
+/// `lines`: where the fields are put, usually.
+pub(super) fn selected(
+    request: &Request<'_>,
+    head: &Head,
+    source: Source<'_>,
+    mut lines: Vec<u8>,
+) -> (StatusCode, Vec<u8>, Body) {
+    lines.reserve(head.lines.len() + OWN_LINES_BYTES);
+    lines.extend_from_slice(&head.lines);
+    if head.status == StatusCode::OK && !is_for_the_whole(request) {
+        let said = caching::of_response(pairs(&head.lines));
+        let validators = Validators {
+            etag: said.entity_tag(),
+            last_modified: said.last_modified.and_then(date::parse),
+        };
+        let preconditions = Preconditions {
+            if_none_match: value(&request.if_none_match),
+            if_modified_since: value(&request.if_modified_since),
+            ..Preconditions::default()
+        };
+        if conditional::evaluate(true, &preconditions, &validators) == Verdict::NotModified {
+            return (StatusCode::NOT_MODIFIED, keep::not_modified(&lines), Body::Empty);
+        }
+        if let (Source::Kept(kept), Method::Get, Some(ranges)) =
+            (&source, &request.method, value(&request.range))
+            && conditional::range_applies(value(&request.if_range), &validators)
+        {
+            let len = kept.len();
+            match range::select(ranges, len) {
+                Selection::One(range) => {
+                    let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
+                    field(&mut lines, "Content-Range", text.as_bytes());
+                    length(&mut lines, range.end - range.start);
+                    return (StatusCode::PARTIAL_CONTENT, lines, piece(kept, range));
+                }
+                Selection::Unsatisfiable => {
+                    let mut lines = keep::not_modified(&lines);
+                    field(&mut lines, "Content-Range", format!("bytes */{len}").as_bytes());
+                    length(&mut lines, 0);
+                    return (StatusCode::RANGE_NOT_SATISFIABLE, lines, Body::Empty);
+                }
+                // Several at once are rare, and the whole is always right (RFC 9110 14.2).
+                Selection::Whole | Selection::Many(_) => {}
+            }
+        }
+    }
+    match source {
+        Source::Kept(kept) => {
+            if !is_bodiless(head.status) {
+                length(&mut lines, kept.len());
+            }
+            (head.status, lines, piece(kept, 0..kept.len()))
+        }
+        Source::Coming(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
+    }
+}
+
+/// Whether a request asks for neither a part nor what it does not have yet.
+pub(super) fn is_for_the_whole(request: &Request<'_>) -> bool {
+    request.if_none_match.is_none()
+        && request.if_modified_since.is_none()
+        && request.range.is_none()
+}
+
+fn length(lines: &mut Vec<u8>, len: u64) {
+    number_field(lines, "Content-Length", len);
+}
+
+pub(super) fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
+    match kept {
+        Kept::Bytes(bytes) if bytes.is_empty() => Body::Empty,
+        // A range lies within what is in memory.
+        Kept::Bytes(bytes) => Body::Bytes(bytes.slice(range.start as usize..range.end as usize)),
+        Kept::File(file) => Body::File(FileSlice {
+            file: Arc::clone(file),
+            offset: range.start,
+            len: range.end - range.start,
+        }),
+    }
+}
