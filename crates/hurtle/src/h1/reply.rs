@@ -129,7 +129,6 @@ impl Scan {
 ///
 /// # Errors
 /// The first flaw found; nothing is repaired.
-#[inline]
 pub fn parse(head: &[u8]) -> Result<Reply<'_>, Flaw> {
     let ((status, http10), field_lines) = match head.strip_prefix(b"HTTP/1.1 200 OK\r\n") {
         // Most are.
