@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use crate::support::{Client, Dir, Response};
 
 /// Long enough for any machine; only a failing test waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `hurtle`, killed when dropped.
 #[derive(Debug)]

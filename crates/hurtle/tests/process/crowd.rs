@@ -38,8 +38,12 @@ fn thousands_of_idle_connections_cost_little_and_hold_up_nobody() {
     println!("{each} bytes for each of {asking} idle connections");
     assert!(each <= IDLE_BYTES_MAX, "{each} bytes for each idle connection");
 
-    // The others have not said a word yet.
-    idle.extend((idle.len() + first.len()..crowd).map(|_| connect(child.address())));
+    // The others have not said a word yet, but for one now and then: once it is answered, those before
+    // it are accepted, and the queue has room for those that come.
+    idle.extend((idle.len() + first.len()..crowd).map(|n| match n % 500 {
+        0 => idle_after_one(&child),
+        _ => connect(child.address()),
+    }));
     let crowd = idle.len() + first.len();
     eventually("all are accepted", || child.descriptors().len() > crowd);
     let mut hot = child.connect();
