@@ -46,14 +46,18 @@ pub fn joined(fields: &HeaderMap, name: HeaderName) -> Option<Vec<u8>> {
 
 /// Whether two names are one to a CGI-like reader, to whom `_` and `-` are the same: a field that is
 /// not let through must not come under such another name. `known` is in lower case, with `-`.
+#[inline]
 pub fn is_same(name: &[u8], known: &[u8]) -> bool {
-    name.len() == known.len() && begins_as(name, known)
+    let plain = |b: u8| if b == b'_' { b'-' } else { b.to_ascii_lowercase() };
+    // All of them, since where the first one differs is seldom worth a way out of the loop.
+    name.len() == known.len()
+        && name.iter().zip(known).fold(0, |differ, (&a, &b)| differ | (plain(a) ^ b)) == 0
 }
 
 /// Whether a name begins so, in the same sense.
+#[inline]
 pub fn begins_as(name: &[u8], known: &[u8]) -> bool {
-    let plain = |b: u8| if b == b'_' { b'-' } else { b.to_ascii_lowercase() };
-    name.len() >= known.len() && name.iter().zip(known).all(|(&a, &b)| plain(a) == b)
+    name.split_at_checked(known.len()).is_some_and(|(head, _)| is_same(head, known))
 }
 
 /// RFC 9110 6.5.1: fields that frame, route, authenticate or control a message, or say how its

@@ -3,9 +3,11 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use http::{HeaderName, StatusCode};
 
+use super::field::Field;
 use super::fields::{begins_as, is_same, pairs};
 use super::framing::BodyLength;
 use super::reply::Reply;
@@ -19,7 +21,7 @@ use crate::semantics::host;
 #[derive(Clone, Copy, Debug)]
 pub struct Onward<'a> {
     /// The path, encoded.
-    pub path: &'a str,
+    pub path: &'a [u8],
     /// The query as sent.
     pub query: Option<&'a [u8]>,
     /// The Host of a request that has none.
@@ -53,15 +55,13 @@ struct Said<'a> {
 pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     out.extend_from_slice(request.method.as_bytes());
     out.push(b' ');
-    out.extend_from_slice(onward.path.as_bytes());
+    out.extend_from_slice(onward.path);
     if let Some(query) = onward.query {
         out.push(b'?');
         out.extend_from_slice(query);
     }
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    let host_from = out.len();
-    host_value(out, request, onward);
-    let host = host_from..out.len();
+    let host = append(out, |out| host_value(out, request, onward));
     out.extend_from_slice(b"\r\n");
     let mut said = Said::default();
     let mut nominated: Vec<&[u8]> = Vec::new();
@@ -95,7 +95,7 @@ fn is_own_wish(name: &[u8]) -> bool {
 pub fn identity(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     out.extend_from_slice(if onward.secure { b"https://" } else { b"http://" });
     host_value(out, request, onward);
-    out.extend_from_slice(onward.path.as_bytes());
+    out.extend_from_slice(onward.path);
     if let Some(query) = onward.query {
         out.push(b'?');
         out.extend_from_slice(query);
@@ -157,62 +157,59 @@ fn of_this_hop(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
 }
 
 /// Who has handled the request so far: what is known here, behind what is believed.
-fn of_the_way(
-    out: &mut Vec<u8>,
-    onward: &Onward<'_>,
-    said: &Said<'_>,
-    host: std::ops::Range<usize>,
-) {
+fn of_the_way(out: &mut Vec<u8>, onward: &Onward<'_>, said: &Said<'_>, host: Range<usize>) {
     out.extend_from_slice(b"X-Forwarded-For: ");
     for node in &said.chain {
         out.extend_from_slice(node);
         out.extend_from_slice(b", ");
     }
-    match onward.peer {
+    let peer = append(out, |out| match onward.peer {
         Some(peer) => decimal::address(peer, out),
         None => out.extend_from_slice(b"unknown"),
-    }
-    out.extend_from_slice(b"\r\n");
-    let own_scheme = if onward.secure { "https" } else { "http" };
-    let scheme = said.scheme.unwrap_or(own_scheme.as_bytes());
-    line(out, b"X-Forwarded-Proto", scheme);
-    out.extend_from_slice(b"X-Forwarded-Host: ");
+    });
+    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+    let own_scheme: &[u8] = if onward.secure { b"https" } else { b"http" };
+    out.extend_from_slice(said.scheme.unwrap_or(own_scheme));
+    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
     match said.host {
         Some(host) => out.extend_from_slice(host),
         None => out.extend_from_within(host.clone()),
     }
-    out.extend_from_slice(b"\r\n");
     if let Some(client) = onward.client {
-        out.extend_from_slice(b"X-Real-IP: ");
-        decimal::address(client, out);
-        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(b"\r\nX-Real-IP: ");
+        match onward.peer == Some(client) {
+            true => out.extend_from_within(peer.clone()),
+            false => decimal::address(client, out),
+        }
     }
     // RFC 7239 4; an IPv6 address is in brackets and quoted, and so is a host with its port.
-    out.extend_from_slice(b"Forwarded: ");
+    out.extend_from_slice(b"\r\nForwarded: ");
     for element in &said.forwarded {
         out.extend_from_slice(element);
         out.extend_from_slice(b", ");
     }
-    out.extend_from_slice(b"for=");
-    match onward.peer {
-        Some(peer @ IpAddr::V6(_)) => {
-            out.extend_from_slice(b"\"[");
-            decimal::address(peer, out);
-            out.extend_from_slice(b"]\"");
-        }
-        Some(peer) => decimal::address(peer, out),
-        None => out.extend_from_slice(b"unknown"),
-    }
+    let (open, close): (&[u8], &[u8]) = match onward.peer {
+        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\";host=\""),
+        _ => (b"for=", b";host=\""),
+    };
+    out.extend_from_slice(open);
+    out.extend_from_within(peer);
+    out.extend_from_slice(close);
     // A host that was parsed holds neither quotes nor backslashes.
-    out.extend_from_slice(b";host=\"");
     out.extend_from_within(host);
     out.extend_from_slice(b"\";proto=");
-    out.extend_from_slice(own_scheme.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(own_scheme);
     // RFC 9110 7.6.3: a gateway must say that it was there.
-    out.extend_from_slice(if onward.http2 { b"Via: 2.0 " } else { b"Via: 1.1 " });
+    out.extend_from_slice(if onward.http2 { b"\r\nVia: 2.0 " } else { b"\r\nVia: 1.1 " });
     out.extend_from_slice(SERVER.as_bytes());
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends something; where it now stands.
+fn append(out: &mut Vec<u8>, what: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    let start = out.len();
+    what(out);
+    start..out.len()
 }
 
 /// What becomes of a request's field.
@@ -293,19 +290,21 @@ pub fn reply(
 ) {
     status_line(reply.status, out);
     let (mut dated, mut named) = (false, false);
-    each_for_client(reply, |name, value| {
-        dated |= name.len() == 4 && name.eq_ignore_ascii_case(b"date");
-        named |= name.len() == 6 && name.eq_ignore_ascii_case(b"server");
-        if !(dress.removes)(name) {
-            line(out, name, value);
+    for_client(reply, |field| {
+        dated |= field.name.eq_ignore_ascii_case(b"date");
+        named |= field.name.eq_ignore_ascii_case(b"server");
+        if !(dress.removes)(field.name) {
+            field.write(out);
         }
     });
     // RFC 9110 6.6.1: who receives an answer without a date gives it one.
     if !dated {
-        line(out, b"Date", date);
+        date_line(out, date);
     }
     if !named && !(dress.removes)(b"server") {
-        line(out, b"Server", SERVER.as_bytes());
+        out.extend_from_slice(b"Server: ");
+        out.extend_from_slice(SERVER.as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(&dress.set);
     match delimiter {
@@ -332,7 +331,7 @@ pub struct Dress<'a> {
 /// Appends an interim response (RFC 9110 15.2): a hint, or the leave to send a body.
 pub fn interim(out: &mut Vec<u8>, reply: &Reply<'_>) {
     status_line(reply.status, out);
-    each_for_client(reply, |name, value| line(out, name, value));
+    for_client(reply, |field| field.write(out));
     out.extend_from_slice(b"\r\n");
 }
 
@@ -345,7 +344,7 @@ pub fn switching(out: &mut Vec<u8>, reply: &Reply<'_>, protocol: &str, date: &[u
         line(out, name, value);
     });
     if !dated {
-        line(out, b"Date", date);
+        date_line(out, date);
     }
     let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
 }
@@ -387,26 +386,17 @@ pub fn redressed(lines: &[u8], kept: &[u8], removed: &[HeaderName], set: &[u8]) 
 
 /// Every field of a response that is the client's business.
 pub fn each_for_client<'a>(reply: &Reply<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+    for_client(reply, |field| each(field.name, field.value));
+}
+
+fn for_client<'a>(reply: &Reply<'a>, each: impl FnMut(Field<'a>)) {
+    if reply.connection.is_empty() {
+        return reply.public().for_each(each);
+    }
     let nominated: Vec<&[u8]> = (reply.connection.iter().flat_map(|value| list(value)))
         .filter(|name| !is_usual(name))
         .collect();
-    for (name, value) in pairs(reply.field_lines) {
-        let is = |known: &str| is_same(name, known.as_bytes());
-        let ours = match name.len() {
-            2 => is("te"),
-            7 => is("upgrade"),
-            10 => is("connection") || is("keep-alive"),
-            14 => is("content-length"),
-            16 => is("proxy-connection"),
-            17 => is("transfer-encoding"),
-            18 => is("proxy-authenticate"),
-            _ => false,
-        };
-        let hidden = begins_as(name, b"x-accel-") || begins_as(name, b"x-sendfile");
-        if !ours && !hidden && !is_nominated(name, &nominated) {
-            each(name, value);
-        }
-    }
+    reply.public().filter(|field| !is_nominated(field.name, &nominated)).for_each(each);
 }
 
 /// RFC 9110 7.6.1: what Connection names is for this connection only.
@@ -439,6 +429,12 @@ pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
     Some(asked)
 }
 
+fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+}
+
 fn length_line(out: &mut Vec<u8>, len: u64) {
     out.extend_from_slice(b"Content-Length: ");
     decimal::number(len, out);
@@ -466,7 +462,7 @@ mod tests {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let parsed = requests::parse(head.as_bytes(), &LIMITS).unwrap();
         let onward = Onward {
-            path: "/x",
+            path: b"/x",
             query: Some(b"q"),
             authority: "up",
             peer: Some([192, 0, 2, 1].into()),
@@ -549,7 +545,7 @@ mod tests {
             let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
             let parsed = requests::parse(head.as_bytes(), &LIMITS).unwrap();
             let onward = Onward {
-                path: "/",
+                path: b"/",
                 query: None,
                 authority: "up",
                 peer: None,

@@ -3,6 +3,7 @@
 
 pub mod chunked;
 pub mod error;
+pub mod field;
 pub mod fields;
 pub mod forward;
 pub mod framing;

@@ -7,9 +7,10 @@ use std::fmt;
 use http::StatusCode;
 
 use super::Sin;
-use super::fields::is_same;
+use super::field::{Field, Places};
+use super::fields::{begins_as, is_same};
 use super::framing::{BodyLength, Framing};
-use super::line::is_token;
+use super::lines::{self, Field as Line};
 use crate::semantics::fields;
 
 /// A whole response head, in bytes.
@@ -17,9 +18,6 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Field lines in one.
 pub const FIELDS_MAX: usize = 200;
-
-/// Fields that fit without touching the heap.
-const FIELDS_INLINE: usize = 24;
 
 /// A response head from an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +38,8 @@ pub struct Reply<'a> {
     pub file: Option<File<'a>>,
     /// The field lines, each ended by CRLF, with the empty line.
     pub field_lines: &'a [u8],
+    /// Where those are that its client may get, as far as their names tell.
+    public: Places,
 }
 
 /// Where a response's body ends.
@@ -105,8 +105,7 @@ impl Scan {
     /// # Errors
     /// What is no HTTP/1 response, as soon as that shows.
     pub fn advance(&mut self, buf: &[u8]) -> Result<Option<usize>, Flaw> {
-        let first = &buf[..buf.len().min(b"HTTP/1.".len())];
-        if !b"HTTP/1.".starts_with(first) {
+        if !buf.starts_with(b"HTTP/1.") && !b"HTTP/1.".starts_with(buf) {
             return Err(Flaw::StatusLine);
         }
         while let Some(at) = memchr::memchr(b'\n', &buf[self.seen..]) {
@@ -130,11 +129,17 @@ impl Scan {
 ///
 /// # Errors
 /// The first flaw found; nothing is repaired.
+#[inline]
 pub fn parse(head: &[u8]) -> Result<Reply<'_>, Flaw> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(Flaw::StatusLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(Flaw::BareLineFeed)?;
-    let (status, http10) = status_line(line)?;
-    let field_lines = &head[line_end + 1..];
+    let ((status, http10), field_lines) = match head.strip_prefix(b"HTTP/1.1 200 OK\r\n") {
+        // Most are.
+        Some(rest) => ((StatusCode::OK, false), rest),
+        None => {
+            let line_end = memchr::memchr(b'\n', head).ok_or(Flaw::StatusLine)?;
+            let line = head[..line_end].strip_suffix(b"\r").ok_or(Flaw::BareLineFeed)?;
+            (status_line(line)?, &head[line_end + 1..])
+        }
+    };
     let mut reply = Reply {
         status,
         length: Length::UntilClose,
@@ -144,23 +149,30 @@ pub fn parse(head: &[u8]) -> Result<Reply<'_>, Flaw> {
         upgrade: None,
         file: None,
         field_lines,
+        public: Places::default(),
     };
     let mut seen = Seen::default();
-    let mut inline = [httparse::EMPTY_HEADER; FIELDS_INLINE];
-    match httparse::parse_headers(field_lines, &mut inline) {
-        Ok(httparse::Status::Complete((_, fields))) => seen.fields(&mut reply, fields)?,
-        Err(httparse::Error::TooManyHeaders) => {
-            let mut many = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
-            match httparse::parse_headers(field_lines, &mut many) {
-                Ok(httparse::Status::Complete((_, fields))) => seen.fields(&mut reply, fields)?,
-                Err(httparse::Error::TooManyHeaders) => return Err(Flaw::TooManyFields),
-                _ => return Err(Flaw::FieldSyntax),
-            }
+    let (mut rest, mut count) = (field_lines, 0);
+    while let Some(Line { name, value, rest: behind }) = lines::next(rest).map_err(flaw)? {
+        count += 1;
+        if count > FIELDS_MAX {
+            return Err(Flaw::TooManyFields);
         }
-        _ => return Err(Flaw::FieldSyntax),
+        let place = (field_lines.len() - rest.len(), field_lines.len() - behind.len());
+        if !seen.field(&mut reply, name, value)? && !reply.public.note(place, name) {
+            return Err(Flaw::HeadTooLarge);
+        }
+        rest = behind;
     }
     seen.finish(&mut reply, http10)?;
     Ok(reply)
+}
+
+impl<'a> Reply<'a> {
+    /// The fields that are the client's business, unless `connection` names them.
+    pub(super) fn public(&self) -> impl Iterator<Item = Field<'a>> {
+        self.public.fields(self.field_lines)
+    }
 }
 
 /// RFC 9112 4: `HTTP-version SP status-code SP [ reason-phrase ]`; the last space is often left out
@@ -193,47 +205,58 @@ struct Seen {
 }
 
 impl Seen {
-    fn fields<'a>(
-        &mut self,
-        reply: &mut Reply<'a>,
-        fields: &[httparse::Header<'a>],
-    ) -> Result<(), Flaw> {
-        for field in fields {
-            self.field(reply, field.name.as_bytes(), field.value)?;
-        }
-        Ok(())
-    }
-
+    /// Takes a field; whether it is only this server's business. Those that frame a message are, in
+    /// whatever spelling, but frame it in their own alone.
     fn field<'a>(
         &mut self,
         reply: &mut Reply<'a>,
         name: &[u8],
         value: &'a [u8],
-    ) -> Result<(), Flaw> {
-        debug_assert!(name.iter().all(|&b| is_token(b)));
-        match name.len() {
-            7 if is_same(name, b"upgrade") => {
+    ) -> Result<bool, Flaw> {
+        let is = |known: &str| is_same(name, known.as_bytes());
+        let private = match name.len() {
+            2 => is("te"),
+            7 if is("upgrade") => {
                 self.upgrades += 1;
                 reply.upgrade = Some(value).filter(|_| self.upgrades == 1);
+                true
             }
-            10 if is_same(name, b"connection") => {
+            10 if is("connection") => {
                 self.close |= fields::has_token(value, b"close");
                 self.keep_alive |= fields::has_token(value, b"keep-alive");
                 reply.connection.push(value);
+                true
             }
-            10 if is_same(name, b"x-sendfile") && !matches!(reply.file, Some(File::Accel(_))) => {
-                reply.file = Some(File::Sendfile(value));
+            10 if is("x-sendfile") => {
+                if !matches!(reply.file, Some(File::Accel(_))) {
+                    reply.file = Some(File::Sendfile(value));
+                }
+                true
             }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                self.framing.content_length(value).map_err(flaw)?;
+            10 => is("keep-alive"),
+            14 if is("content-length") => {
+                if !name.contains(&b'_') {
+                    self.framing.content_length(value).map_err(flaw)?;
+                }
+                true
             }
-            16 if is_same(name, b"x-accel-redirect") => reply.file = Some(File::Accel(value)),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                self.framing.transfer_encoding(value).map_err(flaw)?;
+            16 if is("x-accel-redirect") => {
+                reply.file = Some(File::Accel(value));
+                true
             }
-            _ => {}
-        }
-        Ok(())
+            16 => is("proxy-connection"),
+            17 if is("transfer-encoding") => {
+                if !name.contains(&b'_') {
+                    self.framing.transfer_encoding(value).map_err(flaw)?;
+                }
+                true
+            }
+            18 => is("proxy-authenticate"),
+            _ => false,
+        };
+        let hidden = begins_as(name, b"x-")
+            && (begins_as(name, b"x-accel-") || begins_as(name, b"x-sendfile"));
+        Ok(private || hidden)
     }
 
     fn finish(self, reply: &mut Reply<'_>, http10: bool) -> Result<(), Flaw> {
@@ -251,6 +274,8 @@ fn flaw(sin: Sin) -> Flaw {
     match sin {
         Sin::LengthSyntax | Sin::LengthTwice => Flaw::Length,
         Sin::LengthAndCoding => Flaw::LengthAndCoding,
+        Sin::FieldSyntax => Flaw::FieldSyntax,
+        Sin::BareLineFeed => Flaw::BareLineFeed,
         _ => Flaw::Coding,
     }
 }
@@ -286,7 +311,8 @@ mod tests {
             ("in two lines", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(Flaw::Coding)),
             ("identity", "Transfer-Encoding: identity\r\n", Err(Flaw::Coding)),
             ("a space before the colon", "Content-Length : 5\r\n", Err(Flaw::FieldSyntax)),
-            ("a folded line", "Content-Length:\r\n 5\r\n", Err(Flaw::FieldSyntax)),
+            ("a folded line", "X: a\r\n Content-Length: 5\r\n", Err(Flaw::FieldSyntax)),
+            ("a folded length", "Content-Length:\r\n 5\r\n", Err(Flaw::Length)),
             ("a NUL", "X: a\0b\r\n", Err(Flaw::FieldSyntax)),
             ("a CR in a value", "X: a\rContent-Length: 5\r\n", Err(Flaw::FieldSyntax)),
             ("no name", ": 5\r\n", Err(Flaw::FieldSyntax)),

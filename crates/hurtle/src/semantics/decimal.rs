@@ -13,12 +13,18 @@ pub fn number(number: impl itoa::Integer, out: &mut Vec<u8>) {
 pub fn address(address: IpAddr, out: &mut Vec<u8>) {
     match address {
         IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            number(a, out);
-            for octet in [b, c, d] {
-                out.push(b'.');
-                number(octet, out);
+            let (mut text, mut len) = ([b'.'; 4 * 4], 0);
+            for octet in address.octets() {
+                for (least, place) in [(100, 100), (10, 10), (0, 1)] {
+                    if octet >= least {
+                        text[len] = b'0' + octet / place % 10;
+                        len += 1;
+                    }
+                }
+                // Its dot is there.
+                len += 1;
             }
+            out.extend_from_slice(&text[..len - 1]);
         }
         // Writing to a Vec cannot fail.
         IpAddr::V6(address) => drop(write!(out, "{address}")),

@@ -205,6 +205,10 @@ pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, BadPath> {
 /// other percent-escapes: with no dot segment or slash that was removed, and nothing that a URL has to
 /// encode (RFC 3986 3.3).
 pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
+    // Most need no escape.
+    if sent == decoded {
+        return PATH.span(sent) == sent.len();
+    }
     let (mut sent, mut decoded) = (sent, decoded.iter());
     while let Some((&byte, after)) = sent.split_first() {
         let byte = match (byte, unhex(after)) {

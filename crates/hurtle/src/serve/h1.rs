@@ -15,6 +15,7 @@ mod gateway;
 mod hints;
 mod input;
 mod internal;
+mod leaving;
 mod log;
 mod made;
 mod outcome;
@@ -204,9 +205,8 @@ impl<T: Transport> Connection<T> {
                 None => return Box::pin(self.app_exchange(request, answering.into())).await,
                 answer => answer,
             },
-            Some(Quick::Proxy(asked)) => {
-                return Box::pin(self.proxy_exchange(request, asked)).await;
-            }
+            // Not in a box: it has room where answers are sent, below.
+            Some(Quick::Proxy(asked)) => return self.proxy_exchange(request, asked).await,
             None => None,
         };
         match answer {

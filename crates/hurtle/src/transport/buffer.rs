@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::{io, mem};
 
 use bytes::Bytes;
@@ -136,6 +136,10 @@ impl Input {
         io: &mut impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        if self.bytes.is_empty() {
+            // Before a buffer is lent that nothing comes for.
+            ready!(io.poll_readable(cx))?;
+        }
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
 

@@ -44,7 +44,12 @@ pub trait Transport {
     /// Reads once; 0 is the peer's end.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// The same, while something else may be writing.
+    /// Whether a read may find something: a channel that cannot tell says yes.
+    fn poll_readable(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// As `poll_read`, while something else may be writing.
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
 
     /// Writes once; what is said to be written, the kernel has.

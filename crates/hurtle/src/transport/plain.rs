@@ -1,5 +1,6 @@
 //! A cleartext stream socket under the runtime's readiness: the calls, and nothing of what is sent.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use rustix::net::RecvFlags;
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::Transport;
@@ -18,6 +20,9 @@ use crate::sys;
 
 /// Reads of 4 KiB spent on a connection there is no room for: a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
+
+/// What a socket that has nothing queued takes at once.
+const SMALL_BYTES_MAX: usize = 16 << 10;
 
 /// How long is waited for what the kernel is only asked.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -64,6 +69,13 @@ impl Plain {
     /// Whether the peer has neither said anything nor gone, as far as the runtime knows: usually no
     /// system call.
     pub fn is_quiet(&mut self) -> bool {
+        let asked = match self {
+            Plain::Tcp(s) => s.try_io(Interest::READABLE, || Ok(())),
+            Plain::Unix(s) => s.try_io(Interest::READABLE, || Ok(())),
+        };
+        if matches!(asked, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+            return true;
+        }
         let mut context = Context::from_waker(Waker::noop());
         self.poll_read(&mut context, &mut [0]).is_pending()
     }
@@ -73,6 +85,14 @@ impl Plain {
         match self {
             Plain::Tcp(s) => s.local_addr().ok().map(|address| address.ip().to_canonical()),
             Plain::Unix(_) => None,
+        }
+    }
+
+    fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, bufs) {
+            (Plain::Tcp(s), [one]) => s.try_write(one),
+            (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
+            (Plain::Unix(s), _) => s.try_write_vectored(bufs),
         }
     }
 
@@ -174,15 +194,30 @@ impl Transport for Plain {
         true
     }
 
-    /// After a short read the runtime knows that the socket is drained, so the next
+    /// After a short read the runtime knows that the socket is drained, as if it had said so: the next
     /// call waits without a system call.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut buf = ReadBuf::new(into);
-        ready!(match self {
-            Plain::Tcp(s) => Pin::new(s).poll_read(cx, &mut buf),
-            Plain::Unix(s) => Pin::new(s).poll_read(cx, &mut buf),
-        })?;
-        Poll::Ready(Ok(buf.filled().len()))
+        let socket = &*self;
+        loop {
+            ready!(socket.poll_readable(cx))?;
+            let mut taken = 0;
+            let read = || {
+                taken = rustix::net::recv(socket, &mut *into, RecvFlags::empty())?.0;
+                match taken == 0 || taken == into.len() {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            };
+            let read = match socket {
+                Plain::Tcp(s) => s.try_io(Interest::READABLE, read),
+                Plain::Unix(s) => s.try_io(Interest::READABLE, read),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && taken == 0 => {}
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
+                _ => return Poll::Ready(Ok(taken)),
+            }
+        }
     }
 
     fn poll_write(
@@ -190,6 +225,12 @@ impl Transport for Plain {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // What is small goes as a whole, mostly. After a part the runtime has to learn that no more does.
+        if let [one] = bufs
+            && one.len() <= SMALL_BYTES_MAX
+        {
+            return self.poll_write_shared(cx, bufs);
+        }
         match (self, bufs) {
             (Plain::Tcp(s), [one]) => Pin::new(s).poll_write(cx, one),
             (Plain::Tcp(s), _) => Pin::new(s).poll_write_vectored(cx, bufs),
@@ -225,14 +266,18 @@ impl Transport for Plain {
         self.send_file_anyway_shared(cx, head, file, offset, len)
     }
 
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Plain::Tcp(s) => s.poll_read_ready(cx),
+            Plain::Unix(s) => s.poll_read_ready(cx),
+        }
+    }
+
     /// After a short read the next call asks the
     /// kernel again.
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(match self {
-                Plain::Tcp(s) => s.poll_read_ready(cx),
-                Plain::Unix(s) => s.poll_read_ready(cx),
-            })?;
+            ready!(self.poll_readable(cx))?;
             let read = match self {
                 Plain::Tcp(s) => s.try_read(into),
                 Plain::Unix(s) => s.try_read(into),
@@ -250,27 +295,25 @@ impl Transport for Plain {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
+            // There is room, mostly.
+            match self.try_write(bufs) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
             ready!(match self {
                 Plain::Tcp(s) => s.poll_write_ready(cx),
                 Plain::Unix(s) => s.poll_write_ready(cx),
             })?;
-            let written = match (self, bufs) {
-                (Plain::Tcp(s), [one]) => s.try_write(one),
-                (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
-                (Plain::Unix(s), _) => s.try_write_vectored(bufs),
-            };
-            match written {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
         }
     }
 
     async fn reset(&self) {
+        // A reset can be read, as much else can. To wait for that costs less, and mostly nothing comes.
+        let _ = poll_fn(|cx| self.poll_readable(cx)).await;
         // An error here is the runtime's end, and with it the connection's.
         let _ = match self {
-            Plain::Tcp(s) => s.ready(Interest::ERROR).await,
-            Plain::Unix(s) => s.ready(Interest::ERROR).await,
+            Plain::Tcp(s) => Box::pin(s.ready(Interest::ERROR)).await,
+            Plain::Unix(s) => Box::pin(s.ready(Interest::ERROR)).await,
         };
     }
 

@@ -121,22 +121,19 @@ impl Errand {
         self.at.is_some()
     }
 
-    /// Gets a connection to who was chosen.
+    /// Gets a connection to who was chosen: one that is idle, if there is one.
     ///
     /// # Errors
     /// No request was sent.
     pub async fn connect(&mut self, waits: &Waits) -> Result<(), Fault> {
         self.phase.set(Phase::Connecting);
-        let Some(at) = &self.at else { return Err(Fault::Gone(None)) };
-        let link = match at.peer.idle() {
-            Some(link) => link,
-            None => {
-                let _wait = waits.read(ms(self.proxy.config.connect_timeout));
-                Box::pin(at.peer.connect()).await?
-            }
-        };
         self.pump.begin();
-        self.link = Some(link);
+        let Some(at) = &self.at else { return Err(Fault::Gone(None)) };
+        self.link = at.peer.idle();
+        if self.link.is_none() {
+            let _wait = waits.read(ms(self.proxy.config.connect_timeout));
+            self.link = Some(Box::pin(at.peer.connect()).await?);
+        }
         Ok(())
     }
 
@@ -153,7 +150,8 @@ impl Errand {
             self.phase.set(Phase::Sending);
             if self.pump.has_body() {
                 let head = async { Source::Shared(io).head(input, waits, None).await };
-                match rt::race(head, self.pump.run(io, waits, stall_ms)).await {
+                // In a box, as what is rare below: who waits is as large as its largest wait.
+                match Box::pin(rt::race(head, self.pump.run(io, waits, stall_ms))).await {
                     First::A(head) => return head.map(Heard::Head),
                     First::B(sent) => deaf = sent.err(),
                 }
@@ -167,7 +165,7 @@ impl Errand {
         let mut source = if self.pump.is_done() { Source::Own(io) } else { Source::Shared(io) };
         let head = source.head(input, waits, first_byte_ms);
         if self.pump.is_held() && deaf.is_none() {
-            return match rt::race(head, rt::sleep(EXPECT_TIME)).await {
+            return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
                 First::A(head) => head.map(Heard::Head),
                 First::B(()) => Ok(Heard::Nothing),
             };
@@ -255,7 +253,7 @@ impl Errand {
     }
 
     /// Gives the connection back after an answer that was read to its end.
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         let (Some(link), Some(at)) = (self.link.take(), &self.at) else { return };
         // More than the answer is no answer to anything (RFC 9112 11.1).
         if self.pump.is_done() && link.input.bytes().is_empty() {
@@ -264,7 +262,7 @@ impl Errand {
     }
 
     /// Drops an answer's body: the connection is given back if that was all there was, and here.
-    pub fn discard(mut self, length: Length) {
+    pub fn discard(&mut self, length: Length) {
         let Some(link) = &mut self.link else { return };
         let here = link.input.bytes().len();
         match length {

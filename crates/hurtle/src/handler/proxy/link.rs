@@ -1,13 +1,13 @@
 //! A connection to an upstream, and reading from it.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::{fmt, io};
 
 use super::peer::Fault;
 use super::wait::Waits;
 use crate::h1::reply::Scan;
-use crate::transport::{Input, Plain, Taken};
+use crate::transport::{Input, Plain, Taken, Transport};
 
 /// A connection to an upstream.
 pub struct Link {
@@ -40,6 +40,13 @@ impl fmt::Debug for Link {
 }
 
 impl Source<'_> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Source::Own(io) => io.poll_readable(cx),
+            Source::Shared(io) => io.poll_readable(cx),
+        }
+    }
+
     /// A head is read as a body is: with it comes, often, all of one.
     fn poll_fill(&mut self, input: &mut Input, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
@@ -79,6 +86,8 @@ impl Source<'_> {
                 return Ok(input.take(end));
             }
             let filled = poll_fn(|cx| {
+                // Before a buffer is lent: mostly nothing is there when it is first asked for.
+                ready!(self.poll_readable(cx))?;
                 input.leave_headroom();
                 self.poll_fill(input, cx)
             });

@@ -104,8 +104,10 @@ impl Proxy {
 
     /// The upstream for a request, none of those tried before; `None`: there is none that is well.
     fn pick(&self, key: Key<'_>, tried: &[usize], now_ms: u64) -> Option<usize> {
-        let alone = self.peers.len() == 1;
-        let fit = |at: &usize| !tried.contains(at) && self.peers[*at].is_up(alone, now_ms);
+        if let [only] = self.peers.as_slice() {
+            return (tried.is_empty() && only.is_up(true, now_ms)).then_some(0);
+        }
+        let fit = |at: &usize| !tried.contains(at) && self.peers[*at].is_up(false, now_ms);
         let count = self.peers.len();
         let turn = self.turn.get();
         let mut in_turn = (0..count).map(|step| (turn + step) % count).filter(fit);

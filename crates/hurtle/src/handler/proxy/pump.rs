@@ -113,7 +113,8 @@ impl Pump {
             if self.state != State::Body {
                 return Ok(());
             }
-            self.next().await;
+            // In a box: most requests have no body, and are as large as their largest wait.
+            Box::pin(self.next()).await;
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) enum Called {
     /// An application, or a directory that takes uploads, at work.
     App(AtWork),
     /// Somebody else's server.
-    Proxy(Asked),
+    Proxy(Asked<'static>),
 }
 
 /// Whoever reads the request's body, at work.
@@ -92,7 +92,7 @@ impl<T: Transport> Connection<T> {
             Route::Mount { path, number, .. } => (path, number),
             Route::Deployed { path, proxy } => {
                 let asked =
-                    Asked { proxy, site: site_number, mount: None, path: path.into_owned() };
+                    Asked { proxy, site: site_number, mount: None, path: path.into_owned().into() };
                 return Some(Ok(Called::Proxy(asked)));
             }
             // Among those, refusals and redirects are for every method. Those the built-in
@@ -117,7 +117,7 @@ impl<T: Transport> Connection<T> {
                     proxy,
                     site: site_number,
                     mount: Some(number),
-                    path: path.into_owned(),
+                    path: path.into_owned().into(),
                 };
                 return Some(Ok(Called::Proxy(asked)));
             }

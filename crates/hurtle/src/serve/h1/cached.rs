@@ -60,7 +60,7 @@ pub(super) struct Sought<'a> {
     pub(super) path: &'a [u8],
 }
 
-impl Asked {
+impl Asked<'_> {
     pub(super) fn sought(&self) -> Sought<'_> {
         Sought { proxy: &self.proxy, site: self.site, path: &self.path }
     }
@@ -78,7 +78,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn onward<'a>(
         &self,
         request: &Request<'a>,
-        path: &'a str,
+        path: &'a [u8],
         upgrade: Option<&'a str>,
     ) -> Onward<'a> {
         Onward {
@@ -98,12 +98,12 @@ impl<T: Transport> Connection<T> {
     fn key(&self, request: &Request<'_>, path: &[u8]) -> Output {
         let mut key = Output::new();
         let path = encode_path(path);
-        forward::identity(key.vec(), request, &self.onward(request, &path, None));
+        forward::identity(key.vec(), request, &self.onward(request, path.as_bytes(), None));
         key
     }
 
     /// What changes a target makes what is stored of it worthless (RFC 9111 4.4).
-    pub(super) fn invalidate(&self, request: &Request<'_>, asked: &Asked, status: StatusCode) {
+    pub(super) fn invalidate(&self, request: &Request<'_>, asked: &Asked<'_>, status: StatusCode) {
         if let Some(cache) = asked.proxy.cache()
             && caching::is_unsafe(request.method.as_bytes())
             && status.as_u16() < 400
@@ -167,7 +167,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Asks the cache, and has fetched what is missing.
-    pub(super) async fn cached(&mut self, request: &Request<'_>, asked: &Asked) -> Cached {
+    pub(super) async fn cached(&mut self, request: &Request<'_>, asked: &Asked<'_>) -> Cached {
         let Some(cache) = asked.proxy.cache() else { return Cached::Alone };
         if matches!(self.outcome, Some(Outcome::Bypassed(_) | Outcome::Passed(Why::Method))) {
             return Cached::Alone;
@@ -300,7 +300,7 @@ impl<T: Transport> Connection<T> {
             modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
         }
         let path = encode_path(sought.path);
-        let onward = self.onward(request, &path, None);
+        let onward = self.onward(request, path.as_bytes(), None);
         let onward = Onward { for_all: Some(&conditions), ..onward };
         Fill {
             proxy: Rc::clone(sought.proxy),

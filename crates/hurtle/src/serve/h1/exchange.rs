@@ -1,5 +1,6 @@
 //! One exchange with an upstream, as it stands: who is asked, how far it is, what of it has come.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::relay::Framing;
@@ -12,18 +13,18 @@ use crate::transport::Taken;
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// Who is asked on a client's behalf, and for what.
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
     pub(super) proxy: Rc<Proxy>,
     pub(super) site: usize,
     /// `None`: an application that was deployed beside the mounts.
     pub(super) mount: Option<usize>,
     /// Decoded, after the site's rules.
-    pub(super) path: Vec<u8>,
+    pub(super) path: Cow<'a, [u8]>,
 }
 
 /// One exchange under way.
-pub(super) struct Exchange {
-    pub(super) asked: Asked,
+pub(super) struct Exchange<'a> {
+    pub(super) asked: Asked<'a>,
     pub(super) errand: Errand,
     pub(super) waits: Waits,
     pub(super) upload: Upload,
@@ -33,9 +34,9 @@ pub(super) struct Exchange {
     pub(super) invited: bool,
 }
 
-impl Exchange {
+impl<'a> Exchange<'a> {
     /// Of a request without a body, whose answer's head is there.
-    pub(super) fn bodiless(asked: Asked, errand: Errand) -> Exchange {
+    pub(super) fn bodiless(asked: Asked<'a>, errand: Errand) -> Exchange<'a> {
         let (waits, upload) = (Waits::default(), Upload::none());
         Exchange { asked, errand, waits, upload, protocol: None, invited: false }
     }

@@ -260,6 +260,7 @@ impl Fill {
         if keep_alive {
             errand.finish();
         }
+        drop(errand);
         if let Some(((body, charge), flight)) = live.finish().zip(flight) {
             let (content, spare) = cache.keep(body, charge).await;
             live.hold(spare);
@@ -268,7 +269,7 @@ impl Fill {
     }
 
     fn refresh(self, head: Head, stores: Result<(), Refused>, keep_alive: bool) {
-        let Fill { errand, flight, stale, leader, .. } = self;
+        let Fill { mut errand, flight, stale, leader, .. } = self;
         let room = flight.cache().reserve(head.cost());
         let Some((stale, room)) = stale.zip(room) else { return };
         let stored = Arc::new(Stored::new(head, Arc::clone(&stale.content), room));

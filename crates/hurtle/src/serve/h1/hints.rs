@@ -31,7 +31,11 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Sends them to a client that is about to wait for an upstream.
-    pub(super) async fn hint(&mut self, request: &Request<'_>, asked: &Asked) -> Result<(), Next> {
+    pub(super) async fn hint(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<(), Next> {
         let site = self.worker.sites.site(asked.site);
         if request.method != Method::Get || !self.is_told_early(request, site) {
             return Ok(());
@@ -44,7 +48,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// The links of an answer, if a client can do something about them.
-    fn link(&self, asked: &Asked) -> Option<HeaderValue> {
+    fn link(&self, asked: &Asked<'_>) -> Option<HeaderValue> {
         let mut link = None;
         for rule in self.worker.sites.site(asked.site).header_rules(&asked.path) {
             let set = rule.set.iter().find(|(name, _)| *name == header::LINK);

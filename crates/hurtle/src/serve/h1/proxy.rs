@@ -1,91 +1,87 @@
 //! An exchange with an upstream: asks one, and another where that is safe, until a response's head
-//! is there, and decides what becomes of it. `relay` brings its body to the client, `tunnel` another
-//! protocol's bytes.
+//! is there. What becomes of that is `leaving`'s.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
 use http::StatusCode;
 
-use super::app::ended_by;
 use super::asked::{ask, path_of};
 use super::cached::Cached;
 use super::duplex::{Broken, Duplex};
 use super::exchange::{Asked, Exchange};
 use super::fault::{Failed, Told, named, tell};
-use super::internal::At;
-use super::relay::{Cut, Framing, Relay};
 use super::upload::Upload;
-use super::{Connection, Next, persistence};
+use super::{Connection, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::EarlyHints;
-use crate::h1::forward::{self, Dress};
+use crate::h1::forward;
 use crate::h1::framing::BodyLength;
-use crate::h1::reply::{self, File, Reply};
+use crate::h1::reply;
 use crate::h1::request::Request;
-use crate::h1::response::{CONTINUE, Delimiter};
-use crate::handler::proxy::{Errand, Fault, Heard, Key, Phase, Waits};
+use crate::h1::response::CONTINUE;
+use crate::handler::proxy::{Errand, Fault, Heard, Key, Waits};
 use crate::semantics::target::{encode_path, spells};
 use crate::transport::{Output, Taken, Transport};
 
 /// Interim responses relayed for one request; who sends more never means to answer.
 pub(super) const INTERIM_MAX: usize = 32;
 
-/// A response on its way to the client.
-struct Leaving {
-    /// Its head.
-    out: Output,
-    framing: Framing,
-    status: StatusCode,
-    /// Whether the upstream's connection outlives it.
-    keep_alive: bool,
-    /// Whether the client's does.
-    goes_on: bool,
-}
-
 impl<T: Transport> Connection<T> {
     /// Passes a request on and its answer back.
-    pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked) -> Next {
+    pub(super) async fn proxy_exchange(&mut self, request: &Request<'_>, asked: Asked<'_>) -> Next {
         // RFC 9110 9.3.8: it would show the client the fields that are added here.
         if request.method.as_bytes() == b"TRACE" {
             let unread = request.body != BodyLength::None;
             let answer = Answer::method_refused(true);
             return Box::pin(self.respond(request, answer, clock::now_ms(), unread)).await;
         }
-        if asked.proxy.cache().is_some() {
-            match Box::pin(self.cached(request, &asked)).await {
-                Cached::Alone => {}
-                Cached::Answer(answer) => {
-                    return Box::pin(self.respond(request, answer, clock::now_ms(), false)).await;
-                }
-                Cached::Pass(passed) => {
-                    let (errand, head) = *passed;
-                    let exchange = Box::new(Exchange::bodiless(asked, errand));
-                    return self.hear(request, exchange, head).await;
-                }
-                Cached::Failed(status) => {
-                    return Box::pin(self.fail(request, &asked, Upload::none(), status)).await;
-                }
-                Cached::Broken(broken) => return self.broken(broken).await,
-            }
-        }
-        let (upload, body) = Upload::relayed(request);
-        let proxy = Rc::clone(&asked.proxy);
-        let protocol = forward::upgrade(request, &proxy.config().upgrades);
-        let path = path_onward(request, &asked);
-        let onward = self.onward(request, &path, protocol);
-        let errand = Errand::new(&proxy, request, body, onward);
-        let protocol = protocol.map(str::to_owned);
-        let waits = Waits::default();
-        // In a box: it is handed on, and what is handed on is moved.
-        let exchange = Exchange { asked, errand, waits, upload, protocol, invited: false };
-        let mut exchange = Box::new(exchange);
+        let asked = match asked.proxy.cache() {
+            None => asked,
+            Some(_) => match Box::pin(self.cache_exchange(request, asked)).await {
+                Ok(next) => return next,
+                Err(asked) => asked,
+            },
+        };
+        let mut exchange = self.begin(request, asked);
         match self.ask(request, &mut exchange).await {
             Ok(head) => self.hear(request, exchange, head).await,
             Err(Failed::Status(status)) => Box::pin(self.give_up(request, exchange, status)).await,
             Err(Failed::Broken(broken)) => self.broken(broken).await,
         }
+    }
+
+    /// The same where a cache may have the answer, or want it; `Err`: it has no part in this.
+    async fn cache_exchange<'a>(
+        &mut self,
+        request: &Request<'_>,
+        asked: Asked<'a>,
+    ) -> Result<Next, Asked<'a>> {
+        Ok(match self.cached(request, &asked).await {
+            Cached::Alone => return Err(asked),
+            Cached::Answer(answer) => self.respond(request, answer, clock::now_ms(), false).await,
+            Cached::Pass(passed) => {
+                let (errand, head) = *passed;
+                let exchange = Box::new(Exchange::bodiless(asked, errand));
+                self.hear(request, exchange, head).await
+            }
+            Cached::Failed(status) => self.fail(request, &asked, Upload::none(), status).await,
+            Cached::Broken(broken) => self.broken(broken).await,
+        })
+    }
+
+    /// A request as it goes on. In a box: it is handed on, and what is handed on is moved.
+    fn begin<'a>(&self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
+        let (upload, body) = Upload::relayed(request);
+        let protocol = forward::upgrade(request, &asked.proxy.config().upgrades);
+        let path = path_onward(request, &asked);
+        let onward = self.onward(request, &path, protocol);
+        let errand = Errand::new(&asked.proxy, request, body, onward);
+        let protocol = protocol.map(str::to_owned);
+        drop(path);
+        let waits = Waits::default();
+        Box::new(Exchange { asked, errand, waits, upload, protocol, invited: false })
     }
 
     async fn broken(&mut self, broken: Broken) -> Next {
@@ -100,7 +96,7 @@ impl<T: Transport> Connection<T> {
     async fn ask(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Taken, Failed> {
         if !exchange.asked.proxy.is_open() {
             Box::pin(self.wait_for_application(request, exchange)).await?;
@@ -150,7 +146,7 @@ impl<T: Transport> Connection<T> {
     async fn wait_for_application(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), Failed> {
         let Exchange { asked, errand, waits, upload, .. } = exchange;
         match self.beside(upload, waits, async |_| asked.proxy.opens().await).await {
@@ -164,176 +160,11 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Decides what becomes of a response.
-    async fn hear(
-        &mut self,
-        request: &Request<'_>,
-        mut exchange: Box<Exchange>,
-        head: Taken,
-    ) -> Next {
-        let checked = reply::parse(&head).map_err(Fault::Flaw).and_then(|reply| {
-            let unasked = reply.status == StatusCode::SWITCHING_PROTOCOLS
-                && !is_agreed(exchange.protocol.as_deref(), &reply);
-            if unasked { Err(Fault::Unasked) } else { Ok(reply) }
-        });
-        let reply = match checked {
-            Ok(reply) => reply,
-            Err(fault) => {
-                let status = StatusCode::BAD_GATEWAY;
-                tell(&exchange.errand, &named(request), &fault, status);
-                exchange.errand.failed(false);
-                return Box::pin(self.give_up(request, exchange, status)).await;
-            }
-        };
-        exchange.errand.succeeded();
-        self.invalidate(request, &exchange.asked, reply.status);
-        if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
-            (exchange.protocol.take(), reply.status)
-        {
-            let mut out = Output::new();
-            forward::switching(out.vec(), &reply, &protocol, &clock::date(clock::now_ms()));
-            drop(reply);
-            drop(head);
-            return Box::pin(self.tunnel(request, exchange.errand, out)).await;
-        }
-        if let Some(file) = reply.file.zip(exchange.asked.mount)
-            && exchange.asked.proxy.config().internal.is_some()
-        {
-            return Box::pin(self.send_internal(request, exchange, &reply, file)).await;
-        }
-        let leaving = self.leave(request, &mut exchange, &reply);
-        drop(reply);
-        drop(head);
-        self.pass_back(request, exchange, leaving).await
-    }
-
-    /// Writes a response's head as its client gets it.
-    fn leave(
-        &mut self,
-        request: &Request<'_>,
-        exchange: &mut Exchange,
-        reply: &Reply<'_>,
-    ) -> Leaving {
-        let status = reply.status;
-        let framing = Framing::of(request, reply);
-        exchange.settle_invitation(request);
-        let goes_on = self.goes_on(request)
-            && exchange.upload.may_go_on()
-            && framing.delimiter != Delimiter::Close;
-        let mut out = Output::new();
-        let persistence = persistence(request, goes_on);
-        let date = clock::date(clock::now_ms());
-        let (removed, mut set) = self.rules(exchange.asked.site, &exchange.asked.path, status);
-        if let Some(outcome) = self.outcome {
-            outcome.line(&mut set);
-        }
-        let removes =
-            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
-        let dress = Dress { removes: &removes, set };
-        forward::reply(out.vec(), reply, &date, framing.delimiter, persistence, &dress);
-        let keep_alive = reply.keep_alive && framing.may_keep_alive;
-        Leaving { out, framing, status, keep_alive, goes_on }
-    }
-
-    /// Sends a response's head and body.
-    async fn pass_back(
-        &mut self,
-        request: &Request<'_>,
-        mut exchange: Box<Exchange>,
-        leaving: Leaving,
-    ) -> Next {
-        let Leaving { out, framing, status, keep_alive, goes_on } = leaving;
-        let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
-        let sent = match exchange.take_whole(&framing, &out) {
-            Some(whole) => {
-                drop(out);
-                self.send_bytes(&whole).await
-            }
-            None => match Box::pin(self.stream_back(request, &mut exchange, out, framing)).await {
-                Ok(()) => Ok(()),
-                Err(Cut::Client(broken)) => Err(ended_by(broken, delimiter)),
-                Err(Cut::Upstream(why, status)) => {
-                    tell(&exchange.errand, &named(request), &why, status);
-                    if self.sent.moved.get() == 0 {
-                        return Box::pin(self.give_up(request, exchange, status)).await;
-                    }
-                    Err(ended_by(Broken::Answer, delimiter))
-                }
-            },
-        };
-        self.log(Some(request), status, head_bytes);
-        if let Err(next) = sent {
-            return next;
-        }
-        match keep_alive {
-            true => exchange.errand.finish(),
-            false => drop(exchange.errand),
-        }
-        match exchange.upload.reading.is_done() {
-            true => self.after(goes_on, false),
-            false => Box::pin(self.pass_over(exchange.upload, goes_on)).await,
-        }
-    }
-
-    /// Relays a body that is not all here yet; `out`: its head.
-    async fn stream_back(
-        &mut self,
-        request: &Request<'_>,
-        exchange: &mut Exchange,
-        out: Output,
-        framing: Framing,
-    ) -> Result<(), Cut> {
-        self.sent.moved.set(0);
-        let within_ms = exchange.asked.proxy.config().read_timeout.as_millis() as u64;
-        let Exchange { errand, waits, upload, .. } = exchange;
-        let te_trailers = request.te_trailers;
-        let streaming = async |duplex: &Duplex<'_, T>| {
-            let relay = Relay { duplex, out, framing, te_trailers, waits, within_ms };
-            let relayed =
-                errand.beside(waits, async |source, input| relay.run(source, input).await);
-            relayed.await.unwrap_or(Err(Cut::Client(Broken::Answer)))
-        };
-        match self.beside(upload, waits, streaming).await {
-            Ok(relayed) => relayed,
-            Err(Broken::Late) => {
-                Err(Cut::Upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
-            }
-            Err(broken) => Err(Cut::Client(broken)),
-        }
-    }
-
-    /// Sends the file an upstream named, as if the client had asked for it.
-    async fn send_internal(
-        &mut self,
-        request: &Request<'_>,
-        mut exchange: Box<Exchange>,
-        reply: &Reply<'_>,
-        (file, mount): (File<'_>, usize),
-    ) -> Next {
-        let now_ms = clock::now_ms();
-        exchange.settle_invitation(request);
-        let Exchange { asked, errand, upload, .. } = *exchange;
-        errand.discard(reply.length);
-        let at = At { site: asked.site, mount, path: &asked.path };
-        let answer = self
-            .internal_answer(request, &at, file, |kept, content| {
-                let keep = |name: &[u8], value: &[u8]| {
-                    forward::keep_for_file(kept, name, value, content);
-                };
-                forward::each_for_client(reply, keep);
-            })
-            .await;
-        match upload.reading.is_done() {
-            true => self.respond(request, answer, now_ms, false).await,
-            false => self.answer(request, answer, upload).await,
-        }
-    }
-
     /// Answers in the place of an upstream that was asked.
-    async fn give_up(
+    pub(super) async fn give_up(
         &mut self,
         request: &Request<'_>,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<Exchange<'_>>,
         status: StatusCode,
     ) -> Next {
         exchange.settle_invitation(request);
@@ -346,7 +177,7 @@ impl<T: Transport> Connection<T> {
     async fn fail(
         &mut self,
         request: &Request<'_>,
-        asked: &Asked,
+        asked: &Asked<'_>,
         upload: Upload,
         status: StatusCode,
     ) -> Next {
@@ -363,12 +194,14 @@ impl<T: Transport> Connection<T> {
 
 /// The path an upstream is asked for: as the client wrote it, if that only spells the one that was
 /// understood; else that one encoded anew. A cache knows one spelling, and so must whoever fills it.
-fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked) -> Cow<'a, str> {
+fn path_onward<'a>(request: &Request<'a>, asked: &'a Asked<'_>) -> Cow<'a, [u8]> {
     let sent = path_of(&request.target).map(|(sent, _)| sent);
-    let sent = sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path));
-    match sent.and_then(|sent| std::str::from_utf8(sent).ok()) {
+    match sent.filter(|sent| asked.proxy.cache().is_none() && spells(sent, &asked.path)) {
         Some(sent) => Cow::Borrowed(sent),
-        None => encode_path(&asked.path),
+        None => match encode_path(&asked.path) {
+            Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
+            Cow::Owned(path) => Cow::Owned(path.into_bytes()),
+        },
     }
 }
 
@@ -387,32 +220,45 @@ async fn listen<T: Transport>(
             Heard::Nothing => {
                 errand.release();
                 *invited = true;
-                duplex.write(&mut [std::io::IoSlice::new(CONTINUE)]).await?;
+                Box::pin(duplex.write(&mut [std::io::IoSlice::new(CONTINUE)])).await?;
                 continue;
             }
         };
         if !is_interim(&head)? {
             return Ok(head);
         }
-        let reply = reply::parse(&head).map_err(Fault::Flaw)?;
-        match reply.status {
-            StatusCode::CONTINUE => {
-                errand.release();
-                // A second one, or one that the client does not wait for, says nothing.
-                if !request.expect_continue || std::mem::replace(invited, true) {
-                    continue;
-                }
-            }
-            // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
-            _ if request.http10 => continue,
-            StatusCode::EARLY_HINTS if !hints => continue,
-            _ => {}
+        if let Some(out) = relayed((request, hints), &head, errand, invited)? {
+            drop(head);
+            Box::pin(duplex.write(&mut [std::io::IoSlice::new(&out)])).await?;
         }
-        let mut out = Output::new();
-        forward::interim(out.vec(), &reply);
-        duplex.write(&mut [std::io::IoSlice::new(&out)]).await?;
     }
     Err(Told::Fault(Fault::Cut))
+}
+
+/// An interim response as the client gets it, if it does.
+fn relayed(
+    (request, hints): (&Request<'_>, bool),
+    head: &[u8],
+    errand: &mut Errand,
+    invited: &mut bool,
+) -> Result<Option<Output>, Fault> {
+    let reply = reply::parse(head).map_err(Fault::Flaw)?;
+    match reply.status {
+        StatusCode::CONTINUE => {
+            errand.release();
+            // A second one, or one that the client does not wait for, says nothing.
+            if !request.expect_continue || std::mem::replace(invited, true) {
+                return Ok(None);
+            }
+        }
+        // RFC 9110 15.2: HTTP/1.0 knows no interim responses.
+        _ if request.http10 => return Ok(None),
+        StatusCode::EARLY_HINTS if !hints => return Ok(None),
+        _ => {}
+    }
+    let mut out = Output::new();
+    forward::interim(out.vec(), &reply);
+    Ok(Some(out))
 }
 
 /// Whether a response's head is not its last.
@@ -423,10 +269,4 @@ pub(super) fn is_interim(head: &[u8]) -> Result<bool, Fault> {
     }
     let reply = reply::parse(head).map_err(Fault::Flaw)?;
     Ok(reply.status != StatusCode::SWITCHING_PROTOCOLS)
-}
-
-/// RFC 9110 7.8: the change must be to what was asked for.
-fn is_agreed(protocol: Option<&str>, reply: &Reply<'_>) -> bool {
-    let agreed = protocol.zip(reply.upgrade);
-    agreed.is_some_and(|(asked, got)| got.eq_ignore_ascii_case(asked.as_bytes()))
 }

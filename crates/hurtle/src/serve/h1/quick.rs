@@ -22,18 +22,18 @@ use crate::site::{Route, Site};
 use crate::transport::Transport;
 
 /// What is there at once.
-pub(super) enum Quick {
+pub(super) enum Quick<'a> {
     /// The answer.
     Answer(Answer),
     /// Somebody who may have it at once.
     App(Answering),
     /// Who is to be asked for it.
-    Proxy(Asked),
+    Proxy(Asked<'a>),
 }
 
 impl<T: Transport> Connection<T> {
     /// Asks those who need nothing but memory.
-    pub(super) fn quick(&mut self, request: &Request<'_>, now_ms: u64) -> Option<Quick> {
+    pub(super) fn quick<'a>(&mut self, request: &Request<'a>, now_ms: u64) -> Option<Quick<'a>> {
         if request.body != BodyLength::None {
             return None;
         }
@@ -76,11 +76,11 @@ impl<T: Transport> Connection<T> {
 
     /// Finds who answers this request, where nothing has to be waited for before: neither somebody's
     /// leave nor another protocol. An application is called, and a cache asked.
-    fn quick_call(
+    fn quick_call<'a>(
         &mut self,
-        request: &Request<'_>,
+        request: &Request<'a>,
         (number, site): (usize, &Site),
-    ) -> Option<Quick> {
+    ) -> Option<Quick<'a>> {
         if !site.answers_at_once()
             || upgrades(request).is_some()
             || self.challenge(request).is_some()
@@ -109,7 +109,7 @@ impl<T: Transport> Connection<T> {
         {
             return Some(Quick::Answer(answer));
         }
-        let asked = Asked { proxy, site: number, mount, path: path.into_owned() };
+        let asked = Asked { proxy, site: number, mount, path };
         (!self.is_told_early(request, site)).then_some(Quick::Proxy(asked))
     }
 

@@ -96,7 +96,8 @@ impl Upload {
                 First::A(false) => break,
                 First::B(()) => return Broken::Gone,
             }
-            if let Err(broken) = self.advance(duplex, input, ended, worker).await {
+            // In a box: most requests have no body, and are as large as their largest wait.
+            if let Err(broken) = Box::pin(self.advance(duplex, input, ended, worker)).await {
                 return broken;
             }
         }
