@@ -49,6 +49,15 @@ pub trait Transport {
         Poll::Ready(Ok(()))
     }
 
+    /// As `poll_read`, right after `poll_readable` has said yes.
+    fn poll_read_readable(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read(cx, into)
+    }
+
     /// As `poll_read`, while something else may be writing.
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
 
