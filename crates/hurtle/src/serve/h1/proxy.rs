@@ -22,8 +22,13 @@ use crate::h1::reply;
 use crate::h1::request::Request;
 use crate::h1::response::CONTINUE;
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Waits};
+use crate::rt::{self, First};
 use crate::semantics::target::{encode_path, spells};
+use crate::serve::deadline::Late;
 use crate::transport::{Output, Taken, Transport};
+
+/// What came of listening to an upstream, unless that was broken off.
+type Listened = Result<Result<Taken, Told>, Broken>;
 
 /// Interim responses relayed for one request; who sends more never means to answer.
 pub(super) const INTERIM_MAX: usize = 32;
@@ -101,23 +106,27 @@ impl<T: Transport> Connection<T> {
         if !exchange.asked.proxy.is_open() {
             Box::pin(self.wait_for_application(request, exchange)).await?;
         }
-        let client = self.client;
-        let site = self.worker.sites.site(exchange.asked.site);
-        let hints = site.early_hints() != EarlyHints::Off;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
-            let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
-            if !errand.choose(Key { client, path: &asked.path }) {
+            let now_ms = clock::now_ms();
+            let Exchange { asked, errand, .. } = &mut *exchange;
+            if !errand.choose(Key { client: self.client, path: &asked.path }, now_ms) {
                 // Else it was told of those that were asked.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     tell(errand, &named(request), &"none is well", status);
                 }
                 return Err(Failed::Status(status));
             }
-            let asking = async |duplex: &Duplex<'_, T>| {
-                listen((request, hints), duplex, errand, waits, invited).await
+            let heard = match errand.send_at_once(now_ms) {
+                true => self.await_answer(errand, now_ms).await,
+                false => None,
             };
-            let retry = match self.beside(upload, waits, asking).await {
+            let heard = match heard {
+                Some(heard) => heard,
+                None => self.converse(request, exchange).await,
+            };
+            let errand = &mut exchange.errand;
+            let retry = match heard {
                 Ok(Ok(head)) => return Ok(head),
                 Ok(Err(Told::Fault(fault))) => {
                     status = StatusCode::BAD_GATEWAY;
@@ -140,6 +149,40 @@ impl<T: Transport> Connection<T> {
                 return Err(Failed::Status(status));
             }
         }
+    }
+
+    /// Waits for the answer to a request that is sent: all that most of them need. `None`: there is
+    /// more to do before it comes.
+    async fn await_answer(&mut self, errand: &mut Errand, now_ms: u64) -> Option<Listened> {
+        self.watch.set(now_ms.saturating_add(errand.first_byte_ms()));
+        let heard = match self.watch.wait(rt::race(errand.answer(), self.io.reset())).await {
+            Ok(First::A(heard)) => heard,
+            Ok(First::B(())) => return Some(Err(Broken::Gone)),
+            Err(Late) => return Some(Err(Broken::Late)),
+        };
+        let heard = match heard {
+            Ok(head) => match is_interim(&head) {
+                Ok(false) => Ok(head),
+                Ok(true) => {
+                    errand.put_back(&head);
+                    return None;
+                }
+                Err(fault) => Err(Told::Fault(fault)),
+            },
+            Err(fault) => Err(Told::Fault(fault)),
+        };
+        Some(Ok(heard))
+    }
+
+    /// Sends a request, and waits for its answer while its body and interim answers flow.
+    async fn converse(&mut self, request: &Request<'_>, exchange: &mut Exchange<'_>) -> Listened {
+        let site = self.worker.sites.site(exchange.asked.site);
+        let hints = site.early_hints() != EarlyHints::Off;
+        let Exchange { errand, waits, upload, invited, .. } = exchange;
+        let asking = async |duplex: &Duplex<'_, T>| {
+            listen((request, hints), duplex, errand, waits, invited).await
+        };
+        self.beside(upload, waits, asking).await
     }
 
     /// Waits for an application that the server is just starting.
