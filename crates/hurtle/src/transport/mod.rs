@@ -49,8 +49,9 @@ pub trait Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// As `poll_read`, right after `poll_readable` has said yes.
-    fn poll_read_readable(
+    /// As `poll_read`, where something is likely to be there: `poll_readable` has just said yes, or a
+    /// wait for it is over.
+    fn poll_read_likely(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut [u8],

@@ -226,7 +226,7 @@ impl Transport for Plain {
         }
     }
 
-    fn poll_read_readable(
+    fn poll_read_likely(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut [u8],

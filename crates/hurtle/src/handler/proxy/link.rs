@@ -78,13 +78,17 @@ impl Source<'_> {
             {
                 return Ok(input.take(end));
             }
+            let mut waited = false;
             let filled = poll_fn(|cx| {
-                // Before a buffer is lent: mostly nothing is there when it is first asked for. A head
-                // is read as a body is: with it comes, often, all of one.
-                ready!(self.poll_readable(cx))?;
+                // Before a buffer is lent: mostly nothing is there when it is first asked for, and
+                // something when it is asked for again. A head is read as a body is: with it comes,
+                // often, all of one.
+                if !std::mem::replace(&mut waited, true) {
+                    ready!(self.poll_readable(cx))?;
+                }
                 input.leave_headroom();
                 match self {
-                    Source::Own(io) => input.poll_fill_readable(&mut **io, cx),
+                    Source::Own(io) => input.poll_fill_likely(&mut **io, cx),
                     Source::Shared(io) => input.poll_fill_shared(*io, cx),
                 }
             });
