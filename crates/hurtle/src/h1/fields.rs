@@ -10,13 +10,13 @@ use super::line::TOKEN;
 /// is made of all of them; the values share it.
 pub fn map(lines: &[u8]) -> HeaderMap {
     let mut map = HeaderMap::new();
-    read(&Bytes::copy_from_slice(lines), &mut map);
+    read(&Bytes::copy_from_slice(lines), 0, &mut map);
     map
 }
 
-/// The same without a copy, into a map that is empty, but may have room.
-pub fn read(lines: &Bytes, map: &mut HeaderMap) {
-    map.reserve(memchr::memchr_iter(b'\n', lines).count());
+/// The same without a copy, into a map that is empty, but may have room: it gets room for `count`.
+pub fn read(lines: &Bytes, count: usize, map: &mut HeaderMap) {
+    map.reserve(count);
     for (name, value) in pairs(lines) {
         let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {

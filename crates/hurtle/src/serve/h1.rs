@@ -49,7 +49,7 @@ use crate::body::Body;
 use crate::config::Schedule;
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
-use crate::h1::request::{self, Method, Request};
+use crate::h1::request::{self, Joined, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
@@ -127,9 +127,10 @@ impl<T: Transport> Connection<T> {
         loop {
             let head = self.read_head().await;
             self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+            let joined = Joined::default();
             let next = match head {
                 // Matched by reference: a request moved is a request stored twice.
-                Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
+                Ok(Some(head)) => match &request::parse(&head, &joined, &self.worker.head_limits) {
                     Ok(request) => {
                         self.input.put_back(request.rest);
                         self.exchange(request).await
@@ -346,7 +347,10 @@ impl<T: Transport> Connection<T> {
     /// answer over TLS, whoever made it (RFC 6797 7.1). A file's fields say it already.
     fn pin(&self, name: Option<&[u8]>, answer: &mut Answer) {
         let Fields::Map(fields) = &mut answer.fields else { return };
-        let found = self.worker.sites.find(name).filter(|_| self.io.is_secure());
+        if !self.io.is_secure() {
+            return;
+        }
+        let found = self.worker.sites.find(name);
         if let Some(hsts) = found.and_then(|(_, site)| site.hsts()) {
             fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
         }
@@ -435,7 +439,6 @@ fn persistence(request: &Request<'_>, goes_on: bool) -> Persistence {
     }
 }
 
-/// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
     match answer.fields {

@@ -82,7 +82,7 @@ impl<T: Transport> Connection<T> {
 
     fn map_of(&self, request: &Request<'_>, lines: &Bytes) -> Option<HeaderMap> {
         let mut map = self.worker.spare_fields.take();
-        fields::read(lines, &mut map);
+        fields::read(lines, request.field_count, &mut map);
         if let Target::Absolute { authority, .. } = request.target {
             // RFC 9112 3.2.2: the authority replaces whatever Host says.
             map.insert(header::HOST, HeaderValue::from_bytes(authority).ok()?);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use http::StatusCode;
 
 use super::Connection;
-use super::asked::{file_query, path_of, value};
+use super::asked::{file_query, path_of};
 use super::cached::Sought;
 use super::exchange::Asked;
 use crate::answer::Answer;
@@ -62,7 +62,7 @@ impl<T: Transport> Connection<T> {
         }
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
-        let credentials = value(&request.authorization);
+        let credentials = request.authorization;
         if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
             return None;
         }
