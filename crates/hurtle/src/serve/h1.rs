@@ -29,10 +29,10 @@ mod stream;
 mod tunnel;
 mod upload;
 
-use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
+use std::{io, mem};
 
 use http::{StatusCode, header};
 
@@ -211,51 +211,49 @@ impl<T: Transport> Connection<T> {
             None => None,
         };
         match answer {
-            Some(answer) => self.respond(request, answer, now_ms, false).await,
+            Some(mut answer) => self.respond(request, &mut answer, now_ms, false).await,
             None => Box::pin(self.slow_exchange(request, now_ms)).await,
         }
     }
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        if let Some(answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
-            let unread = request.body != BodyLength::None;
-            return self.respond(request, answer, now_ms, unread).await;
+        let unread = request.body != BodyLength::None;
+        if let Some(mut answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
+            return self.respond(request, &mut answer, now_ms, unread).await;
         }
         let granted = match self.authorise(request).await {
             Ok(granted) => granted,
-            Err(answer) => {
-                let unread = request.body != BodyLength::None;
-                return self.respond(request, answer, now_ms, unread).await;
+            Err(mut answer) => {
+                return self.respond(request, &mut answer, now_ms, unread).await;
             }
         };
         match self.call_reader(request, &granted).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
-                if let Some(answer) = self.stored_answer(request, asked.sought()) {
-                    return self.respond(request, answer, now_ms, false).await;
+                if let Some(mut answer) = self.stored_answer(request, asked.sought()) {
+                    return self.respond(request, &mut answer, now_ms, false).await;
                 }
                 if let Err(next) = self.hint(request, &asked).await {
                     return next;
                 }
                 return Box::pin(self.proxy_exchange(request, asked)).await;
             }
-            Some(Err(answer)) => {
-                let unread = request.body != BodyLength::None;
-                return self.respond(request, answer, now_ms, unread).await;
+            Some(Err(mut answer)) => {
+                return self.respond(request, &mut answer, now_ms, unread).await;
             }
         }
         let refused = self.refusal(request);
         // A client that waits for leave to send its body is told at once that there is no use in
         // it (RFC 9110 10.1.1); whether it sends it all the same is not known, so this is the end.
         let refused = match refused {
-            Some(answer) if request.expect_continue && request.body != BodyLength::None => {
-                return self.respond(request, answer, now_ms, true).await;
+            Some(mut answer) if request.expect_continue && unread => {
+                return self.respond(request, &mut answer, now_ms, true).await;
             }
             refused => refused,
         };
-        if request.body != BodyLength::None {
+        if unread {
             // RFC 9110 10.1.1: what will be refused all the same is not asked for.
             if request.expect_continue
                 && self.input.bytes().is_empty()
@@ -275,11 +273,11 @@ impl<T: Transport> Connection<T> {
                 };
             }
         }
-        let answer = match refused {
+        let mut answer = match refused {
             Some(answer) => answer,
             None => Box::pin(self.handled(request)).await,
         };
-        self.respond(request, answer, now_ms, false).await
+        self.respond(request, &mut answer, now_ms, false).await
     }
 
     async fn handled(&self, request: &Request<'_>) -> Answer {
@@ -291,28 +289,30 @@ impl<T: Transport> Connection<T> {
         site.answer(&self.worker.store, &ask(request, number, path, query), self.client).await
     }
 
-    /// Sends an answer. `unread`: a body may still come that nobody will read.
+    /// Sends an answer, of which nothing is of use afterwards. `unread`: a body may still come that
+    /// nobody will read.
     async fn respond(
         &mut self,
         request: &Request<'_>,
-        mut answer: Answer,
+        answer: &mut Answer,
         now_ms: u64,
         unread: bool,
     ) -> Next {
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
         if let Body::Stream(_) = answer.body {
-            begin_body(&mut answer, sends_body).await;
+            begin_body(answer, sends_body).await;
             if let Body::Stream(_) = answer.body {
+                let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
                 return Box::pin(self.answer(request, answer, Upload::none())).await;
             }
         }
         if sends_body {
-            self.warm(request, &mut answer, now_ms).await;
+            self.warm(request, answer, now_ms).await;
         }
         let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);
         let mut head = Output::new();
-        let delimiter = delimiter(&answer);
-        self.encode_head(&mut head, request, &mut answer, delimiter, goes_on, now_ms);
+        let delimiter = delimiter(answer);
+        self.encode_head(&mut head, request, answer, delimiter, goes_on, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;

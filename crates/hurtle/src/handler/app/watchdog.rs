@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::SizeHint;
@@ -15,8 +14,8 @@ use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
 use crate::files::Home;
 
-/// What is polled for longer is told of.
-const LONG: Duration = Duration::from_millis(10);
+/// What is polled for longer is told of, in nanoseconds.
+const LONG_NS: u64 = 10_000_000;
 
 /// Of one mount, a worker says no more than a line in this time, in milliseconds.
 const LINE_EVERY_MS: u64 = 1_000;
@@ -47,14 +46,16 @@ impl Watchdog {
         }
     }
 
-    /// Is told how long one poll for a request took.
-    pub(super) fn saw(&self, took: Duration, asked: &Asked) {
-        if took > LONG {
-            self.tell(took, asked);
+    /// Is told that a poll for a request, begun then (`clock::precise_ns`), has ended.
+    pub(super) fn saw(&self, begun_ns: u64, asked: &Asked) {
+        let took_ns = clock::precise_ns().saturating_sub(begun_ns);
+        if took_ns > LONG_NS {
+            self.tell(took_ns / 1_000_000, asked);
         }
     }
 
-    fn tell(&self, took: Duration, asked: &Asked) {
+    #[cold]
+    fn tell(&self, took_ms: u64, asked: &Asked) {
         let (now_ms, told_ms) = (clock::now_ms(), self.told_ms.load(Relaxed));
         if told_ms != 0 && now_ms.saturating_sub(told_ms) < LINE_EVERY_MS {
             self.untold.fetch_add(1, Relaxed);
@@ -65,7 +66,7 @@ impl Watchdog {
             0 => String::new(),
             n => format!("; {n} more since the last line"),
         };
-        let (Home { site, mount, .. }, took_ms) = (&*self.home, took.as_millis());
+        let Home { site, mount, .. } = &*self.home;
         tracing::warn!(
             "the application at {site}{mount} held its worker for {took_ms} ms ({asked}){more}"
         );
@@ -84,9 +85,9 @@ impl http_body::Body for Watched {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
-        let begun = Instant::now();
+        let begun_ns = clock::precise_ns();
         let polled = Pin::new(&mut self.stream).poll_frame(cx);
-        self.dog.saw(begun.elapsed(), &self.asked);
+        self.dog.saw(begun_ns, &self.asked);
         polled
     }
 

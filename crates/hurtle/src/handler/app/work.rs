@@ -6,7 +6,6 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
@@ -18,6 +17,7 @@ use super::super::dress;
 use super::watchdog::Watchdog;
 use crate::answer::{Answer, is_bodiless};
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
+use crate::clock;
 use crate::config::HeaderRule;
 use crate::h1::response::Fields;
 use crate::rt;
@@ -153,10 +153,13 @@ where
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let begun = self.dog.as_ref().map(|_| Instant::now());
+        if self.dog.is_none() {
+            return self.poll_answer(cx);
+        }
+        let begun_ns = clock::precise_ns();
         let polled = self.as_mut().poll_answer(cx);
-        if let Some((dog, begun)) = self.dog.as_ref().zip(begun) {
-            dog.saw(begun.elapsed(), &self.asked);
+        if let Some(dog) = &self.dog {
+            dog.saw(begun_ns, &self.asked);
         }
         polled
     }
