@@ -29,15 +29,17 @@ mod stream;
 mod tunnel;
 mod upload;
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Instant;
 use std::{io, mem};
 
 use http::{StatusCode, header};
 
 use self::app::{Called, begin_body, says_close};
-use self::asked::{ask, client, path_of};
+use self::asked::{ask, client, described, path_of};
 use self::outcome::Outcome;
 use self::quick::Quick;
 use self::reading::Reading;
@@ -199,21 +201,24 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        let answer = match self.quick(request, now_ms) {
-            Some(Quick::Answer(answer)) => Some(answer),
+        let mut answer = match self.quick(request, now_ms) {
+            Some(Quick::Answer(answer)) => answer,
             // Most applications answer at once: that takes none of what waiting does.
-            Some(Quick::App(mut answering)) => match rt::at_once(answering.as_mut()).await {
-                None => return Box::pin(self.app_exchange(request, answering.into())).await,
-                answer => answer,
-            },
+            Some(Quick::App(mut calling)) => {
+                let asked = || described(request);
+                match poll_fn(|cx| Poll::Ready(calling.poll(cx, asked))).await {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => {
+                        let answering = calling.wait(asked());
+                        return Box::pin(self.app_exchange(request, answering.into())).await;
+                    }
+                }
+            }
             // Not in a box: it has room where answers are sent, below.
             Some(Quick::Proxy(asked)) => return self.proxy_exchange(request, asked).await,
-            None => None,
+            None => return Box::pin(self.slow_exchange(request, now_ms)).await,
         };
-        match answer {
-            Some(mut answer) => self.respond(request, &mut answer, now_ms, false).await,
-            None => Box::pin(self.slow_exchange(request, now_ms)).await,
-        }
+        self.respond(request, &mut answer, now_ms, false).await
     }
 
     /// Everything else.

@@ -1,6 +1,7 @@
 //! Tells the operator of an application that holds its worker: while it does, nobody else there is
 //! served.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +10,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::SizeHint;
 
-use super::work::Asked;
 use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
 use crate::files::Home;
@@ -36,26 +36,25 @@ impl Watchdog {
     }
 
     /// Watches what is left to make of a body, too.
-    pub(super) fn watch(self: &Arc<Self>, body: Body, asked: &Asked) -> Body {
-        match body {
-            Body::Stream(stream) => {
-                let (dog, asked) = (Arc::clone(self), asked.clone());
-                Body::Stream(Stream::new(Watched { stream, dog, asked }))
-            }
-            body => body,
+    pub(super) fn watch(self: &Arc<Self>, body: &mut Body, asked: impl FnOnce() -> String) {
+        if let Body::Stream(_) = body
+            && let Body::Stream(stream) = mem::take(body)
+        {
+            let (dog, asked) = (Arc::clone(self), asked());
+            *body = Body::Stream(Stream::new(Watched { stream, dog, asked }));
         }
     }
 
     /// Is told that a poll for a request, begun then (`clock::precise_ns`), has ended.
-    pub(super) fn saw(&self, begun_ns: u64, asked: &Asked) {
+    pub(super) fn saw(&self, begun_ns: u64, asked: impl FnOnce() -> String) {
         let took_ns = clock::precise_ns().saturating_sub(begun_ns);
         if took_ns > LONG_NS {
-            self.tell(took_ns / 1_000_000, asked);
+            self.tell(took_ns / 1_000_000, &asked());
         }
     }
 
     #[cold]
-    fn tell(&self, took_ms: u64, asked: &Asked) {
+    fn tell(&self, took_ms: u64, asked: &str) {
         let (now_ms, told_ms) = (clock::now_ms(), self.told_ms.load(Relaxed));
         if told_ms != 0 && now_ms.saturating_sub(told_ms) < LINE_EVERY_MS {
             self.untold.fetch_add(1, Relaxed);
@@ -77,7 +76,7 @@ impl Watchdog {
 struct Watched {
     stream: Stream,
     dog: Arc<Watchdog>,
-    asked: Asked,
+    asked: String,
 }
 
 impl http_body::Body for Watched {
@@ -87,7 +86,7 @@ impl http_body::Body for Watched {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         let begun_ns = clock::precise_ns();
         let polled = Pin::new(&mut self.stream).poll_frame(cx);
-        self.dog.saw(begun_ns, &self.asked);
+        self.dog.saw(begun_ns, || self.asked.clone());
         polled
     }
 

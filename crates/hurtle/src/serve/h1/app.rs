@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use http::{StatusCode, header};
 
-use super::asked::path_of;
+use super::asked::{described, path_of};
 use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::hints::telling;
@@ -153,7 +153,7 @@ impl<T: Transport> Connection<T> {
                 if self.is_told_early(request, site) {
                     made.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
                 }
-                app.call(made, place.rules().cloned().collect())
+                app.call(made, place.rules().cloned().collect()).wait(described(request))
             }
             Handler::Directory(directory) => {
                 let gate = site.gate(raw, query, self.client);

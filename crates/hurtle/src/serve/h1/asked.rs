@@ -23,6 +23,13 @@ pub(super) fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [
     }
 }
 
+/// What the operator is told of a request: its method and its path as they were sent. Not the query,
+/// which may hold what is nobody's business.
+pub(super) fn described(request: &Request<'_>) -> String {
+    let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
+    format!("{} {}", request.method.as_bytes().escape_ascii(), path.escape_ascii())
+}
+
 /// A request as handlers see it.
 pub(super) fn ask<'a>(
     request: &'a Request<'_>,
