@@ -16,7 +16,7 @@ use super::{Connection, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::EarlyHints;
-use crate::h1::forward;
+use crate::h1::forward::{self, Onward};
 use crate::h1::framing::BodyLength;
 use crate::h1::reply;
 use crate::h1::request::Request;
@@ -79,16 +79,26 @@ impl<T: Transport> Connection<T> {
     }
 
     /// A request as it goes on. In a box: it is handed on, and what is handed on is moved.
-    fn begin<'a>(&self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
+    fn begin<'a>(&mut self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
         let (upload, body) = Upload::relayed(request);
         let protocol = forward::upgrade(request, &asked.proxy.config().upgrades);
         let path = path_onward(request, &asked);
         let onward = self.onward(request, &path, protocol);
+        let onward = Onward { way: self.known_way(request, &onward), ..onward };
         let errand = Errand::new(&asked.proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
         drop(path);
         let waits = Waits::default();
         Box::new(Exchange { asked, errand, waits, upload, protocol, invited: false })
+    }
+
+    /// The lines that tell of the way here, where more requests than one have use for them.
+    fn known_way(&mut self, request: &Request<'_>, onward: &Onward<'_>) -> Option<&[u8]> {
+        if self.served == 0 || onward.trusted || T::IS_HTTP2 {
+            return None;
+        }
+        let host = request.host.filter(|host| !host.name.is_empty())?;
+        Some(self.way.lines(host, onward))
     }
 
     async fn broken(&mut self, broken: Broken) -> Next {
