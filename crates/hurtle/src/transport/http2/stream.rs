@@ -17,6 +17,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
 use super::Channel;
+use super::heads;
 use super::incoming::Body;
 use super::outlet::Outlet;
 use crate::h1::chunked::{Decoder, Step};
@@ -169,7 +170,7 @@ impl Answer {
     /// Sends a head; an interim one may be followed by another.
     fn head(&mut self, head: &[u8]) -> io::Result<()> {
         let (status, fields, ends) =
-            restate::answer(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
+            heads::read(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
         let response = response(status, fields);
         if status.is_informational() {
             return self.respond.send_informational(response).map_err(io::Error::other);
