@@ -93,6 +93,12 @@ impl Answer {
         match &mut self.state {
             State::Head(held) => {
                 let before = held.len();
+                // Usually it comes whole.
+                if before == 0
+                    && let Some(end) = restate::end_of_head(bytes)
+                {
+                    return Poll::Ready(self.head(&bytes[..end]).map(|()| end));
+                }
                 held.extend_from_slice(bytes);
                 let Some(end) = restate::end_of_head(held) else {
                     return Poll::Ready(Ok(bytes.len()));
