@@ -2,7 +2,7 @@
 
 use hurtle::h1::framing::BodyLength;
 use hurtle::h1::head::{HeadLimits, Progress, Scan};
-use hurtle::h1::request;
+use hurtle::h1::request::{self, Joined};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 << 10, fields: 100 };
 
@@ -10,13 +10,14 @@ const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 <<
 /// more than a few lines of code can tell.
 pub fn request_head(data: &[u8]) {
     let scanned = Scan::default().advance(data, &LIMITS);
-    let read = request::parse(data, &LIMITS).map(|request| data.len() - request.rest.len());
+    let read = request::parse(data, &Joined::default(), &LIMITS).map(|request| data.len() - request.rest.len());
     if let Ok(end) = read {
         assert_eq!(scanned, Ok(Progress::Complete(end)), "two ends of one head");
     }
     let Ok(Progress::Complete(end)) = scanned else { return };
     assert!(end <= data.len(), "the head ends beyond its bytes");
-    let alone = request::parse(&data[..end], &LIMITS);
+    let joined = Joined::default();
+    let alone = request::parse(&data[..end], &joined, &LIMITS);
     assert_eq!(read.is_ok(), alone.is_ok(), "what follows a head says something of it");
     let Ok(request) = alone else { return };
 

@@ -1,7 +1,7 @@
 //! `split_equals_whole`: it does not matter in which pieces bytes arrive.
 
 use hurtle::h1::head::{HeadLimits, Progress, Scan};
-use hurtle::h1::request;
+use hurtle::h1::request::{self, Joined};
 
 use crate::chunked::decode;
 
@@ -25,7 +25,7 @@ fn head(input: &[u8], piece: usize) -> Result<Option<usize>, ()> {
     while arrived < input.len() {
         arrived = arrived.saturating_add(piece).min(input.len());
         if let Progress::Complete(end) = scan.advance(&input[..arrived], &WIDE).map_err(drop)? {
-            request::parse(&input[..end], &WIDE).map_err(drop)?;
+            request::parse(&input[..end], &Joined::default(), &WIDE).map_err(drop)?;
             return Ok(Some(end));
         }
     }

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 /// What is answered at `/hello`, and in the plans' files of that name.
 const HELLO: &str = "hello, world\n";
 /// The path of it.
-pub const HELLO_PATH: &str = "/hello";
+const HELLO_PATH: &str = "/hello";
 /// Exact versions of everything these programs are made of.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
@@ -79,6 +79,22 @@ pub fn router(site: &Site) -> Router {
     let inbox: Arc<std::path::Path> = site.inbox.clone().into();
     let store = move |Path(name): Path<String>, body: Body| upload(inbox.join(name), body);
     Router::new().route(HELLO_PATH, get(async || HELLO)).route("/up/{name}", put(store))
+}
+
+/// The files that are there when the program starts, each of which has a route of its own: that
+/// route, and the file's name.
+pub fn files(site: &Site) -> io::Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&site.docroot)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && entry.path().is_file()
+        {
+            files.push((format!("/{name}"), name));
+        }
+    }
+    files.retain(|(route, _)| route != HELLO_PATH);
+    Ok(files)
 }
 
 /// The body is written as it comes, on threads that may wait for a disk.

@@ -240,15 +240,6 @@ impl<A: Future, B: Future> Future for Race<A, B> {
     }
 }
 
-/// What a task gives if it need not wait for it; else it is woken when it may.
-pub async fn at_once<T>(mut task: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
-    poll_fn(|cx| match task.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
 /// Runs two tasks until both are done.
 pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
     tokio::join!(a, b)

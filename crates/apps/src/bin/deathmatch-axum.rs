@@ -4,12 +4,10 @@
 //! `deathmatch-axum PORT DIRECTORY WORKERS INBOX`, on 127.0.0.1.
 
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
-use axum::Router;
 use axum::serve::ListenerExt as _;
-use deathmatch_apps::{HELLO_PATH, Site, router, run};
+use deathmatch_apps::{Site, files, router, run};
 use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
 use tower_http::services::ServeFile;
@@ -22,7 +20,10 @@ fn main() -> ExitCode {
 }
 
 fn serve(site: &Site) -> io::Result<()> {
-    let app = with_files(router(site), &site.docroot)?;
+    let mut app = router(site);
+    for (route, name) in files(site)? {
+        app = app.route_service(&route, ServeFile::new(site.docroot.join(name)));
+    }
     // One thread needs no runtime that could move work to another.
     let mut runtime = match site.workers {
         1 => Builder::new_current_thread(),
@@ -38,15 +39,4 @@ fn serve(site: &Site) -> io::Result<()> {
         });
         axum::serve(listener, app).await
     })
-}
-
-fn with_files(mut app: Router, docroot: &Path) -> io::Result<Router> {
-    for entry in std::fs::read_dir(docroot)? {
-        let path = entry?.path();
-        let name = path.file_name().map(|name| format!("/{}", name.display()));
-        if let Some(name) = name.filter(|name| path.is_file() && name != HELLO_PATH) {
-            app = app.route_service(&name, ServeFile::new(&path));
-        }
-    }
-    Ok(app)
 }

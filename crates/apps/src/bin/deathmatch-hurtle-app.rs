@@ -7,9 +7,9 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use axum::extract::{Path, Request};
+use axum::extract::Request;
 use axum::routing::get;
-use deathmatch_apps::{Site, router, run};
+use deathmatch_apps::{Site, files, router, run};
 use hurtle::config::Listen;
 use hurtle::{Config, Server};
 
@@ -22,11 +22,14 @@ fn main() -> ExitCode {
 }
 
 fn serve(site: &Site, isolated: bool) -> io::Result<()> {
-    let docroot = site.docroot.clone();
-    let download = move |Path(name): Path<String>, request: Request| {
-        hurtle::file(docroot.clone(), name, &request)
-    };
-    let app = router(site).route("/{name}", get(download));
+    let mut app = router(site);
+    for (route, name) in files(site)? {
+        let docroot = site.docroot.clone();
+        let download = async move |request: Request| hurtle::file(docroot, name, &request).await;
+        app = app.route(&route, get(download));
+    }
+    // As `axum::serve` does: else each request finishes its handler first.
+    let app = app.with_state(());
     let mut config = Config::new(Vec::new());
     config.listen = vec![Listen::Tcp(site.address)];
     config.workers = NonZeroUsize::new(site.workers).unwrap_or(NonZeroUsize::MIN);

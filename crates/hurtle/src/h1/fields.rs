@@ -10,14 +10,15 @@ use super::line::TOKEN;
 /// is made of all of them; the values share it.
 pub fn map(lines: &[u8]) -> HeaderMap {
     let mut map = HeaderMap::new();
-    read(&Bytes::copy_from_slice(lines), &mut map);
+    let count = memchr::memchr_iter(b'\n', lines).count();
+    read(&Bytes::copy_from_slice(lines), count, &mut map);
     map
 }
 
-/// The same without a copy, into a map that is empty, but may have room.
-pub fn read(lines: &Bytes, map: &mut HeaderMap) {
-    map.reserve(memchr::memchr_iter(b'\n', lines).count());
-    for (name, value) in pairs(lines) {
+/// The same without a copy, of so many lines, into a map that is empty, but may have room.
+pub fn read(lines: &Bytes, count: usize, map: &mut HeaderMap) {
+    map.reserve(count);
+    for (name, value) in pairs(lines).take(count) {
         let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
             map.append(name, value);

@@ -65,7 +65,7 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     out.extend_from_slice(b"\r\n");
     let mut said = Said::default();
     let mut nominated: Vec<&[u8]> = Vec::new();
-    if let Some(connection) = &request.connection {
+    if let Some(connection) = request.connection {
         nominated.extend(list(connection).filter(|name| !is_usual(name)));
     }
     for (name, value) in pairs(request.field_lines) {
@@ -418,9 +418,9 @@ pub fn upgrade<'a>(request: &Request<'_>, allowed: &'a [String]) -> Option<&'a s
 }
 
 /// The protocols a client asks to change to, as sent.
-pub fn upgrades<'a>(request: &'a Request<'_>) -> Option<&'a [u8]> {
-    let asked: &[u8] = request.upgrade.as_ref()?;
-    let connection = request.connection.as_ref()?;
+pub fn upgrades<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+    let asked = request.upgrade?;
+    let connection = request.connection?;
     // RFC 9110 7.8: without the option it is ignored; HTTP/1.0 does not know it; and behind a body
     // there is no saying where the other protocol begins.
     if !has_token(connection, b"upgrade") || request.http10 || request.body != BodyLength::None {
@@ -453,14 +453,16 @@ pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 mod tests {
     use super::*;
     use crate::h1::head::HeadLimits;
-    use crate::h1::{reply as replies, request as requests};
+    use crate::h1::reply as replies;
+    use crate::h1::request::{self as requests, Joined};
 
     const LIMITS: HeadLimits = HeadLimits { head_bytes: 8192, target_bytes: 999, fields: 50 };
 
     /// The fields that arrive, without those that are always added.
     fn passed(fields: &str, trusted: bool) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let parsed = requests::parse(head.as_bytes(), &LIMITS).unwrap();
+        let joined = Joined::default();
+        let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
         let onward = Onward {
             path: b"/x",
             query: Some(b"q"),
@@ -543,7 +545,8 @@ mod tests {
     fn bodies_are_announced_as_they_were() {
         let head = |method: &str, fields: &str| {
             let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-            let parsed = requests::parse(head.as_bytes(), &LIMITS).unwrap();
+            let joined = Joined::default();
+            let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
             let onward = Onward {
                 path: b"/",
                 query: None,

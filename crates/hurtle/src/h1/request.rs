@@ -1,9 +1,10 @@
 //! A request head: one pass from bytes to the values the engine and the handlers ask for.
 //! Field values stay where they lie in the input; only a field that came in several lines is copied.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use super::Sin;
+use super::fields::pairs;
 use super::framing::{BodyLength, Framing};
 use super::head::HeadLimits;
 use super::line;
@@ -14,8 +15,12 @@ use crate::semantics::target::{self, Target};
 
 pub use super::line::Method;
 
-/// A field's value; owned only if it was joined from several lines.
-pub type Value<'a> = Option<Cow<'a, [u8]>>;
+/// A field's value.
+pub type Value<'a> = Option<&'a [u8]>;
+
+/// Where the values of fields that came in several lines are joined, beside the head they are of.
+#[derive(Debug, Default)]
+pub struct Joined(OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>);
 
 /// A request head. Everything the protocol needs is taken; other fields are read from
 /// `field_lines` by whoever wants them.
@@ -53,15 +58,21 @@ pub struct Request<'a> {
     pub tells_caches: bool,
     /// The field lines, each ended by CRLF, with the empty line.
     pub field_lines: &'a [u8],
+    /// How many those are, without the empty one.
+    pub field_count: usize,
     /// What came behind the head.
     pub rest: &'a [u8],
 }
 
-/// Reads the head at the front, which must be whole.
+/// Reads the head at the front, which must be whole; `joined` is an empty place beside it.
 ///
 /// # Errors
 /// The first sin found; nothing is repaired.
-pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin> {
+pub fn parse<'a>(
+    head: &'a [u8],
+    joined: &'a Joined,
+    limits: &HeadLimits,
+) -> Result<Request<'a>, Sin> {
     let (line, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
     let mut request = Request {
@@ -89,25 +100,29 @@ pub fn parse<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<Request<'a>, Sin
         upgrade: None,
         tells_caches: false,
         field_lines: b"",
+        field_count: 0,
         rest: b"",
     };
-    read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    let several = read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    if several {
+        join(&mut request, joined);
+    }
     Ok(request)
 }
 
-/// Reads the fields, which come after a first line of so many bytes.
+/// Reads the fields, which come after a first line of so many bytes; says whether a list came in
+/// several lines.
 fn read_fields<'a>(
     request: &mut Request<'a>,
     lines: &'a [u8],
     line_bytes: usize,
     limits: &HeadLimits,
-) -> Result<(), Sin> {
+) -> Result<bool, Sin> {
     let mut seen = Seen::default();
     let mut rest = lines;
-    let mut count = 0;
     while let Some(Field { name, value, rest: behind }) = lines::next(rest)? {
-        count += 1;
-        if count > limits.fields {
+        request.field_count += 1;
+        if request.field_count > limits.fields {
             return Err(Sin::TooManyFields);
         }
         seen.field(request, name, value)?;
@@ -131,6 +146,7 @@ struct Seen<'a> {
     host: Option<Host<'a>>,
     close: bool,
     keep_alive: bool,
+    several: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -146,7 +162,7 @@ impl<'a> Seen<'a> {
                 }
             }
             5 if is(name, b"range") => single(&mut r.range, value),
-            6 if is(name, b"accept") => join(&mut r.accept, value),
+            6 if is(name, b"accept") => self.list(&mut r.accept, value),
             6 if is(name, b"pragma") => r.tells_caches = true,
             6 if is(name, b"expect") => {
                 if !value.eq_ignore_ascii_case(b"100-continue") {
@@ -155,23 +171,23 @@ impl<'a> Seen<'a> {
                 // RFC 9110 10.1.1: an HTTP/1.0 client's expectation is ignored.
                 r.expect_continue = !r.http10;
             }
-            7 if is(name, b"upgrade") => join(&mut r.upgrade, value),
+            7 if is(name, b"upgrade") => self.list(&mut r.upgrade, value),
             7 if is(name, b"referer") => single(&mut r.referer, value),
-            8 if is(name, b"if-match") => join(&mut r.if_match, value),
+            8 if is(name, b"if-match") => self.list(&mut r.if_match, value),
             8 if is(name, b"if-range") => single(&mut r.if_range, value),
             10 if is(name, b"connection") => {
                 for option in fields::list(value) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
-                join(&mut r.connection, value);
+                self.list(&mut r.connection, value);
             }
             10 if is(name, b"user-agent") => single(&mut r.user_agent, value),
             13 if is(name, b"authorization") => single(&mut r.authorization, value),
             13 if is(name, b"cache-control") => r.tells_caches = true,
-            13 if is(name, b"if-none-match") => join(&mut r.if_none_match, value),
+            13 if is(name, b"if-none-match") => self.list(&mut r.if_none_match, value),
             14 if is(name, b"content-length") => self.framing.content_length(value)?,
-            15 if is(name, b"accept-encoding") => join(&mut r.accept_encoding, value),
+            15 if is(name, b"accept-encoding") => self.list(&mut r.accept_encoding, value),
             17 if is(name, b"transfer-encoding") => self.framing.transfer_encoding(value)?,
             17 if is(name, b"if-modified-since") => single(&mut r.if_modified_since, value),
             19 if is(name, b"if-unmodified-since") => single(&mut r.if_unmodified_since, value),
@@ -180,7 +196,12 @@ impl<'a> Seen<'a> {
         Ok(())
     }
 
-    fn finish(self, request: &mut Request<'a>) -> Result<(), Sin> {
+    /// A list: its lines are joined once all are there.
+    fn list(&mut self, slot: &mut Value<'a>, value: &'a [u8]) {
+        self.several |= slot.replace(value).is_some();
+    }
+
+    fn finish(self, request: &mut Request<'a>) -> Result<bool, Sin> {
         // RFC 9112 3.2: a 1.1 request without Host is refused whatever its target's form.
         if self.host.is_none() && !request.http10 {
             return Err(Sin::HostMissing);
@@ -194,24 +215,76 @@ impl<'a> Seen<'a> {
         request.body = self.framing.finish(request.http10)?;
         // RFC 9112 9.3: close wins; HTTP/1.0 persists only if it asks to.
         request.keep_alive = !self.close && (!request.http10 || self.keep_alive);
-        Ok(())
+        Ok(self.several)
     }
 }
 
 /// A field that is no list: a second line makes it meaningless, which an empty value is.
 fn single<'a>(slot: &mut Value<'a>, value: &'a [u8]) {
-    *slot = Some(Cow::Borrowed(if slot.is_some() { b"" } else { value }));
+    *slot = Some(if slot.is_some() { b"" } else { value });
 }
 
-/// A list: lines are joined by commas (RFC 9110 5.3).
-fn join<'a>(slot: &mut Value<'a>, value: &'a [u8]) {
-    *slot = Some(match slot.take() {
-        None => Cow::Borrowed(value),
-        Some(first) => {
-            let mut both = first.into_owned();
-            both.extend_from_slice(b", ");
-            both.extend_from_slice(value);
-            Cow::Owned(both)
-        }
+/// The lists among the fields that are taken, and their places.
+const LISTS: [(&[u8], Place); 6] = [
+    (b"accept", |r| &mut r.accept),
+    (b"accept-encoding", |r| &mut r.accept_encoding),
+    (b"connection", |r| &mut r.connection),
+    (b"if-match", |r| &mut r.if_match),
+    (b"if-none-match", |r| &mut r.if_none_match),
+    (b"upgrade", |r| &mut r.upgrade),
+];
+
+type Place = for<'r, 'a> fn(&'r mut Request<'a>) -> &'r mut Value<'a>;
+
+/// Joins the lines of each list by commas (RFC 9110 5.3).
+#[cold]
+fn join<'a>(request: &mut Request<'a>, joined: &'a Joined) {
+    let whole = joined.0.get_or_init(|| {
+        Box::new(LISTS.map(|(known, _)| {
+            let lines = pairs(request.field_lines);
+            let lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case(known));
+            let lines: Vec<&[u8]> = lines.map(|(_, value)| value).collect();
+            (lines.len() > 1).then(|| lines.join(&b", "[..]))
+        }))
     });
+    for ((_, place), value) in LISTS.iter().zip(whole.iter()) {
+        if let Some(value) = value {
+            *place(request) = Some(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits { head_bytes: 1 << 10, target_bytes: 64, fields: 10 };
+
+    #[test]
+    fn fields_in_several_lines() {
+        for (lines, accept, range, why) in [
+            ("Accept: a/b\r\n", Some("a/b"), None, "a line is taken as it is"),
+            ("Accept: a/b\r\nACCEPT:  c/d \r\n", Some("a/b, c/d"), None, "lists are joined"),
+            ("Accept: a\r\nA: 1\r\naccept: b\r\nAccept: c\r\n", Some("a, b, c"), None, "in order"),
+            (
+                "Upgrade: a\r\nUpgrade: b\r\nAccept: c\r\n",
+                Some("c"),
+                None,
+                "others are not touched",
+            ),
+            (
+                "Range: bytes=1-\r\nRange: bytes=2-\r\n",
+                None,
+                Some(""),
+                "what is no list means nothing",
+            ),
+        ] {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            let joined = Joined::default();
+            let request = parse(head.as_bytes(), &joined, &LIMITS).unwrap();
+            assert_eq!(request.accept, accept.map(str::as_bytes), "{why}");
+            assert_eq!(request.range, range.map(str::as_bytes), "{why}");
+            assert_eq!(request.field_count, 1 + lines.matches('\n').count(), "{why}");
+        }
+    }
 }

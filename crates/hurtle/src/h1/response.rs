@@ -47,6 +47,9 @@ pub enum Persistence {
 /// The `Server` field's value.
 pub const SERVER: &str = "hurtle";
 
+/// Its line.
+const SERVER_LINE: &[u8] = b"Server: hurtle\r\n";
+
 /// Appends a whole head to `out`.
 pub fn encode(
     out: &mut Vec<u8>,
@@ -114,13 +117,15 @@ fn is_engines_own(name: &HeaderName) -> bool {
 }
 
 fn encode_map(map: &HeaderMap, out: &mut Vec<u8>) {
-    if !map.contains_key(header::SERVER) {
-        field(out, "Server", SERVER.as_bytes());
-    }
+    let mut names_server = false;
     for (name, value) in map {
+        names_server |= name == header::SERVER;
         if !is_engines_own(name) {
             field(out, name.as_str(), value.as_bytes());
         }
+    }
+    if !names_server {
+        out.extend_from_slice(SERVER_LINE);
     }
 }
 

@@ -106,7 +106,7 @@ mod tests {
     use crate::h1::Sin;
     use crate::h1::framing::BodyLength;
     use crate::h1::head::HeadLimits;
-    use crate::h1::request as requests;
+    use crate::h1::request::{self as requests, Joined};
 
     const LIMITS: HeadLimits = HeadLimits { head_bytes: 8192, target_bytes: 999, fields: 50 };
 
@@ -158,7 +158,7 @@ mod tests {
     fn what_is_contradictory_is_refused_by_the_one_reader() {
         let sin = |uri, fields, has_body| {
             let head = restated("POST", uri, fields, has_body);
-            requests::parse(&head, &LIMITS).map(|request| request.body)
+            requests::parse(&head, &Joined::default(), &LIMITS).map(|request| request.body)
         };
         assert_eq!(sin("http://a/", &[("host", "b")], false), Err(Sin::HostTwice));
         assert_eq!(sin("/", &[], false), Err(Sin::HostMissing));

@@ -1,7 +1,8 @@
 //! Applications: any `tower` service, called on the worker. What may go wrong in one becomes an
-//! answer; its body is polled by whoever sends it. `work` is one at work on a request, `isolated` are
-//! those on threads of their own, `watchdog` tells of those that should be.
+//! answer; its body is polled by whoever sends it. `work` is one at work on a request, `calling` is who
+//! waits for it, `isolated` are those on threads of their own, `watchdog` tells of those that should be.
 
+mod calling;
 mod isolated;
 mod watchdog;
 mod work;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use http::{Request, Response, Uri};
 use tower_service::Service;
 
+pub use self::calling::Calling;
 use self::isolated::Isolated;
 use self::watchdog::Watchdog;
 use self::work::Work;
-use super::Answering;
 use crate::body::{BoxError, RequestBody};
 use crate::config::HeaderRule;
 use crate::disk::Disk;
@@ -31,7 +32,7 @@ pub struct App {
 
 /// What `App` needs of a service whose types are forgotten.
 trait Call: Send {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering;
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling;
     fn another(&self, home: &Arc<Home>) -> Box<dyn Call>;
 }
 
@@ -75,8 +76,8 @@ impl App {
     }
 
     /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
-    /// before the answer is awaited.
-    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+    /// before the answer is asked for.
+    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         self.service.call(request, rules)
     }
 
@@ -110,9 +111,9 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
-        let dog = Arc::clone(&self.watchdog);
-        Box::pin(Work::new(self.service.clone(), request, Some(dog), rules))
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
+        let work = Box::pin(Work::new(self.service.clone(), request, rules));
+        Calling { work, dog: Some(Arc::clone(&self.watchdog)) }
     }
 
     fn another(&self, home: &Arc<Home>) -> Box<dyn Call> {

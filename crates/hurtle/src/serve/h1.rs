@@ -29,15 +29,17 @@ mod stream;
 mod tunnel;
 mod upload;
 
-use std::io;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Instant;
+use std::{io, mem};
 
 use http::{StatusCode, header};
 
 use self::app::{Called, begin_body, says_close};
-use self::asked::{ask, client, path_of};
+use self::asked::{ask, client, described, path_of};
 use self::outcome::Outcome;
 use self::quick::Quick;
 use self::reading::Reading;
@@ -49,7 +51,7 @@ use crate::body::Body;
 use crate::config::Schedule;
 use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
-use crate::h1::request::{self, Method, Request};
+use crate::h1::request::{self, Joined, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
@@ -127,9 +129,10 @@ impl<T: Transport> Connection<T> {
         loop {
             let head = self.read_head().await;
             self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+            let joined = Joined::default();
             let next = match head {
                 // Matched by reference: a request moved is a request stored twice.
-                Ok(Some(head)) => match &request::parse(&head, &self.worker.head_limits) {
+                Ok(Some(head)) => match &request::parse(&head, &joined, &self.worker.head_limits) {
                     Ok(request) => {
                         self.input.put_back(request.rest);
                         self.exchange(request).await
@@ -200,63 +203,64 @@ impl<T: Transport> Connection<T> {
             self.client = self.peer.map(|peer| client(request, peer, &self.worker.trusted_proxies));
             self.sent.share = self.worker.share(self.client);
         }
-        let answer = match self.quick(request, now_ms) {
-            Some(Quick::Answer(answer)) => Some(answer),
+        let mut answer = match self.quick(request, now_ms) {
+            Some(Quick::Answer(answer)) => answer,
             // Most applications answer at once: that takes none of what waiting does.
-            Some(Quick::App(mut answering)) => match rt::at_once(answering.as_mut()).await {
-                None => return Box::pin(self.app_exchange(request, answering.into())).await,
-                answer => answer,
-            },
+            Some(Quick::App(mut calling)) => {
+                let asked = || described(request);
+                match poll_fn(|cx| Poll::Ready(calling.poll(cx, asked))).await {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => {
+                        let answering = calling.wait(asked());
+                        return Box::pin(self.app_exchange(request, answering.into())).await;
+                    }
+                }
+            }
             // Not in a box: it has room where answers are sent, below.
             Some(Quick::Proxy(asked)) => return self.proxy_exchange(request, asked).await,
-            None => None,
+            None => return Box::pin(self.slow_exchange(request, now_ms)).await,
         };
-        match answer {
-            Some(answer) => self.respond(request, answer, now_ms, false).await,
-            None => Box::pin(self.slow_exchange(request, now_ms)).await,
-        }
+        self.respond(request, &mut answer, now_ms, false).await
     }
 
     /// Everything else.
     async fn slow_exchange(&mut self, request: &Request<'_>, now_ms: u64) -> Next {
-        if let Some(answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
-            let unread = request.body != BodyLength::None;
-            return self.respond(request, answer, now_ms, unread).await;
+        let unread = request.body != BodyLength::None;
+        if let Some(mut answer) = self.challenge(request).or_else(|| self.elsewhere(request)) {
+            return self.respond(request, &mut answer, now_ms, unread).await;
         }
         let granted = match self.authorise(request).await {
             Ok(granted) => granted,
-            Err(answer) => {
-                let unread = request.body != BodyLength::None;
-                return self.respond(request, answer, now_ms, unread).await;
+            Err(mut answer) => {
+                return self.respond(request, &mut answer, now_ms, unread).await;
             }
         };
         match self.call_reader(request, &granted).await {
             None => {}
             Some(Ok(Called::App(app))) => return Box::pin(self.app_exchange(request, app)).await,
             Some(Ok(Called::Proxy(asked))) => {
-                if let Some(answer) = self.stored_answer(request, asked.sought()) {
-                    return self.respond(request, answer, now_ms, false).await;
+                if let Some(mut answer) = self.stored_answer(request, asked.sought()) {
+                    return self.respond(request, &mut answer, now_ms, false).await;
                 }
                 if let Err(next) = self.hint(request, &asked).await {
                     return next;
                 }
                 return Box::pin(self.proxy_exchange(request, asked)).await;
             }
-            Some(Err(answer)) => {
-                let unread = request.body != BodyLength::None;
-                return self.respond(request, answer, now_ms, unread).await;
+            Some(Err(mut answer)) => {
+                return self.respond(request, &mut answer, now_ms, unread).await;
             }
         }
         let refused = self.refusal(request);
         // A client that waits for leave to send its body is told at once that there is no use in
         // it (RFC 9110 10.1.1); whether it sends it all the same is not known, so this is the end.
         let refused = match refused {
-            Some(answer) if request.expect_continue && request.body != BodyLength::None => {
-                return self.respond(request, answer, now_ms, true).await;
+            Some(mut answer) if request.expect_continue && unread => {
+                return self.respond(request, &mut answer, now_ms, true).await;
             }
             refused => refused,
         };
-        if request.body != BodyLength::None {
+        if unread {
             // RFC 9110 10.1.1: what will be refused all the same is not asked for.
             if request.expect_continue
                 && self.input.bytes().is_empty()
@@ -276,11 +280,11 @@ impl<T: Transport> Connection<T> {
                 };
             }
         }
-        let answer = match refused {
+        let mut answer = match refused {
             Some(answer) => answer,
             None => Box::pin(self.handled(request)).await,
         };
-        self.respond(request, answer, now_ms, false).await
+        self.respond(request, &mut answer, now_ms, false).await
     }
 
     async fn handled(&self, request: &Request<'_>) -> Answer {
@@ -292,28 +296,30 @@ impl<T: Transport> Connection<T> {
         site.answer(&self.worker.store, &ask(request, number, path, query), self.client).await
     }
 
-    /// Sends an answer. `unread`: a body may still come that nobody will read.
+    /// Sends an answer, of which nothing is of use afterwards. `unread`: a body may still come that
+    /// nobody will read.
     async fn respond(
         &mut self,
         request: &Request<'_>,
-        mut answer: Answer,
+        answer: &mut Answer,
         now_ms: u64,
         unread: bool,
     ) -> Next {
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
         if let Body::Stream(_) = answer.body {
-            begin_body(&mut answer, sends_body).await;
+            begin_body(answer, sends_body).await;
             if let Body::Stream(_) = answer.body {
+                let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
                 return Box::pin(self.answer(request, answer, Upload::none())).await;
             }
         }
         if sends_body {
-            self.warm(request, &mut answer, now_ms).await;
+            self.warm(request, answer, now_ms).await;
         }
         let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);
         let mut head = Output::new();
-        let delimiter = delimiter(&answer);
-        self.encode_head(&mut head, request, &mut answer, delimiter, goes_on, now_ms);
+        let delimiter = delimiter(answer);
+        self.encode_head(&mut head, request, answer, delimiter, goes_on, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
@@ -348,7 +354,10 @@ impl<T: Transport> Connection<T> {
     /// answer over TLS, whoever made it (RFC 6797 7.1). A file's fields say it already.
     fn pin(&self, name: Option<&[u8]>, answer: &mut Answer) {
         let Fields::Map(fields) = &mut answer.fields else { return };
-        let found = self.worker.sites.find(name).filter(|_| self.io.is_secure());
+        if !self.io.is_secure() {
+            return;
+        }
+        let found = self.worker.sites.find(name);
         if let Some(hsts) = found.and_then(|(_, site)| site.hsts()) {
             fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
         }
@@ -437,7 +446,6 @@ fn persistence(request: &Request<'_>, goes_on: bool) -> Persistence {
     }
 }
 
-/// RFC 9110 6.4.1: whatever the answer holds, these statuses have no body.
 /// How an answer's body is delimited. Statuses without one say nothing (RFC 9110 8.6).
 fn delimiter(answer: &Answer) -> Delimiter {
     match answer.fields {

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use super::accept::bind_unix;
 use crate::cache::Caches;
 use crate::h1::head::HeadLimits;
-use crate::h1::request;
+use crate::h1::request::{self, Joined};
 use crate::rt;
 use crate::semantics::target::{self, Target, encode_path};
 
@@ -76,7 +76,8 @@ async fn exchange(mut peer: UnixStream, caches: &Caches) -> io::Result<()> {
 
 /// Does what a request says; what is answered.
 fn obeyed(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)> {
-    let request = request::parse(head, &LIMITS)
+    let joined = Joined::default();
+    let request = request::parse(head, &joined, &LIMITS)
         .map_err(|sin| (StatusCode::BAD_REQUEST, format!("{sin}\n")))?;
     if request.method.as_bytes() != b"PURGE" {
         let hint = "write PURGE http://HOST/PATH, or PURGE http://HOST/BEGINNING*\n";

@@ -234,7 +234,7 @@ fn long_polls_are_told_now_and_then() {
 
     let lines = log::lines_with("the application at */dog held its worker for ");
     assert!((1..LONG_POLLS / 2).contains(&lines.len()), "{lines:#?}");
-    assert!(lines[0].contains(" ms (GET /work)"), "{lines:?}");
+    assert!(lines[0].contains(" ms (GET /dog/work)"), "{lines:?}");
     assert_eq!(log::lines_with("hidden"), [""; 0]);
     let lines = log::lines_with("the application at */puppy held its worker for ");
     assert_eq!(lines.len(), 1, "an answer's body is watched, too: {lines:?}");

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use tower_service::Service;
 
-use super::{Answering, Call, Work};
+use super::work::{Made, Work};
+use super::{Call, Calling};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::config::HeaderRule;
@@ -27,27 +28,25 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Answering {
+    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
-        Box::pin(async move {
+        let work = Box::pin(async move {
             let (tell, told) = rt::once();
             // If nobody waits for the answer any more, this ends it.
             let task = threads.spawn(async move {
-                let mut answer = Work::new(service, request, None, rules).await;
-                let making = hand_over(&mut answer);
-                tell.tell(answer);
+                let mut made = Work::new(service, request, rules).await;
+                let making = made.as_mut().ok().and_then(hand_over);
+                tell.tell(made);
                 if let Some((stream, feeder)) = making {
                     feed_body(stream, feeder).await;
                 }
             });
-            let Some(answer) = told.wait().await else {
-                tracing::error!("an isolated application is gone");
-                return Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
-            };
+            let Some(made) = told.wait().await else { return Made::Err("is gone".to_owned()) };
             // The rest of it ends with the answer's body.
             task.let_go();
-            answer
-        })
+            made
+        });
+        Calling { work, dog: None }
     }
 
     fn another(&self, _home: &Arc<Home>) -> Box<dyn Call> {

@@ -1,22 +1,21 @@
 //! Tells the operator of an application that holds its worker: while it does, nobody else there is
 //! served.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::SizeHint;
 
-use super::work::Asked;
 use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
 use crate::files::Home;
 
-/// What is polled for longer is told of.
-const LONG: Duration = Duration::from_millis(10);
+/// What is polled for longer is told of, in nanoseconds.
+const LONG_NS: u64 = 10_000_000;
 
 /// Of one mount, a worker says no more than a line in this time, in milliseconds.
 const LINE_EVERY_MS: u64 = 1_000;
@@ -37,24 +36,25 @@ impl Watchdog {
     }
 
     /// Watches what is left to make of a body, too.
-    pub(super) fn watch(self: &Arc<Self>, body: Body, asked: &Asked) -> Body {
-        match body {
-            Body::Stream(stream) => {
-                let (dog, asked) = (Arc::clone(self), asked.clone());
-                Body::Stream(Stream::new(Watched { stream, dog, asked }))
-            }
-            body => body,
+    pub(super) fn watch(self: &Arc<Self>, body: &mut Body, asked: impl FnOnce() -> String) {
+        if let Body::Stream(_) = body
+            && let Body::Stream(stream) = mem::take(body)
+        {
+            let (dog, asked) = (Arc::clone(self), asked());
+            *body = Body::Stream(Stream::new(Watched { stream, dog, asked }));
         }
     }
 
-    /// Is told how long one poll for a request took.
-    pub(super) fn saw(&self, took: Duration, asked: &Asked) {
-        if took > LONG {
-            self.tell(took, asked);
+    /// Is told that a poll for a request, begun then (`clock::precise_ns`), has ended.
+    pub(super) fn saw(&self, begun_ns: u64, asked: impl FnOnce() -> String) {
+        let took_ns = clock::precise_ns().saturating_sub(begun_ns);
+        if took_ns > LONG_NS {
+            self.tell(took_ns / 1_000_000, &asked());
         }
     }
 
-    fn tell(&self, took: Duration, asked: &Asked) {
+    #[cold]
+    fn tell(&self, took_ms: u64, asked: &str) {
         let (now_ms, told_ms) = (clock::now_ms(), self.told_ms.load(Relaxed));
         if told_ms != 0 && now_ms.saturating_sub(told_ms) < LINE_EVERY_MS {
             self.untold.fetch_add(1, Relaxed);
@@ -65,7 +65,7 @@ impl Watchdog {
             0 => String::new(),
             n => format!("; {n} more since the last line"),
         };
-        let (Home { site, mount, .. }, took_ms) = (&*self.home, took.as_millis());
+        let Home { site, mount, .. } = &*self.home;
         tracing::warn!(
             "the application at {site}{mount} held its worker for {took_ms} ms ({asked}){more}"
         );
@@ -76,7 +76,7 @@ impl Watchdog {
 struct Watched {
     stream: Stream,
     dog: Arc<Watchdog>,
-    asked: Asked,
+    asked: String,
 }
 
 impl http_body::Body for Watched {
@@ -84,9 +84,9 @@ impl http_body::Body for Watched {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
-        let begun = Instant::now();
+        let begun_ns = clock::precise_ns();
         let polled = Pin::new(&mut self.stream).poll_frame(cx);
-        self.dog.saw(begun.elapsed(), &self.asked);
+        self.dog.saw(begun_ns, || self.asked.clone());
         polled
     }
 

@@ -1,21 +1,15 @@
 //! An application's service at work on one request, to its answer and the first of that one's body.
 
-use std::fmt;
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
-use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::super::dress;
-use super::watchdog::Watchdog;
 use crate::answer::{Answer, is_bodiless};
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::config::HeaderRule;
@@ -23,9 +17,8 @@ use crate::h1::response::Fields;
 use crate::rt;
 
 pin_project! {
-    /// Its output is the service's answer, or what stands for that if it fails or panics, with the
-    /// site's header rules applied. A type of its own, since as an async function it would hold the
-    /// request three times.
+    /// Its output is the service's answer, with the site's header rules applied, or how it failed. A
+    /// type of its own, since as an async function it would hold the request three times.
     pub(super) struct Work<S>
     where
         S: Service<Request<RequestBody>>,
@@ -33,10 +26,8 @@ pin_project! {
         service: S,
         #[pin]
         stage: Stage<S::Future>,
-        asked: Asked,
+        is_head: bool,
         may_switch: bool,
-        // Watches this and the answer's body.
-        dog: Option<Arc<Watchdog>>,
         rules: Vec<HeaderRule>,
     }
 }
@@ -50,38 +41,19 @@ pin_project! {
     }
 }
 
-/// What the operator is told of a request.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    method: Method,
-    target: Option<PathAndQuery>,
-}
-
-impl Asked {
-    fn of(request: &Request<RequestBody>) -> Asked {
-        let target = request.uri().path_and_query().cloned();
-        Asked { method: request.method().clone(), target }
-    }
-}
-
-impl fmt::Display for Asked {
-    /// Without the query, which may hold what is nobody's business.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.target.as_ref().map_or("", PathAndQuery::path))
-    }
-}
+/// An answer, or what went wrong, as in "panicked: ...".
+pub(super) type Made = Result<Answer, String>;
 
 impl<S: Service<Request<RequestBody>>> Work<S> {
     pub(super) fn new(
         service: S,
         request: Request<RequestBody>,
-        dog: Option<Arc<Watchdog>>,
         rules: Vec<HeaderRule>,
     ) -> Work<S> {
-        let asked = Asked::of(&request);
+        let is_head = request.method() == Method::HEAD;
         let may_switch = request.extensions().get::<OnUpgrade>().is_some();
         let stage = Stage::Waiting { request: Some(request) };
-        Work { service, stage, asked, may_switch, dog, rules }
+        Work { service, stage, is_head, may_switch, rules }
     }
 
     fn poll_service(
@@ -106,43 +78,6 @@ impl<S: Service<Request<RequestBody>>> Work<S> {
     }
 }
 
-impl<S, B> Work<S>
-where
-    S: Service<Request<RequestBody>, Response = Response<B>>,
-    S::Error: Into<BoxError>,
-    B: http_body::Body + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    fn poll_answer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let polled = rt::catch(|| self.as_mut().poll_service(cx));
-        let this = self.project();
-        let what = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(Ok(response))) if is_final(response.status(), *this.may_switch) => {
-                let mut answer = answer_of(response);
-                if this.asked.method != Method::HEAD && !is_bodiless(answer.status) {
-                    answer.begin_body(cx);
-                }
-                if let Some(dog) = this.dog {
-                    answer.body = dog.watch(mem::take(&mut answer.body), this.asked);
-                }
-                if let Fields::Map(map) = &mut answer.fields
-                    && answer.status.as_u16() < 400
-                {
-                    dress(map, this.rules.iter());
-                }
-                return Poll::Ready(answer);
-            }
-            // RFC 9110 15.2: none of these is an answer.
-            Ok(Poll::Ready(Ok(response))) => format!("answered with {}", response.status()),
-            Ok(Poll::Ready(Err(error))) => format!("failed: {}", error.into()),
-            Err(panic) => format!("panicked: {panic}"),
-        };
-        tracing::error!("the application {what} ({})", this.asked);
-        Poll::Ready(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None))
-    }
-}
-
 impl<S, B> Future for Work<S>
 where
     S: Service<Request<RequestBody>, Response = Response<B>>,
@@ -150,15 +85,32 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Output = Answer;
+    type Output = Made;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let begun = self.dog.as_ref().map(|_| Instant::now());
-        let polled = self.as_mut().poll_answer(cx);
-        if let Some((dog, begun)) = self.dog.as_ref().zip(begun) {
-            dog.saw(begun.elapsed(), &self.asked);
-        }
-        polled
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made> {
+        let polled = rt::catch(|| self.as_mut().poll_service(cx));
+        let this = self.project();
+        let response = match polled {
+            Ok(polled) => ready!(polled),
+            Err(panic) => return Poll::Ready(Err(format!("panicked: {panic}"))),
+        };
+        Poll::Ready(match response {
+            Ok(response) if is_final(response.status(), *this.may_switch) => {
+                let mut answer = answer_of(response);
+                if !*this.is_head && !is_bodiless(answer.status) {
+                    answer.begin_body(cx);
+                }
+                if let Fields::Map(map) = &mut answer.fields
+                    && answer.status.as_u16() < 400
+                {
+                    dress(map, this.rules.iter());
+                }
+                Ok(answer)
+            }
+            // RFC 9110 15.2: none of these is an answer.
+            Ok(response) => Err(format!("answered with {}", response.status())),
+            Err(error) => Err(format!("failed: {}", error.into())),
+        })
     }
 }
 

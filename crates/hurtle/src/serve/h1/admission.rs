@@ -4,7 +4,7 @@
 use http::{HeaderValue, StatusCode};
 
 use super::Connection;
-use super::asked::{path_of, value};
+use super::asked::path_of;
 use crate::answer::Answer;
 use crate::h1::request::{Method, Request};
 use crate::handler::gateway::Granted;
@@ -48,7 +48,7 @@ impl<T: Transport> Connection<T> {
             return Ok(Granted::new());
         };
         if let Some(gate) = site.gate(path, query, self.client) {
-            gate.check(value(&request.authorization)).await?;
+            gate.check(request.authorization).await?;
         }
         self.ask_authorizer(request, site).await
     }

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use http::{StatusCode, header};
 
-use super::asked::{path_of, value};
+use super::asked::{described, path_of};
 use super::duplex::{Broken, Duplex};
 use super::exchange::Asked;
 use super::hints::telling;
@@ -153,11 +153,11 @@ impl<T: Transport> Connection<T> {
                 if self.is_told_early(request, site) {
                     made.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
                 }
-                app.call(made, place.rules().cloned().collect())
+                app.call(made, place.rules().cloned().collect()).wait(described(request))
             }
             Handler::Directory(directory) => {
                 let gate = site.gate(raw, query, self.client);
-                let user = gate.and_then(|gate| gate.user(value(&request.authorization)));
+                let user = gate.and_then(|gate| gate.user(request.authorization));
                 directory.change(made, &place, user)?
             }
             _ => return None,
@@ -301,5 +301,6 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
 /// Whether an application wants no more requests on this connection.
 pub(super) fn says_close(fields: &Fields) -> bool {
     let Fields::Map(map) = fields else { return false };
-    map.get_all(header::CONNECTION).iter().any(|value| has_token(value.as_bytes(), b"close"))
+    map.iter()
+        .any(|(name, value)| name == header::CONNECTION && has_token(value.as_bytes(), b"close"))
 }

@@ -1,13 +1,12 @@
 //! What a request head says to the handlers, whatever protocol they think it is.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use crate::files::{FileQuery, Key};
 use crate::h1::fields::pairs;
-use crate::h1::request::{Method, Request, Value};
+use crate::h1::request::{Method, Request};
 use crate::handler::Ask;
 use crate::semantics::conditional::Preconditions;
 use crate::semantics::fields::list;
@@ -24,9 +23,11 @@ pub(super) fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [
     }
 }
 
-/// A field's value.
-pub(super) fn value<'a>(field: &'a Value<'_>) -> Option<&'a [u8]> {
-    field.as_ref().map(Cow::as_ref)
+/// What the operator is told of a request: its method and its path as they were sent. Not the query,
+/// which may hold what is nobody's business.
+pub(super) fn described(request: &Request<'_>) -> String {
+    let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
+    format!("{} {}", request.method.as_bytes().escape_ascii(), path.escape_ascii())
 }
 
 /// A request as handlers see it.
@@ -41,7 +42,7 @@ pub(super) fn ask<'a>(
         key: Key { site, path },
         query,
         file: file_query(request),
-        accept: value(&request.accept),
+        accept: request.accept,
     }
 }
 
@@ -66,14 +67,14 @@ pub(super) fn client(request: &Request<'_>, peer: IpAddr, trusted: &[IpNet]) -> 
 pub(super) fn file_query<'a>(request: &'a Request<'_>) -> FileQuery<'a> {
     FileQuery {
         preconditions: Preconditions {
-            if_match: value(&request.if_match),
-            if_none_match: value(&request.if_none_match),
-            if_modified_since: value(&request.if_modified_since),
-            if_unmodified_since: value(&request.if_unmodified_since),
-            if_range: value(&request.if_range),
+            if_match: request.if_match,
+            if_none_match: request.if_none_match,
+            if_modified_since: request.if_modified_since,
+            if_unmodified_since: request.if_unmodified_since,
+            if_range: request.if_range,
         },
         // RFC 9110 14.2: Range means nothing but in GET.
-        range: if request.method == Method::Get { value(&request.range) } else { None },
-        accept_encoding: value(&request.accept_encoding),
+        range: if request.method == Method::Get { request.range } else { None },
+        accept_encoding: request.accept_encoding,
     }
 }

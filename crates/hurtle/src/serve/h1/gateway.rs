@@ -6,7 +6,7 @@ use std::rc::Rc;
 use http::{StatusCode, Version};
 
 use super::Connection;
-use super::asked::{path_of, value};
+use super::asked::path_of;
 use super::upload::Upload;
 use crate::answer::Answer;
 use crate::cgi::Asked;
@@ -104,7 +104,7 @@ impl<T: Transport> Connection<T> {
             method: String::from_utf8_lossy(request.method.as_bytes()).into_owned(),
             target,
             host,
-            user: gate.and_then(|gate| gate.user(value(&request.authorization))),
+            user: gate.and_then(|gate| gate.user(request.authorization)),
             gated: gate.is_some(),
             length,
         }

@@ -250,7 +250,7 @@ impl<T: Transport> Connection<T> {
         errand.discard(reply.length);
         drop(errand);
         let at = At { site: asked.site, mount, path: &asked.path };
-        let answer = self
+        let mut answer = self
             .internal_answer(request, &at, file, |kept, content| {
                 let keep = |name: &[u8], value: &[u8]| {
                     forward::keep_for_file(kept, name, value, content);
@@ -259,7 +259,7 @@ impl<T: Transport> Connection<T> {
             })
             .await;
         match upload.reading.is_done() {
-            true => self.respond(request, answer, now_ms, false).await,
+            true => self.respond(request, &mut answer, now_ms, false).await,
             false => self.answer(request, answer, upload).await,
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::{StatusCode, Version};
 
 use super::Connection;
-use super::asked::value;
 use super::outcome::Outcome;
 use crate::clock;
 use crate::h1::request::Request;
@@ -35,8 +34,8 @@ impl<T: Transport> Connection<T> {
             body_bytes: self.sent.moved.get().saturating_sub(head_bytes),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
-            referer: request.and_then(|r| value(&r.referer)),
-            user_agent: request.and_then(|r| value(&r.user_agent)),
+            referer: request.and_then(|r| r.referer),
+            user_agent: request.and_then(|r| r.user_agent),
             cache: self.outcome.map(Outcome::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
         });

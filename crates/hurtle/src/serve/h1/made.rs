@@ -51,7 +51,9 @@ impl<T: Transport> Connection<T> {
         *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
         *made.uri_mut() = own;
         *made.version_mut() = version;
-        *made.headers_mut() = self.map_of(request, &lines)?;
+        // Its own is empty, and the room of the one that is kept is another request's.
+        mem::swap(made.headers_mut(), &mut self.worker.spare_fields.borrow_mut());
+        self.read_fields(request, &lines, made.headers_mut())?;
         if version == Version::HTTP_2 {
             // Where its body ends, frames said; it stands in the head for the engine alone.
             made.headers_mut().remove(header::TRANSFER_ENCODING);
@@ -77,17 +79,20 @@ impl<T: Transport> Connection<T> {
 
     /// A request's fields, as an application has them.
     pub(super) fn field_map(&self, request: &Request<'_>) -> Option<HeaderMap> {
-        self.map_of(request, &Bytes::copy_from_slice(request.field_lines))
+        let mut map = self.worker.spare_fields.take();
+        let lines = Bytes::copy_from_slice(request.field_lines);
+        self.read_fields(request, &lines, &mut map)?;
+        Some(map)
     }
 
-    fn map_of(&self, request: &Request<'_>, lines: &Bytes) -> Option<HeaderMap> {
-        let mut map = self.worker.spare_fields.take();
-        fields::read(lines, &mut map);
+    /// Reads them into an empty map.
+    fn read_fields(&self, request: &Request<'_>, lines: &Bytes, map: &mut HeaderMap) -> Option<()> {
+        fields::read(lines, request.field_count, map);
         if let Target::Absolute { authority, .. } = request.target {
             // RFC 9112 3.2.2: the authority replaces whatever Host says.
             map.insert(header::HOST, HeaderValue::from_bytes(authority).ok()?);
         }
-        Some(map)
+        Some(())
     }
 
     /// An answer's fields have been sent: the room they had is another request's.
@@ -95,11 +100,11 @@ impl<T: Transport> Connection<T> {
         match fields {
             Fields::Map(map) if map.capacity() <= FIELDS_KEPT_MAX => {
                 map.clear();
-                self.worker.spare_fields.replace(mem::take(map));
+                mem::swap(map, &mut self.worker.spare_fields.borrow_mut());
             }
             Fields::Dated(lines) if lines.capacity() <= LINES_BYTES_KEPT_MAX => {
                 lines.clear();
-                self.worker.spare_lines.replace(mem::take(lines));
+                mem::swap(lines, &mut self.worker.spare_lines.borrow_mut());
             }
             _ => {}
         }

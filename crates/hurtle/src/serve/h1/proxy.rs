@@ -34,8 +34,8 @@ impl<T: Transport> Connection<T> {
         // RFC 9110 9.3.8: it would show the client the fields that are added here.
         if request.method.as_bytes() == b"TRACE" {
             let unread = request.body != BodyLength::None;
-            let answer = Answer::method_refused(true);
-            return Box::pin(self.respond(request, answer, clock::now_ms(), unread)).await;
+            let mut answer = Answer::method_refused(true);
+            return Box::pin(self.respond(request, &mut answer, clock::now_ms(), unread)).await;
         }
         let asked = match asked.proxy.cache() {
             None => asked,
@@ -60,7 +60,9 @@ impl<T: Transport> Connection<T> {
     ) -> Result<Next, Asked<'a>> {
         Ok(match self.cached(request, &asked).await {
             Cached::Alone => return Err(asked),
-            Cached::Answer(answer) => self.respond(request, answer, clock::now_ms(), false).await,
+            Cached::Answer(mut answer) => {
+                self.respond(request, &mut answer, clock::now_ms(), false).await
+            }
             Cached::Pass(passed) => {
                 let (errand, head) = *passed;
                 let exchange = Box::new(Exchange::bodiless(asked, errand));

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use http::StatusCode;
 
 use super::Connection;
-use super::asked::{file_query, path_of, value};
+use super::asked::{file_query, path_of};
 use super::cached::Sought;
 use super::exchange::Asked;
 use crate::answer::Answer;
@@ -16,8 +16,8 @@ use crate::files::{self, Key};
 use crate::h1::forward::upgrades;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{Method, Request};
-use crate::handler::app::App;
-use crate::handler::{Answering, Handler, Place};
+use crate::handler::app::{App, Calling};
+use crate::handler::{Handler, Place};
 use crate::site::{Route, Site};
 use crate::transport::Transport;
 
@@ -26,7 +26,7 @@ pub(super) enum Quick<'a> {
     /// The answer.
     Answer(Answer),
     /// Somebody who may have it at once.
-    App(Answering),
+    App(Calling),
     /// Who is to be asked for it.
     Proxy(Asked<'a>),
 }
@@ -62,7 +62,7 @@ impl<T: Transport> Connection<T> {
         }
         let (path, _) = path_of(&request.target)?;
         let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
-        let credentials = value(&request.authorization);
+        let credentials = request.authorization;
         if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
             return None;
         }
@@ -119,7 +119,7 @@ impl<T: Transport> Connection<T> {
         app: &App,
         site: &Site,
         place: &Place<'_>,
-    ) -> Option<Answering> {
+    ) -> Option<Calling> {
         // Whoever is told early is told while the application works.
         if request.method == Method::Head || self.is_told_early(request, site) {
             return None;

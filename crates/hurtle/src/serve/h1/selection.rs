@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::asked::value;
 use super::is_bodiless;
 use crate::body::{Body, FileSlice, Stream};
 use crate::cache::{Head, Kept, Reader};
@@ -43,16 +42,16 @@ pub(super) fn selected(
             last_modified: said.last_modified.and_then(date::parse),
         };
         let preconditions = Preconditions {
-            if_none_match: value(&request.if_none_match),
-            if_modified_since: value(&request.if_modified_since),
+            if_none_match: request.if_none_match,
+            if_modified_since: request.if_modified_since,
             ..Preconditions::default()
         };
         if conditional::evaluate(true, &preconditions, &validators) == Verdict::NotModified {
             return (StatusCode::NOT_MODIFIED, keep::not_modified(&lines), Body::Empty);
         }
         if let (Source::Kept(kept), Method::Get, Some(ranges)) =
-            (&source, &request.method, value(&request.range))
-            && conditional::range_applies(value(&request.if_range), &validators)
+            (&source, &request.method, request.range)
+            && conditional::range_applies(request.if_range, &validators)
         {
             let len = kept.len();
             match range::select(ranges, len) {
