@@ -148,7 +148,7 @@ fn answers_of_all_sizes_at_once_come_whole_and_in_order() {
     let of = |size: usize| -> String {
         (0..size / 8 + 1).map(|n| format!("{n:07} ")).collect::<String>()[..size].to_owned()
     };
-    let names: Vec<String> = SIZES.iter().map(|size| size.to_string()).collect();
+    let names: Vec<String> = SIZES.iter().map(ToString::to_string).collect();
     let bodies = SIZES.map(of);
     let tree: Vec<_> =
         names.iter().map(String::as_str).zip(bodies.iter().map(String::as_str)).collect();
