@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::Uri;
+use http::uri::PathAndQuery;
 
 use crate::disk::{Disk, Lane};
 
@@ -16,7 +16,7 @@ pub struct Arrival {
     /// Whether it came over TLS.
     pub secure: bool,
     /// Path and query as the client sent them; the request's own URI begins at the mount.
-    pub original: Uri,
+    pub original: PathAndQuery,
     pub(crate) home: Arc<Home>,
 }
 

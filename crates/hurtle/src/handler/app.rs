@@ -11,7 +11,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Request, Response, Uri};
+use http::uri::PathAndQuery;
+use http::{Request, Response};
 use tower_service::Service;
 
 pub use self::calling::Calling;
@@ -71,7 +72,7 @@ impl App {
     }
 
     /// How a request came here.
-    pub fn arrival(&self, client: Option<IpAddr>, secure: bool, original: Uri) -> Arrival {
+    pub fn arrival(&self, client: Option<IpAddr>, secure: bool, original: PathAndQuery) -> Arrival {
         Arrival { client, secure, original, home: Arc::clone(&self.home) }
     }
 

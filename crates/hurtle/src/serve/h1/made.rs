@@ -4,7 +4,7 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, HeaderValue, Uri, Version, header};
+use http::{Extensions, HeaderMap, HeaderValue, Version, header};
 
 use super::Connection;
 use super::asked::path_of;
@@ -26,30 +26,30 @@ const COPY_KEPT_MAX: usize = 16 << 10;
 
 impl<T: Transport> Connection<T> {
     /// A request, whose URI begins at the mount, of whose path `rest` is what is beneath, decoded;
-    /// `tell` has the URI as it was sent, and the extensions. `None`: it is none the application
+    /// `tell` has the target as it was sent, and the extensions. `None`: it is none the application
     /// could use.
     pub(super) fn made(
         &self,
         request: &Request<'_>,
         body: RequestBody,
         rest: &[u8],
-        tell: impl FnOnce(Uri, &mut Extensions),
+        tell: impl FnOnce(PathAndQuery, &mut Extensions),
     ) -> Option<http::Request<RequestBody>> {
         let (path, query) = path_of(&request.target)?;
         let (whole, lines) = self.copied((path, query), request.field_lines);
         let (own, original) = match spelt_in(path, rest) {
             Some(0) => {
-                let original = uri(whole)?;
+                let original = target(whole)?;
                 (original.clone(), original)
             }
-            Some(start) => (uri(whole.slice(start..))?, uri(whole)?),
-            None => (encoded(rest, query)?, uri(whole)?),
+            Some(start) => (target(whole.slice(start..))?, target(whole)?),
+            None => (encoded(rest, query)?, target(whole)?),
         };
         let version = self.version(Some(request));
         let mut made = http::Request::new(body);
         tell(original, made.extensions_mut());
         *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
-        *made.uri_mut() = own;
+        *made.uri_mut() = own.into();
         *made.version_mut() = version;
         // Its own is empty, and the room of the one that is kept is another request's.
         mem::swap(made.headers_mut(), &mut self.worker.spare_fields.borrow_mut());
@@ -111,12 +111,12 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// A URI beneath the mount, encoded anew, so that the application reads what its mount was found by.
-fn encoded(rest: &[u8], query: Option<&[u8]>) -> Option<Uri> {
+/// A target beneath the mount, encoded anew, so that the application reads what its mount was found by.
+fn encoded(rest: &[u8], query: Option<&[u8]>) -> Option<PathAndQuery> {
     let path = [b"/", rest].concat();
     let mut bytes = BytesMut::new();
     put_target(&mut bytes, encode_path(&path).as_bytes(), query);
-    uri(bytes.freeze())
+    target(bytes.freeze())
 }
 
 fn put_target(bytes: &mut BytesMut, path: &[u8], query: Option<&[u8]>) {
@@ -127,6 +127,6 @@ fn put_target(bytes: &mut BytesMut, path: &[u8], query: Option<&[u8]>) {
     }
 }
 
-fn uri(bytes: Bytes) -> Option<Uri> {
-    PathAndQuery::from_maybe_shared(bytes).ok().map(Uri::from)
+fn target(bytes: Bytes) -> Option<PathAndQuery> {
+    PathAndQuery::from_maybe_shared(bytes).ok()
 }
