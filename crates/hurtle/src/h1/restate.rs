@@ -2,8 +2,11 @@
 //! 8.3): so that one reader decides what a request is, and one writer what an answer says. Frames
 //! themselves are `transport::http2`'s.
 
+use std::sync::LazyLock;
+
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use memchr::memmem::Finder;
 
 use super::fields;
 
@@ -61,9 +64,12 @@ fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// What ends a head, with the end of the line before.
+static EMPTY_LINE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
+
 /// Where the head at the front of these bytes ends, if it does.
 pub fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4)
+    EMPTY_LINE.find(bytes).map(|at| at + 4)
 }
 
 /// Reads the whole head of an answer that this server has written; `None`: it has not.

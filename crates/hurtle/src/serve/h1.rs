@@ -148,6 +148,8 @@ impl<T: Transport> Connection<T> {
                 Err(_) if self.is_preface(self.input.bytes()) => return Some(self.give_back(b"")),
                 Err(sin) => self.refuse(sin).await,
             };
+            // Another request comes by another stream.
+            let next = if T::IS_HTTP2 && next == Next::Request { Next::Close } else { next };
             if next != Next::Request {
                 self.end(next).await;
                 return None;

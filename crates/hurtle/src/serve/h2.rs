@@ -101,7 +101,7 @@ impl<T: Transport + Unpin> Driver<T> {
         loop {
             let Driver { session, clocks, .. } = &mut self;
             match watch.wait_until(session.next(), || clocks.due().0).await {
-                Ok(Some((head, stream))) => self.answer(head, stream),
+                Ok(Some((input, stream))) => self.answer(input, stream),
                 Ok(None) => return,
                 Err(Late) if self.goes_on() => {}
                 Err(Late) => return,
@@ -110,18 +110,19 @@ impl<T: Transport + Unpin> Driver<T> {
     }
 
     /// Has a request answered.
-    fn answer(&mut self, head: Vec<u8>, stream: Stream) {
+    fn answer(&mut self, input: Input, stream: Stream) {
         self.served += 1;
         let most = self.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
             self.leave();
         }
         let open = Open::new(&self.clocks.streams);
-        let input = Input::holding(head);
         let connection = Connection::new(stream, input, self.peer, Rc::clone(&self.place));
-        rt::begin(async move {
-            connection.run().await;
-            drop(open);
+        self.session.aside(|| {
+            rt::begin(async move {
+                connection.run().await;
+                drop(open);
+            });
         });
     }
 

@@ -73,6 +73,13 @@ impl Input {
         Input { bytes: bytes.into(), start: 0, end }
     }
 
+    /// One that holds a copy of these bytes.
+    pub fn copy_of(bytes: &[u8]) -> Input {
+        let mut input = Input::default();
+        input.put_back(bytes);
+        input
+    }
+
     /// What is there.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]

@@ -80,6 +80,16 @@ pub trait Transport {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
+    /// Takes bytes that are to leave with the next write, by a channel that copies what it is given
+    /// whenever it is (to encrypt it): how many of them. They are not offered again, and a write of
+    /// nothing is over when they have left.
+    ///
+    /// # Errors
+    /// The channel's.
+    fn take_ahead(&mut self, _bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+
     /// Writes once, of bytes that others may keep: a channel that has to, keeps these and no copy.
     fn poll_write_shareable(
         &mut self,

@@ -17,6 +17,9 @@ use crate::tls::{ClientCertificate, HTTP2};
 /// may hold.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// What their encryption adds, and what rustls has to say by itself, at most.
+const OVERHEAD_BYTES_MAX: usize = 1 << 10;
+
 /// Buffers of one write: a head, a body, and what delimits it.
 const BUFS_MAX: usize = 4;
 
@@ -38,10 +41,11 @@ impl Tls {
     /// A session whose handshake is over.
     pub(super) fn new(
         socket: Plain,
-        session: Box<ServerConnection>,
+        mut session: Box<ServerConnection>,
         policy: u32,
         sending: Sending,
     ) -> Tls {
+        session.set_buffer_limit(Some(WRITE_BYTES + OVERHEAD_BYTES_MAX));
         let (session, sending) = (RefCell::new(session), RefCell::new(sending));
         Tls {
             socket,
@@ -68,11 +72,18 @@ impl Tls {
     ) -> Poll<io::Result<usize>> {
         let mut session = self.session.borrow_mut();
         if self.unfinished.get() == 0 {
-            self.taken.set(0);
+            self.begin(&session);
             self.unfinished.set(encrypt(&mut session, bufs)?);
         }
         ready!(self.put_all_out(&mut session, write))?;
         Poll::Ready(Ok(self.unfinished.take()))
+    }
+
+    /// What is encrypted now is the first of a write, unless some is queued.
+    fn begin(&self, session: &ServerConnection) {
+        if !session.wants_write() {
+            self.taken.set(0);
+        }
     }
 
     /// Writes all that is queued.
@@ -210,6 +221,15 @@ impl Transport for Tls {
         self.write_by(bufs, |bufs| self.socket.poll_write_shared(cx, bufs))
     }
 
+    fn take_ahead(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        // What a write that is not over was offered is offered again.
+        if self.is_by_kernel() || self.unfinished.get() > 0 {
+            return Ok(0);
+        }
+        self.begin(&self.session.borrow());
+        encrypt(self.session.get_mut(), bufs)
+    }
+
     fn write_anyway(
         &mut self,
         cx: &mut Context<'_>,
@@ -291,6 +311,9 @@ impl Transport for Tls {
 /// Gives the session as much of these as is encrypted at once; how much.
 fn encrypt(session: &mut ServerConnection, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
     let mut left = WRITE_BYTES;
+    if bufs.is_empty() {
+        return Ok(0);
+    }
     let mut some = [IoSlice::new(&[]); BUFS_MAX];
     for (slot, buf) in some.iter_mut().zip(bufs) {
         *slot = IoSlice::new(&buf[..buf.len().min(left)]);

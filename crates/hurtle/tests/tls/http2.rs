@@ -1,12 +1,15 @@
 //! HTTP/2 over TLS: who the client is, and for whom the connection is, are its matter as they are
 //! HTTP/1.1's; and how it is written.
 
+use std::collections::HashMap;
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use crate::clients;
 use crate::frames::*;
 use crate::peer::{Choices, Options, Peer};
 use crate::server::Secure;
+use crate::support::client::PATIENCE;
 
 /// What is answered to the wrong one, and says so.
 const MISDIRECTED: &str = "421 Misdirected Request";
@@ -17,12 +20,37 @@ fn connect(server: &Secure, name: &str, options: &Options) -> Wire<Peer> {
     Wire::over(peer, &[])
 }
 
+/// A window that is nobody's limit, for streams and for the connection.
+const WIDE: u32 = 1 << 30;
+
+fn wide(server: &Secure) -> Wire<Peer> {
+    let choices = Choices { alpn: &["h2"], ..Choices::default() };
+    let options = Options::of(server.authority.roots(), &choices);
+    let mut wire = connect(server, "a.test", &options);
+    wire.send(&frame(
+        SETTINGS,
+        0,
+        0,
+        &[&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &WIDE.to_be_bytes()].concat(),
+    ));
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &WIDE.to_be_bytes()));
+    wire
+}
+
+fn asked(stream: u32, path: &str) -> Vec<u8> {
+    asked_of("a.test", stream, path)
+}
+
+fn asked_of(authority: &str, stream: u32, path: &str) -> Vec<u8> {
+    let fields =
+        [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)];
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields))
+}
+
 /// A GET of `https`, and the body that is answered.
 #[track_caller]
 fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> String {
-    let fields =
-        [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)];
-    wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields)));
+    wire.send(&asked_of(authority, stream, path));
     let head = wire.next_of(HEADERS);
     assert_eq!(head.stream, stream);
     let mut body = Vec::new();
@@ -97,14 +125,8 @@ fn a_ticket_is_worth_nothing_where_clients_prove_themselves() {
 fn a_large_answer_comes_in_full_records() {
     const LARGE: usize = 1_000_000;
     let server = Secure::start(&[("large", &"x".repeat(LARGE))]);
-    let choices = Choices { alpn: &["h2"], ..Choices::default() };
-    let mut wire = connect(&server, "a.test", &Options::of(server.authority.roots(), &choices));
-    let wide = (1_u32 << 24).to_be_bytes();
-    let asked =
-        [(":method", "GET"), (":scheme", "https"), (":authority", "a.test"), (":path", "/large")];
-    wire.send(&frame(SETTINGS, 0, 0, &[&[0, 4][..], &wide].concat()));
-    wire.send(&frame(WINDOW_UPDATE, 0, 0, &wide));
-    wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&asked)));
+    let mut wire = wide(&server);
+    wire.send(&asked(1, "/large"));
     let (mut records, mut bytes) = (0, 0);
     while bytes < LARGE {
         // RFC 8446 5.1: a kind, a version, a length.
@@ -116,4 +138,62 @@ fn a_large_answer_comes_in_full_records() {
     }
     // 62 full ones, a few for what came before, and one for each turn that ends within one.
     assert!(records <= 85, "{records} records for a million bytes");
+}
+
+/// Small frames are gathered, large ones encrypted as they come, and both wait for a peer who reads
+/// late: nothing may overtake anything.
+#[test]
+fn answers_of_all_sizes_at_once_come_whole_and_in_order() {
+    const SIZES: [usize; 9] = [0, 1, 4_000, 4_096, 10_240, 16_384, 16_393, 70_000, 3_000_000];
+    let of = |size: usize| -> String {
+        (0..size / 8 + 1).map(|n| format!("{n:07} ")).collect::<String>()[..size].to_owned()
+    };
+    let names: Vec<String> = SIZES.iter().map(ToString::to_string).collect();
+    let bodies = SIZES.map(of);
+    let tree: Vec<_> =
+        names.iter().map(String::as_str).zip(bodies.iter().map(String::as_str)).collect();
+    let server = Secure::start(&tree);
+    let mut wire = wide(&server);
+    let streams: Vec<(u32, usize)> =
+        (0..45).map(|n| (2 * n + 1, n as usize % SIZES.len())).collect();
+    // All are asked for before anything is read; the large ones fill the socket.
+    let all: Vec<u8> = streams
+        .iter()
+        .flat_map(|(stream, at)| asked(*stream, &format!("/{}", names[*at])))
+        .collect();
+    wire.send(&all);
+    let mut came: HashMap<u32, Vec<u8>> = HashMap::new();
+    let mut open = streams.len();
+    while open > 0 {
+        let frame = wire.next().unwrap();
+        assert!(frame.kind != RST_STREAM && frame.kind != GOAWAY, "{frame:?}");
+        if frame.kind == DATA {
+            came.entry(frame.stream).or_default().extend(&frame.payload);
+        }
+        let ends = [DATA, HEADERS].contains(&frame.kind) && frame.flags & END_STREAM != 0;
+        open -= usize::from(ends);
+    }
+    for (stream, at) in streams {
+        let body = came.remove(&stream).unwrap_or_default();
+        assert!(body == bodies[at].as_bytes(), "stream {stream}, of {} bytes", SIZES[at]);
+    }
+}
+
+#[test]
+fn who_reads_nothing_is_closed() {
+    let large = "x".repeat(20_000_000);
+    let server = Secure::with(&[("large", &large)], |config, _, _| {
+        config.limits.write_stall = Duration::from_millis(300);
+    });
+    let mut wire = wide(&server);
+    for n in 0..20 {
+        wire.send(&asked(2 * n + 1, "/large"));
+    }
+    // It says so by ending: nothing else could be read.
+    let socket = socket2::SockRef::from(&wire.socket.socket);
+    let begun = Instant::now();
+    while socket.take_error().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it is still there");
+        std::thread::yield_now();
+    }
 }

@@ -54,7 +54,7 @@ impl<T: Transport> Connection<T> {
             }
             // Usually it came whole, in one read, and nothing else did: then who reads it finds its
             // end. Of several, the first alone is read so: what is behind it is put back.
-            if came && !begun && bytes.ends_with(EMPTY_LINE) {
+            if (came || T::IS_HTTP2) && !begun && bytes.ends_with(EMPTY_LINE) {
                 let n = bytes.len();
                 return Ok(Some(self.input.take(n)));
             }

@@ -10,11 +10,20 @@ use std::task::{Context, Poll, ready};
 use h2::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::super::buffer::Gathered;
+use super::super::buffer::{Gathered, Piece};
 use super::super::{Input, Transport};
 use super::toll::Toll;
 use super::turns::Turns;
 use crate::clock;
+
+/// What waits to leave may be this much: a write's worth.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// A record of TLS holds so much (RFC 8446 5.1).
+const RECORD_BYTES: usize = 16 << 10;
+
+/// Less is gathered: a record costs more than a copy of it.
+const AHEAD_BYTES_MIN: usize = 4 << 10;
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -110,10 +119,13 @@ impl Pulse {
 }
 
 /// A channel, and what is to leave by it. The library writes each frame by itself, and flushes:
-/// frames are gathered here, and leave together once it has no more (`Session`).
+/// frames are gathered here, and leave together once it has no more (`Session`). Where they are
+/// encrypted a large one is so at once: it is copied no more often than that.
 pub(super) struct Conduit<T: Transport> {
     io: T,
     out: Gathered,
+    /// Bytes before those that the channel has taken, and that have not left.
+    ahead: usize,
     /// Until there is a session, nobody else has it leave.
     gathers: bool,
     pulse: Rc<Pulse>,
@@ -121,7 +133,13 @@ pub(super) struct Conduit<T: Transport> {
 
 impl<T: Transport> Conduit<T> {
     pub(super) fn new(io: T, pulse: Rc<Pulse>) -> Rc<RefCell<Conduit<T>>> {
-        Rc::new(RefCell::new(Conduit { io, out: Gathered::default(), gathers: false, pulse }))
+        Rc::new(RefCell::new(Conduit {
+            io,
+            out: Gathered::default(),
+            ahead: 0,
+            gathers: false,
+            pulse,
+        }))
     }
 
     /// From now on somebody has it leave.
@@ -131,21 +149,68 @@ impl<T: Transport> Conduit<T> {
 
     /// Whether nothing more can be written before some of it has left.
     pub(super) fn is_full(&self) -> bool {
-        self.out.is_full()
+        self.out.is_full() || self.waiting() >= WAITING_BYTES_MAX
+    }
+
+    fn waiting(&self) -> usize {
+        self.ahead + self.out.bytes().len()
+    }
+
+    /// Takes some of these bytes; how many.
+    fn put(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = self.put_ahead(bufs)?;
+        let mut skipped = taken;
+        for buf in bufs {
+            let skips = skipped.min(buf.len());
+            skipped -= skips;
+            taken += self.out.put(&buf[skips..]);
+        }
+        Ok(taken)
+    }
+
+    /// Has the channel take what was gathered and these behind it, if that is worth a record, or so
+    /// many full ones; how many of these.
+    fn put_ahead(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let held = self.out.bytes().len();
+        let [first, second] = [0, 1].map(|at| bufs.get(at).map_or(&[][..], |buf| &buf[..]));
+        let all = held + first.len() + second.len();
+        if all < AHEAD_BYTES_MIN {
+            return Ok(0);
+        }
+        let full = all / RECORD_BYTES * RECORD_BYTES;
+        let mut left = if full > 0 { full } else { all };
+        left = left.min(WAITING_BYTES_MAX.saturating_sub(self.ahead));
+        let some = [self.out.bytes(), first, second].map(|bytes| {
+            let n = bytes.len().min(left);
+            left -= n;
+            IoSlice::new(&bytes[..n])
+        });
+        let taken = self.io.take_ahead(&some)?;
+        self.ahead += taken;
+        if held > 0 {
+            self.out.consume(held.min(taken));
+        }
+        Ok(taken.saturating_sub(held))
     }
 
     /// Has all that was written leave.
     pub(super) fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.out.bytes().is_empty() {
-            let bufs = [IoSlice::new(self.out.bytes())];
+        while self.waiting() > 0 {
+            let some = [IoSlice::new(self.out.bytes())];
+            let bufs = if some[0].is_empty() { &[][..] } else { &some[..] };
             let written = match self.pulse.insist.take() {
-                true => self.io.write_anyway(cx, &bufs),
-                false => self.io.poll_write(cx, &bufs),
+                true => self.io.write_anyway(cx, bufs),
+                false => self.io.poll_write(cx, bufs),
             };
+            let ahead = self.ahead;
+            let written = written.map_ok(|n| ahead + n);
             self.pulse.wrote(&written, self.io.taken_of_waiting());
             match ready!(written)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => self.out.consume(n),
+                n => {
+                    self.ahead = 0;
+                    self.out.consume(n - ahead);
+                }
             }
         }
         Poll::Ready(Ok(()))
@@ -194,8 +259,11 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
         let early = this.early.bytes();
         if early.is_empty() {
             let mut conduit = this.conduit.borrow_mut();
-            let n = ready!(conduit.io.poll_read(cx, into.initialize_unfilled()))?;
-            into.advance(n);
+            // Not at once where it belongs: all of that room would have to be zeroed each time.
+            let mut piece = Piece::lend();
+            let room = into.remaining().min(Piece::BYTES);
+            let n = ready!(conduit.io.poll_read(cx, &mut piece.room()[..room]))?;
+            into.put_slice(&piece.room()[..n]);
         } else {
             let n = early.len().min(into.remaining());
             into.put_slice(&early[..n]);
@@ -233,7 +301,7 @@ impl<T: Transport + Unpin> AsyncWrite for Carrier<T> {
         if conduit.is_full() {
             ready!(conduit.poll_out(cx))?;
         }
-        Poll::Ready(Ok(bufs.iter().map(|buf| conduit.out.put(buf)).sum()))
+        Poll::Ready(conduit.put(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {

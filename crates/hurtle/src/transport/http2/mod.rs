@@ -3,7 +3,9 @@
 
 mod backlog;
 mod carrier;
+mod heads;
 mod incoming;
+mod nudge;
 mod outlet;
 mod stream;
 mod toll;
@@ -20,13 +22,14 @@ use h2::Reason;
 use h2::server::{Builder, Connection};
 use http::{HeaderName, Method};
 
-use super::{Input, Transport};
+use super::{Input, Output, Transport};
 use crate::h1::{fields, restate};
 use crate::rt;
 use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
 use backlog::Backlog;
 use carrier::{Carrier, Conduit};
+use nudge::Nudge;
 use turns::Turns;
 
 pub use carrier::Pulse;
@@ -59,6 +62,7 @@ pub struct Session<T: Transport> {
     connection: Connection<Carrier<T>, Bytes>,
     conduit: Rc<RefCell<Conduit<T>>>,
     channel: Rc<Channel>,
+    nudge: Nudge,
     /// The peer was told what it is given up for.
     given_up: bool,
 }
@@ -110,7 +114,8 @@ impl<T: Transport + Unpin> Session<T> {
             .await
             .map_err(io::Error::other)?;
         conduit.borrow_mut().gather();
-        Ok(Session { connection, conduit, channel: Rc::new(channel), given_up: false })
+        let (channel, nudge) = (Rc::new(channel), Nudge::default());
+        Ok(Session { connection, conduit, channel, nudge, given_up: false })
     }
 
     /// What is to be watched.
@@ -120,7 +125,7 @@ impl<T: Transport + Unpin> Session<T> {
 
     /// The next request: its head, in HTTP/1.1's words, and its stream. `None`: there will be none.
     /// The connection does nothing unless this is awaited.
-    pub async fn next(&mut self) -> Option<(Vec<u8>, Stream)> {
+    pub async fn next(&mut self) -> Option<(Input, Stream)> {
         let turns = Rc::clone(&self.channel.turns);
         let (request, respond) = loop {
             let moved = turns.moved();
@@ -138,8 +143,8 @@ impl<T: Transport + Unpin> Session<T> {
             }
         };
         let (head, body) = request.into_parts();
-        let mut bytes = Vec::with_capacity(512);
-        restate::request(&mut bytes, &head, !body.is_end_stream());
+        let mut bytes = Output::new();
+        restate::request(bytes.vec(), &head, !body.is_end_stream());
         let chunked =
             !body.is_end_stream() && !head.headers.contains_key(http::header::CONTENT_LENGTH);
         let bodiless = head.method == Method::HEAD;
@@ -149,10 +154,22 @@ impl<T: Transport + Unpin> Session<T> {
         }
         let priority = priority.unwrap_or(Priority::UNSAID);
         let channel = Rc::clone(&self.channel);
-        Some((bytes, Stream::new(respond, body, chunked, bodiless, priority, channel)))
+        Some((
+            Input::copy_of(&bytes),
+            Stream::new(respond, body, chunked, bodiless, priority, channel),
+        ))
+    }
+
+    /// Does what may leave frames to be sent. The task is not woken for these: `next` is to be awaited
+    /// right after it, in the same turn.
+    pub fn aside(&self, task: impl FnOnce()) {
+        self.nudge.set_busy(true);
+        task();
+        self.nudge.set_busy(false);
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<stream::Arrived, Pause>> {
+        let cx = &mut Context::from_waker(self.nudge.of(cx));
         loop {
             let mut next = self.connection.poll_accept(cx);
             if let (Poll::Pending, Some(fault), false) =

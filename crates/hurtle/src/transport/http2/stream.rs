@@ -17,6 +17,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
 use super::Channel;
+use super::heads;
 use super::incoming::Body;
 use super::outlet::Outlet;
 use crate::h1::chunked::{Decoder, Step};
@@ -92,6 +93,12 @@ impl Answer {
         match &mut self.state {
             State::Head(held) => {
                 let before = held.len();
+                // Usually it comes whole.
+                if before == 0
+                    && let Some(end) = restate::end_of_head(bytes)
+                {
+                    return Poll::Ready(self.head(&bytes[..end]).map(|()| end));
+                }
                 held.extend_from_slice(bytes);
                 let Some(end) = restate::end_of_head(held) else {
                     return Poll::Ready(Ok(bytes.len()));
@@ -169,7 +176,7 @@ impl Answer {
     /// Sends a head; an interim one may be followed by another.
     fn head(&mut self, head: &[u8]) -> io::Result<()> {
         let (status, fields, ends) =
-            restate::answer(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
+            heads::read(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
         let response = response(status, fields);
         if status.is_informational() {
             return self.respond.send_informational(response).map_err(io::Error::other);
