@@ -15,7 +15,7 @@ use super::request::Request;
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
-use crate::semantics::host;
+use crate::semantics::host::{self, Host};
 
 /// What a request becomes on its way to an upstream.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,8 @@ pub struct Onward<'a> {
     pub upgrade: Option<&'a str>,
     /// Lines in the place of the request's conditions and ranges: it is asked for whoever comes.
     pub for_all: Option<&'a [u8]>,
+    /// The lines that tell of the way here, where they are known (`Way`).
+    pub way: Option<&'a [u8]>,
 }
 
 /// What a trusted proxy said of those before it.
@@ -81,7 +83,10 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     }
     out.extend_from_slice(onward.for_all.unwrap_or_default());
     of_this_hop(out, request, onward);
-    of_the_way(out, onward, &said, host);
+    match onward.way {
+        Some(lines) => out.extend_from_slice(lines),
+        None => of_the_way(out, onward, &said, host),
+    }
     out.extend_from_slice(b"\r\n");
 }
 
@@ -116,13 +121,16 @@ pub fn identity(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
 fn host_value(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     match request.host.filter(|host| !host.name.is_empty()) {
         None => out.extend_from_slice(onward.authority.as_bytes()),
-        Some(host) => {
-            out.extend_from_slice(host.name);
-            if let Some(port) = host.port {
-                out.push(b':');
-                decimal::number(port, out);
-            }
-        }
+        Some(host) => authority(out, host),
+    }
+}
+
+/// Appends a host and its port, as they were parsed.
+pub(super) fn authority(out: &mut Vec<u8>, host: Host<'_>) {
+    out.extend_from_slice(host.name);
+    if let Some(port) = host.port {
+        out.push(b':');
+        decimal::number(port, out);
     }
 }
 
@@ -154,6 +162,12 @@ fn of_this_hop(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
         }
         None => {}
     }
+}
+
+/// Appends who has handled a request so far whose peer is not believed; `host`: where in `out` it
+/// stands.
+pub(super) fn way(out: &mut Vec<u8>, onward: &Onward<'_>, host: Range<usize>) {
+    of_the_way(out, onward, &Said::default(), host);
 }
 
 /// Who has handled the request so far: what is known here, behind what is believed.
@@ -474,6 +488,7 @@ mod tests {
             http2: false,
             upgrade: None,
             for_all: None,
+            way: None,
         };
         let mut out = Vec::new();
         request(&mut out, &parsed, &onward);
@@ -558,6 +573,7 @@ mod tests {
                 http2: false,
                 upgrade: None,
                 for_all: None,
+                way: None,
             };
             let mut out = Vec::new();
             request(&mut out, &parsed, &onward);

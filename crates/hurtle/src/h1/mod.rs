@@ -15,5 +15,6 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod restate;
+pub mod way;
 
 pub use error::Sin;

@@ -53,6 +53,7 @@ use crate::h1::Sin;
 use crate::h1::framing::BodyLength;
 use crate::h1::request::{self, Joined, Method, Request};
 use crate::h1::response::{self, Delimiter, Fields, Persistence};
+use crate::h1::way::Way;
 use crate::site::Channel;
 use crate::transport::{Input, Output, Progress, Transport};
 use crate::{clock, rt};
@@ -70,6 +71,8 @@ pub struct Connection<T> {
     sent: Progress,
     /// What a cache of upstreams' answers did for the current request.
     outcome: Option<Outcome>,
+    /// What upstreams are told of its requests.
+    way: Way,
     /// Requests answered.
     served: u64,
     /// When the current request was read, if there is a log to tell.
@@ -116,6 +119,7 @@ impl<T: Transport> Connection<T> {
             client: peer,
             sent,
             outcome: None,
+            way: Way::default(),
             served: 0,
             begun: None,
             ended: false,

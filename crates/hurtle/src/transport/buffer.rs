@@ -146,6 +146,7 @@ impl Input {
         if self.bytes.is_empty() {
             // Before a buffer is lent that nothing comes for.
             ready!(io.poll_readable(cx))?;
+            return self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_likely(cx, into));
         }
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
@@ -167,6 +168,15 @@ impl Input {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
+    }
+
+    /// As `poll_fill_body`, where something is likely to be there.
+    pub fn poll_fill_likely(
+        &mut self,
+        io: &mut impl Transport,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_fill_by(BODY_BYTES, |into| io.poll_read_likely(cx, into))
     }
 
     /// As `poll_fill_body`, while something else may be writing.

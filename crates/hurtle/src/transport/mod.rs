@@ -49,6 +49,16 @@ pub trait Transport {
         Poll::Ready(Ok(()))
     }
 
+    /// As `poll_read`, where something is likely to be there: `poll_readable` has just said yes, or a
+    /// wait for it is over.
+    fn poll_read_likely(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read(cx, into)
+    }
+
     /// As `poll_read`, while something else may be writing.
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
 

@@ -88,6 +88,27 @@ impl Plain {
         }
     }
 
+    /// Reads once, if the runtime knows of something to read; `None`: there is nothing.
+    fn read(&self, into: &mut [u8]) -> Option<io::Result<usize>> {
+        let mut taken = 0;
+        let read = || {
+            taken = rustix::net::recv(self, &mut *into, RecvFlags::empty())?.0;
+            match taken == 0 || taken == into.len() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        };
+        let read = match self {
+            Plain::Tcp(s) => s.try_io(Interest::READABLE, read),
+            Plain::Unix(s) => s.try_io(Interest::READABLE, read),
+        };
+        match read {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && taken == 0 => None,
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => Some(Err(e)),
+            _ => Some(Ok(taken)),
+        }
+    }
+
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match (self, bufs) {
             (Plain::Tcp(s), [one]) => s.try_write(one),
@@ -197,26 +218,22 @@ impl Transport for Plain {
     /// After a short read the runtime knows that the socket is drained, as if it had said so: the next
     /// call waits without a system call.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let socket = &*self;
         loop {
-            ready!(socket.poll_readable(cx))?;
-            let mut taken = 0;
-            let read = || {
-                taken = rustix::net::recv(socket, &mut *into, RecvFlags::empty())?.0;
-                match taken == 0 || taken == into.len() {
-                    true => Ok(()),
-                    false => Err(io::ErrorKind::WouldBlock.into()),
-                }
-            };
-            let read = match socket {
-                Plain::Tcp(s) => s.try_io(Interest::READABLE, read),
-                Plain::Unix(s) => s.try_io(Interest::READABLE, read),
-            };
-            match read {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && taken == 0 => {}
-                Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
-                _ => return Poll::Ready(Ok(taken)),
+            ready!(self.poll_readable(cx))?;
+            if let Some(read) = self.read(into) {
+                return Poll::Ready(read);
             }
+        }
+    }
+
+    fn poll_read_likely(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.read(into) {
+            Some(read) => Poll::Ready(read),
+            None => self.poll_read(cx, into),
         }
     }
 

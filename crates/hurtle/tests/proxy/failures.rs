@@ -198,6 +198,43 @@ fn a_client_that_leaves_takes_its_request_along() {
     let (mut peer, _) = upstream.asked();
     client.reset();
     assert_eq!(peer.rest(), "", "the upstream learns it");
+
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send(OK);
+    client.answer();
+    client.send(GET);
+    peer.head();
+    client.reset();
+    assert_eq!(peer.rest(), "", "also of a connection that has served before");
+}
+
+/// A request without a body takes a shorter way there.
+#[test]
+fn on_a_connection_that_has_served_all_is_as_on_a_new_one() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::with(&[upstream.address], "first_byte_timeout = \"200ms\"");
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.asked();
+    peer.send(OK);
+    client.answer();
+
+    client.send(GET);
+    peer.head();
+    peer.send("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 10");
+    assert_eq!(client.head(), "HTTP/1.1 103 Early Hints\n");
+    peer.send(format!("2 Processing\r\n\r\n{OK}"));
+    assert_eq!(client.head(), "HTTP/1.1 102 Processing\n", "one of several, in pieces");
+    assert_eq!(client.answer().1, "ok");
+
+    client.send(GET.repeat(2));
+    peer.head();
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok", "while the next request waits");
+    peer.head();
+    peer.send("HTTP/1.1 200 ");
+    expect(&mut client, "504 Gateway Timeout");
+    assert_eq!(peer.rest(), "", "its connection is over");
 }
 
 #[test]

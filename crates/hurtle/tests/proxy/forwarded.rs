@@ -22,6 +22,29 @@ fn a_stranger_is_not_believed() {
     );
 }
 
+/// What is said of the host is kept from one request to the next.
+#[test]
+fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy.connect();
+    let mut peer = None;
+    for host in ["a", "a", "a", "a:81", "a:8", "ab:8", "ab", "a", "[::1]", "[::1]:81"] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Host: c\r\n\r\n"));
+        let peer = peer.get_or_insert_with(|| upstream.accept());
+        assert_eq!(
+            peer.head(),
+            format!(
+                "GET / HTTP/1.1\nHost: {host}\nX-Forwarded-For: 127.0.0.1\n\
+                 X-Forwarded-Proto: http\nX-Forwarded-Host: {host}\nX-Real-IP: 127.0.0.1\n\
+                 Forwarded: for=127.0.0.1;host=\"{host}\";proto=http\nVia: 1.1 hurtle\n"
+            )
+        );
+        peer.send(OK);
+        client.answer();
+    }
+}
+
 #[test]
 fn a_trusted_proxy_is() {
     let upstream = Upstream::new();

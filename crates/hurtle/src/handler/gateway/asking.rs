@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 use http_body::{Frame, SizeHint};
 
+use crate::answer::is_bodiless;
 use crate::body::{self, Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::cgi::{self, HEAD_BYTES_MAX, Head, head_end};
 use crate::clock;
@@ -109,11 +110,6 @@ impl Asking {
         let held = Held { body, left: declared(&head), silent, task: Some(task) };
         Ok((head, Body::Stream(Stream::new(held))))
     }
-}
-
-/// RFC 9110 6.4.1.
-fn is_bodiless(status: StatusCode) -> bool {
-    status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
 
 fn declared(head: &Head) -> Option<u64> {

@@ -113,12 +113,47 @@ impl Errand {
     }
 
     /// Chooses who is asked; false: nobody is left.
-    pub fn choose(&mut self, key: Key<'_>) -> bool {
+    pub fn choose(&mut self, key: Key<'_>, now_ms: u64) -> bool {
         self.link = None;
-        let picked = self.proxy.pick(key, &self.tried, clock::now_ms());
+        self.pump.begin();
+        let picked = self.proxy.pick(key, &self.tried, now_ms);
         self.at = picked.map(|number| Visit::new(number, &self.proxy.peers[number]));
         self.tries += 1;
         self.at.is_some()
+    }
+
+    /// Sends a request that has no body to who was chosen, if an idle connection takes it at once;
+    /// false: that is left to `connect` and `listen`.
+    pub fn send_at_once(&mut self, now_ms: u64) -> bool {
+        if self.pump.has_body() {
+            return false;
+        }
+        self.link = self.at.as_ref().and_then(|at| at.peer.idle(now_ms));
+        let Some(link) = &self.link else { return false };
+        self.pump.send_at_once(&link.io);
+        self.phase.set(Phase::Waiting);
+        self.pump.is_done()
+    }
+
+    /// How long a response's head may take, in milliseconds.
+    pub fn first_byte_ms(&self) -> u64 {
+        ms(self.proxy.config.first_byte_timeout)
+    }
+
+    /// Waits for the response's head to a request that was sent at once.
+    ///
+    /// # Errors
+    /// There will be none.
+    pub async fn answer(&mut self) -> Result<Taken, Fault> {
+        let Some(Link { io, input, .. }) = &mut self.link else { return Err(Fault::Gone(None)) };
+        Source::Own(io).head(input).await
+    }
+
+    /// Takes back a head that `listen` is to hear.
+    pub fn put_back(&mut self, head: &[u8]) {
+        if let Some(link) = &mut self.link {
+            link.input.put_back(head);
+        }
     }
 
     /// Gets a connection to who was chosen: one that is idle, if there is one.
@@ -126,10 +161,12 @@ impl Errand {
     /// # Errors
     /// No request was sent.
     pub async fn connect(&mut self, waits: &Waits) -> Result<(), Fault> {
+        if self.link.is_some() {
+            return Ok(());
+        }
         self.phase.set(Phase::Connecting);
-        self.pump.begin();
         let Some(at) = &self.at else { return Err(Fault::Gone(None)) };
-        self.link = at.peer.idle();
+        self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
             let _wait = waits.read(ms(self.proxy.config.connect_timeout));
             self.link = Some(Box::pin(at.peer.connect()).await?);
@@ -149,7 +186,7 @@ impl Errand {
         if !self.pump.is_done() {
             self.phase.set(Phase::Sending);
             if self.pump.has_body() {
-                let head = async { Source::Shared(io).head(input, waits, None).await };
+                let head = async { Source::Shared(io).head(input).await };
                 // In a box, as what is rare below: who waits is as large as its largest wait.
                 match Box::pin(rt::race(head, self.pump.run(io, waits, stall_ms))).await {
                     First::A(head) => return head.map(Heard::Head),
@@ -160,10 +197,10 @@ impl Errand {
             }
         }
         self.phase.set(Phase::Waiting);
-        let first_byte_ms = Some(ms(config.first_byte_timeout));
+        let _wait = waits.read(ms(config.first_byte_timeout));
         // Who takes no more of a request may have answered it.
         let mut source = if self.pump.is_done() { Source::Own(io) } else { Source::Shared(io) };
-        let head = source.head(input, waits, first_byte_ms);
+        let head = source.head(input);
         if self.pump.is_held() && deaf.is_none() {
             return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
                 First::A(head) => head.map(Heard::Head),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::link::Source;
 use super::peer::{Fault, Peer};
-use super::wait::Waits;
 use crate::h1::reply;
 use crate::rt::{self, Alarm};
 use crate::semantics::target::encode_path;
@@ -70,8 +69,7 @@ impl Question {
             let n = sent.map_err(|e| told(Fault::Deaf(e)))?;
             left = &left[n..];
         }
-        let (mut source, waits) = (Source::Own(&mut link.io), Waits::default());
-        let head = source.head(&mut link.input, &waits, None).await.map_err(told)?;
+        let head = Source::Own(&mut link.io).head(&mut link.input).await.map_err(told)?;
         let reply = reply::parse(&head).map_err(|flaw| told(Fault::Flaw(flaw)))?;
         match reply.status {
             status if status.is_success() || status.is_redirection() => Ok(()),

@@ -47,7 +47,6 @@ impl Source<'_> {
         }
     }
 
-    /// A head is read as a body is: with it comes, often, all of one.
     fn poll_fill(&mut self, input: &mut Input, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Source::Own(io) => input.poll_fill_body(&mut **io, cx),
@@ -71,13 +70,7 @@ impl Source<'_> {
     }
 
     /// Reads a response's head. It may be given up and begun again: what came stays in `input`.
-    pub(super) async fn head(
-        &mut self,
-        input: &mut Input,
-        waits: &Waits,
-        within_ms: Option<u64>,
-    ) -> Result<Taken, Fault> {
-        let _wait = within_ms.map(|ms| waits.read(ms));
+    pub(super) async fn head(&mut self, input: &mut Input) -> Result<Taken, Fault> {
         let mut scan = Scan::default();
         loop {
             if !input.bytes().is_empty()
@@ -85,11 +78,19 @@ impl Source<'_> {
             {
                 return Ok(input.take(end));
             }
+            let mut waited = false;
             let filled = poll_fn(|cx| {
-                // Before a buffer is lent: mostly nothing is there when it is first asked for.
-                ready!(self.poll_readable(cx))?;
+                // Before a buffer is lent: mostly nothing is there when it is first asked for, and
+                // something when it is asked for again. A head is read as a body is: with it comes,
+                // often, all of one.
+                if !std::mem::replace(&mut waited, true) {
+                    ready!(self.poll_readable(cx))?;
+                }
                 input.leave_headroom();
-                self.poll_fill(input, cx)
+                match self {
+                    Source::Own(io) => input.poll_fill_likely(&mut **io, cx),
+                    Source::Shared(io) => input.poll_fill_shared(*io, cx),
+                }
             });
             match filled.await {
                 Ok(n) if n > 0 => {}

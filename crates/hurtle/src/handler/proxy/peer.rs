@@ -161,10 +161,10 @@ impl Peer {
     }
 
     /// An idle connection that is still alive, the one used last first.
-    pub(super) fn idle(&self) -> Option<Link> {
+    pub(super) fn idle(&self, now_ms: u64) -> Option<Link> {
         loop {
             let Idle { mut io, since_ms } = self.idle.borrow_mut().pop_back()?;
-            let fresh = clock::now_ms().saturating_sub(since_ms) < IDLE_MS_MAX;
+            let fresh = now_ms.saturating_sub(since_ms) < IDLE_MS_MAX;
             // What an upstream says unasked could be taken for the next request's answer.
             if fresh && io.is_quiet() {
                 return Some(Link::new(io, true));

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::Body as _;
@@ -89,6 +90,16 @@ impl Pump {
 
     fn queued(&self) -> usize {
         self.out.len() + self.data.len() + self.tail.len() - self.sent
+    }
+
+    /// Sends what is queued if that can be done at once; else what is left of it is for `run`, and so
+    /// is what is wrong.
+    pub(super) fn send_at_once(&mut self, io: &Plain) {
+        let mut context = Context::from_waker(Waker::noop());
+        let left = [IoSlice::new(&self.out[self.sent..])];
+        if let Poll::Ready(Ok(n)) = io.poll_write_shared(&mut context, &left) {
+            self.sent += n;
+        }
     }
 
     /// Sends all that may be sent.

@@ -92,6 +92,7 @@ impl<T: Transport> Connection<T> {
             http2: T::IS_HTTP2,
             upgrade,
             for_all: None,
+            way: None,
         }
     }
 

@@ -124,7 +124,7 @@ impl Fill {
         loop {
             let key = Key { client: self.client, path: &self.path };
             let errand = &mut self.errand;
-            if !errand.choose(key) {
+            if !errand.choose(key, clock::now_ms()) {
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     tell(errand, &self.what, &"none is well", status);
                 }

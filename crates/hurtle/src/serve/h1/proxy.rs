@@ -16,14 +16,19 @@ use super::{Connection, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::EarlyHints;
-use crate::h1::forward;
+use crate::h1::forward::{self, Onward};
 use crate::h1::framing::BodyLength;
 use crate::h1::reply;
 use crate::h1::request::Request;
 use crate::h1::response::CONTINUE;
 use crate::handler::proxy::{Errand, Fault, Heard, Key, Waits};
+use crate::rt::{self, First};
 use crate::semantics::target::{encode_path, spells};
+use crate::serve::deadline::Late;
 use crate::transport::{Output, Taken, Transport};
+
+/// What came of listening to an upstream, unless that was broken off.
+type Listened = Result<Result<Taken, Told>, Broken>;
 
 /// Interim responses relayed for one request; who sends more never means to answer.
 pub(super) const INTERIM_MAX: usize = 32;
@@ -74,16 +79,26 @@ impl<T: Transport> Connection<T> {
     }
 
     /// A request as it goes on. In a box: it is handed on, and what is handed on is moved.
-    fn begin<'a>(&self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
+    fn begin<'a>(&mut self, request: &Request<'_>, asked: Asked<'a>) -> Box<Exchange<'a>> {
         let (upload, body) = Upload::relayed(request);
         let protocol = forward::upgrade(request, &asked.proxy.config().upgrades);
         let path = path_onward(request, &asked);
         let onward = self.onward(request, &path, protocol);
+        let onward = Onward { way: self.known_way(request, &onward), ..onward };
         let errand = Errand::new(&asked.proxy, request, body, onward);
         let protocol = protocol.map(str::to_owned);
         drop(path);
         let waits = Waits::default();
         Box::new(Exchange { asked, errand, waits, upload, protocol, invited: false })
+    }
+
+    /// The lines that tell of the way here, where more requests than one have use for them.
+    fn known_way(&mut self, request: &Request<'_>, onward: &Onward<'_>) -> Option<&[u8]> {
+        if self.served == 0 || onward.trusted || T::IS_HTTP2 {
+            return None;
+        }
+        let host = request.host.filter(|host| !host.name.is_empty())?;
+        Some(self.way.lines(host, onward))
     }
 
     async fn broken(&mut self, broken: Broken) -> Next {
@@ -103,23 +118,27 @@ impl<T: Transport> Connection<T> {
         if !exchange.asked.proxy.is_open() {
             Box::pin(self.wait_for_application(request, exchange)).await?;
         }
-        let client = self.client;
-        let site = self.worker.sites.site(exchange.asked.site);
-        let hints = site.early_hints() != EarlyHints::Off;
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
-            let Exchange { asked, errand, waits, upload, invited, .. } = &mut *exchange;
-            if !errand.choose(Key { client, path: &asked.path }) {
+            let now_ms = clock::now_ms();
+            let Exchange { asked, errand, .. } = &mut *exchange;
+            if !errand.choose(Key { client: self.client, path: &asked.path }, now_ms) {
                 // Else it was told of those that were asked.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     tell(errand, &named(request), &"none is well", status);
                 }
                 return Err(Failed::Status(status));
             }
-            let asking = async |duplex: &Duplex<'_, T>| {
-                listen((request, hints), duplex, errand, waits, invited).await
+            let heard = match errand.send_at_once(now_ms) {
+                true => self.await_answer(errand, now_ms).await,
+                false => None,
             };
-            let retry = match self.beside(upload, waits, asking).await {
+            let heard = match heard {
+                Some(heard) => heard,
+                None => self.converse(request, exchange).await,
+            };
+            let errand = &mut exchange.errand;
+            let retry = match heard {
                 Ok(Ok(head)) => return Ok(head),
                 Ok(Err(Told::Fault(fault))) => {
                     status = StatusCode::BAD_GATEWAY;
@@ -142,6 +161,40 @@ impl<T: Transport> Connection<T> {
                 return Err(Failed::Status(status));
             }
         }
+    }
+
+    /// Waits for the answer to a request that is sent: all that most of them need. `None`: there is
+    /// more to do before it comes.
+    async fn await_answer(&mut self, errand: &mut Errand, now_ms: u64) -> Option<Listened> {
+        self.watch.set(now_ms.saturating_add(errand.first_byte_ms()));
+        let heard = match self.watch.wait(rt::race(errand.answer(), self.io.reset())).await {
+            Ok(First::A(heard)) => heard,
+            Ok(First::B(())) => return Some(Err(Broken::Gone)),
+            Err(Late) => return Some(Err(Broken::Late)),
+        };
+        let heard = match heard {
+            Ok(head) => match is_interim(&head) {
+                Ok(false) => Ok(head),
+                Ok(true) => {
+                    errand.put_back(&head);
+                    return None;
+                }
+                Err(fault) => Err(Told::Fault(fault)),
+            },
+            Err(fault) => Err(Told::Fault(fault)),
+        };
+        Some(Ok(heard))
+    }
+
+    /// Sends a request, and waits for its answer while its body and interim answers flow.
+    async fn converse(&mut self, request: &Request<'_>, exchange: &mut Exchange<'_>) -> Listened {
+        let site = self.worker.sites.site(exchange.asked.site);
+        let hints = site.early_hints() != EarlyHints::Off;
+        let Exchange { errand, waits, upload, invited, .. } = exchange;
+        let asking = async |duplex: &Duplex<'_, T>| {
+            listen((request, hints), duplex, errand, waits, invited).await
+        };
+        self.beside(upload, waits, asking).await
     }
 
     /// Waits for an application that the server is just starting.
