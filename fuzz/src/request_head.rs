@@ -10,7 +10,8 @@ const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 <<
 /// more than a few lines of code can tell.
 pub fn request_head(data: &[u8]) {
     let scanned = Scan::default().advance(data, &LIMITS);
-    let read = request::parse(data, &Joined::default(), &LIMITS).map(|request| data.len() - request.rest.len());
+    let read = request::parse(data, &Joined::default(), &LIMITS)
+        .map(|request| data.len() - request.rest.len());
     if let Ok(end) = read {
         assert_eq!(scanned, Ok(Progress::Complete(end)), "two ends of one head");
     }
