@@ -1,6 +1,6 @@
 //! The few things of the runtime that code outside transport and server needs.
 
-mod time;
+mod alarm;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-pub use time::{Sleep, Timeout, keep_time, sleep, timeout};
+pub use alarm::Alarm;
 
 thread_local! {
     /// How often tasks of this worker had a turn that was not a part of a long body.
@@ -63,6 +63,32 @@ pub async fn give_way() {
 pub fn long_turn() -> u64 {
     IS_LONG.set(true);
     TURNS.get()
+}
+
+/// Waits at least this long. What a worker waits for again and again has an [`Alarm`].
+pub async fn sleep(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// `None` if `task` took longer.
+pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
+    Timeout { timed: tokio::time::timeout(time, task) }
+}
+
+pin_project! {
+    /// See `timeout`.
+    pub struct Timeout<F> {
+        #[pin]
+        timed: tokio::time::Timeout<F>,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().timed.poll(cx).map(Result::ok)
+    }
 }
 
 /// A bell that one task waits for and others ring, on whatever worker.

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use slab::Slab;
 
 use crate::clock;
-use crate::rt::{self, Bell};
+use crate::rt::{self, Alarm, Bell};
 use crate::transport::Progress;
 
 /// Deadlines are kept this coarsely, in milliseconds: a sweep gathers those that fall together.
@@ -74,6 +74,7 @@ impl Deadlines {
 
     /// Looks after the deadlines for as long as the worker lives.
     pub async fn sweep(&self) {
+        let mut alarm = Alarm::unset();
         loop {
             let now_ms = clock::now_ms();
             let next_ms = self.pass(now_ms);
@@ -83,7 +84,7 @@ impl Deadlines {
                 NEVER => changed.await,
                 at => {
                     let ms = at.saturating_sub(now_ms).max(GRAIN_MS);
-                    rt::race(changed, rt::sleep(Duration::from_millis(ms))).await;
+                    rt::race(changed, alarm.wait(Duration::from_millis(ms))).await;
                 }
             }
         }

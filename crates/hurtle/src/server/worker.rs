@@ -24,13 +24,12 @@ use crate::h1::head::HeadLimits;
 use crate::handler::directory::Means;
 use crate::handler::gateway::Slots;
 use crate::observe::WorkerLog;
-use crate::rt;
+use crate::rt::{self, Alarm};
 use crate::serve::Worker;
 use crate::serve::deadline::Deadlines;
 use crate::serve::proxied::Balancers;
 use crate::serve::shortcuts::Shortcuts;
 use crate::site::Sites;
-use crate::sys;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Sender};
 use crate::uploads;
@@ -76,20 +75,9 @@ pub(super) fn run(
     listeners: Vec<Port>,
     orders: watch::Receiver<Order>,
 ) -> io::Result<()> {
-    // The runtime's own timers cost something at each wait: only applications need them.
-    let timer = sys::timer().ok();
-    let mut builder = Builder::new_current_thread();
-    builder.enable_io();
-    if timer.is_none() || !shared.apps.is_empty() {
-        builder.enable_time();
-    }
-    builder.build_local(LocalOptions::default())?.block_on(async {
-        timer.map_or(Ok(()), rt::keep_time)?;
-        serve(shared, listeners, orders).await
-    })
+    event_loop()?.block_on(serve(shared, listeners, orders))
 }
 
-/// For what is no worker's.
 pub(super) fn event_loop() -> io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
@@ -174,6 +162,7 @@ fn clear_uploads(shared: &Shared) {
         rt::spawn(async move {
             let lane = disk.lane();
             let mut clear: fn(&Path) -> usize = uploads::sweep;
+            let mut alarm = Alarm::unset();
             loop {
                 let root = root.clone();
                 disk.begin(lane, move || {
@@ -183,7 +172,7 @@ fn clear_uploads(shared: &Shared) {
                     }
                 });
                 clear = uploads::expire;
-                rt::sleep(EXPIRED_UPLOADS_EVERY).await;
+                alarm.wait(EXPIRED_UPLOADS_EVERY).await;
             }
         });
     }
@@ -203,8 +192,9 @@ async fn follow(worker: &Worker, mut list: watch::Receiver<Deployments>, changed
 }
 
 async fn flush_log(worker: &Worker) {
+    let mut alarm = Alarm::unset();
     loop {
-        rt::sleep(LOG_AGE_MAX).await;
+        alarm.wait(LOG_AGE_MAX).await;
         if let Some(log) = &worker.log {
             log.flush();
         }

@@ -30,7 +30,6 @@
 //! - `data_dir()`: where the programs of this user keep what is theirs; `None` without a home.
 //! - `trust_command(file)`: what a person types to have an authority's certificate trusted.
 //! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
-//! - `precise_ns()`: nanoseconds of such a clock, and of the one timers go by.
 //! - `timer()`: a descriptor, not set, of which 8 bytes can be read when a time has passed, and which
 //!   never blocks. `Unsupported` where the system has none.
 //! - `set_timer(timer, time)`: the time, from now; one set before is forgotten.
@@ -121,11 +120,4 @@ pub fn coarse_ms() -> u64 {
     let t = rustix::time::clock_gettime(system::COARSE);
     // Since boot, so never negative.
     t.tv_sec as u64 * 1_000 + t.tv_nsec as u64 / 1_000_000
-}
-
-/// See the contract above.
-pub fn precise_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // Since boot, so never negative.
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

@@ -13,7 +13,7 @@ use super::input::Input;
 use crate::clock;
 use crate::config::{Patience, Upstream};
 use crate::fcgi::{self, CONTENT_BYTES_MAX, Decoder, Ended, Role, Said};
-use crate::rt::{self, First};
+use crate::rt::{self, Alarm, First};
 use crate::transport::{self, Plain, Transport};
 use bytes::Bytes;
 
@@ -169,8 +169,9 @@ impl Peer {
 
     /// Closes idle connections in time, for as long as there are some.
     async fn sweep(&self) {
+        let mut alarm = Alarm::unset();
         while !self.idle.borrow().is_empty() {
-            rt::sleep(Duration::from_millis(IDLE_MS_MAX / 4)).await;
+            alarm.wait(Duration::from_millis(IDLE_MS_MAX / 4)).await;
             let now_ms = clock::now_ms();
             self.idle
                 .borrow_mut()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::link::Source;
 use super::peer::{Fault, Peer};
 use crate::h1::reply;
-use crate::rt;
+use crate::rt::{self, Alarm};
 use crate::semantics::target::encode_path;
 use crate::transport::Transport as _;
 
@@ -38,6 +38,7 @@ impl Question {
     /// Asks for as long as the upstream is anybody's.
     pub(super) async fn keep_asking(self) {
         let mut bad = 0;
+        let mut alarm = Alarm::unset();
         while let Some(peer) = self.peer.upgrade() {
             let found = rt::timeout(PATIENCE, self.ask(&peer)).await;
             match found.unwrap_or_else(|| Err("it does not answer".to_owned())) {
@@ -53,7 +54,7 @@ impl Question {
                 }
             }
             drop(peer);
-            rt::sleep(self.interval).await;
+            alarm.wait(self.interval).await;
         }
     }
 

@@ -192,8 +192,9 @@ impl Peer {
 
     /// Closes idle connections in time, for as long as there are some.
     async fn sweep(&self) {
+        let mut alarm = rt::Alarm::unset();
         while !self.idle.borrow().is_empty() {
-            rt::sleep(Duration::from_millis(IDLE_MS_MAX / 4)).await;
+            alarm.wait(Duration::from_millis(IDLE_MS_MAX / 4)).await;
             let now_ms = clock::now_ms();
             let aged = |idle: &Idle| now_ms.saturating_sub(idle.since_ms) >= IDLE_MS_MAX;
             self.idle.borrow_mut().retain(|idle| !aged(idle));
