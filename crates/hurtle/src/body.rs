@@ -8,7 +8,6 @@ mod request;
 mod stream;
 mod unnamed;
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 
 use crate::disk::Lane;
+use crate::sys;
 
 pub use file::FileBody;
 pub use hints::EarlyHints;
@@ -106,9 +106,6 @@ const WARM_MS: u64 = 1_000;
 /// without a system call for every answer of a file in demand.
 const UNCHANGED_MS: u64 = 10;
 
-/// Read ahead at once: the longest run that a disk is commonly asked for.
-const READ_AHEAD_BYTES: usize = 128 << 10;
-
 /// An open regular file.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -150,25 +147,19 @@ impl OpenFile {
         self.window(offset).is_some_and(|w| w.load(Relaxed) == 0)
     }
 
-    /// Reads `offset..end`, and drops it, so that the kernel has it: that waits for the disk.
+    /// Has the kernel read `offset..end` into its memory: that waits for the disk.
     ///
     /// # Errors
     /// The disk's.
     pub fn read_ahead(&self, mut offset: u64, end: u64) -> io::Result<()> {
-        thread_local! {
-            static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_AHEAD_BYTES]);
-        }
-        SCRATCH.with_borrow_mut(|scratch| {
-            while offset < end {
-                let len = scratch.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-                let into = &mut scratch[..len];
-                match rustix::io::retry_on_intr(|| rustix::io::pread(self, &mut *into, offset))? {
-                    0 => break,
-                    n => offset += n as u64,
-                }
+        while offset < end {
+            let len = usize::try_from(end - offset).unwrap_or(usize::MAX);
+            match sys::page_in(self.as_fd(), offset, len)? {
+                0 => break,
+                n => offset += n as u64,
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Remembers that the window that holds `offset` is in memory.

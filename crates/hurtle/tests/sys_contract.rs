@@ -87,6 +87,43 @@ fn what_is_read_as_resident_is_what_the_file_holds() {
 }
 
 #[test]
+fn what_was_paged_in_is_read_without_waiting() {
+    let scratch = Scratch::new("paged");
+    let len = 300_000;
+    let file = scratch.file("f", len);
+    rustix::fs::fsync(&file).unwrap();
+    for (why, offset, asked) in [
+        ("all of it, from the beginning", 0, len),
+        ("less than a page", 10, 20),
+        ("across the end", len - 10, 1 << 20),
+    ] {
+        // As cold as who asks nicely can make it.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        let mut at = offset;
+        while at < len.min(offset + asked) {
+            let n = sys::page_in(file.as_fd(), at as u64, offset + asked - at).unwrap();
+            assert!((1..=offset + asked - at).contains(&n), "{why}: {n}");
+            let mut buf = vec![0; n];
+            match sys::read_resident(file.as_fd(), &mut buf, at as u64) {
+                Ok(read) => assert_eq!(read, n, "{why}"),
+                // Where the system cannot tell.
+                Err(e) => assert_eq!(
+                    (cfg!(target_os = "linux"), e.kind()),
+                    (false, ErrorKind::WouldBlock)
+                ),
+            }
+            at += n;
+        }
+        assert_eq!(at, len.min(offset + asked), "{why}");
+    }
+    for (why, offset, asked) in [("the end", len, 9), ("beyond it", 2 * len, 9), ("nothing", 0, 0)]
+    {
+        assert_eq!(sys::page_in(file.as_fd(), offset as u64, asked).unwrap(), 0, "{why}");
+    }
+}
+
+#[test]
 fn a_file_without_a_name_gets_one_that_nobody_has() {
     use rustix::fs::Mode;
     let scratch = Scratch::new("unnamed");

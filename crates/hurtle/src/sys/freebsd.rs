@@ -15,7 +15,7 @@ use rustix::net::SendFlags;
 use rustix::time::ClockId;
 use socket2::Socket;
 
-use super::{beneath, bind, count};
+use super::{beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 pub const PROBE: OFlags = OFlags::PATH;
@@ -77,6 +77,11 @@ pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 /// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// See the contract in `sys`.
+pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
+    paging::by_reading(file, offset, len)
 }
 
 /// See the contract in `sys`. The kernel stays beneath but cannot be told to refuse links.

@@ -5,19 +5,19 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use rustix::time::ClockId;
 use socket2::{SockFilter, SockRef, Socket};
 
-use super::{beneath, bind, count};
+use super::{beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 pub const PROBE: OFlags = OFlags::PATH;
@@ -71,6 +71,27 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// See the contract in `sys`. What is sent to nowhere has to be there, and is not copied.
+pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
+    static NOWHERE: LazyLock<Option<OwnedFd>> = LazyLock::new(open_nowhere);
+    let Some(nowhere) = &*NOWHERE else { return paging::by_reading(file, offset, len) };
+    match send_file(nowhere.as_fd(), file, offset, len) {
+        // Not all file systems can.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => paging::by_reading(file, offset, len),
+        sent => sent,
+    }
+}
+
+/// The device that takes everything; `None`: what has its name is something else.
+fn open_nowhere() -> Option<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let device = rustix::fs::open("/dev/null", flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&device).ok()?;
+    let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && stat.st_rdev == makedev(1, 3);
+    is_it.then_some(device)
 }
 
 /// See the contract in `sys`.

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::SendFlags;
 use rustix::time::ClockId;
 
-use super::{beneath, bind, count};
+use super::{beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 ///
@@ -62,6 +62,11 @@ pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 /// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// See the contract in `sys`.
+pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
+    paging::by_reading(file, offset, len)
 }
 
 /// See the contract in `sys`.

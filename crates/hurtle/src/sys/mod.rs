@@ -13,6 +13,8 @@
 //!   has that; what is held back leaves, soon, when it is put off.
 //! - `read_resident(file, buf, offset)`: reads only what needs no disk; `WouldBlock` if the first
 //!   byte needs one, or if the system cannot tell. `Ok(0)` is end of file.
+//! - `page_in(file, offset, len)`: waits until the kernel has some of the `len` bytes of `file` from
+//!   `offset` in its memory, the first among them; how many. `Ok(0)` is end of file, or `len` 0.
 //! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
 //!   whatever links are met. `flags` are `PROBE` or for reading, and neither create nor say
 //!   `NOFOLLOW`. A path or link that leads out, or is absolute even if it comes back, is `EXDEV`.
@@ -57,6 +59,7 @@ pub mod beneath;
 mod bind;
 #[allow(dead_code)]
 mod count;
+mod paging;
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -90,7 +93,7 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use system::{
     PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir, end_handshakes,
-    fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath,
+    fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath, page_in,
     read_resident, send_file, send_head_and_file, trust_command,
 };
 pub use timer::{set_timer, timer};
