@@ -13,12 +13,16 @@ pub fn now_ms() -> u64 {
     sys::coarse_ms()
 }
 
-/// Nanoseconds of the same kind, to the nanosecond: for how long something took. Asking costs several
-/// times as much.
-pub fn precise_ns() -> u64 {
+/// Milliseconds since then (`now_ms`), for how long something took: by less than a tick of that clock
+/// (1 to 10 ms) too many, and less than a tick is none. To know that much is what it usually costs: an
+/// exact clock is several times as dear.
+pub fn ms_since(then_ms: u64) -> u64 {
+    if now_ms() == then_ms {
+        return 0;
+    }
     let t = rustix::time::clock_gettime(ClockId::Monotonic);
     // Since boot, so never negative.
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    (t.tv_sec as u64 * 1_000 + t.tv_nsec as u64 / 1_000_000).saturating_sub(then_ms)
 }
 
 /// Seconds since 1970-01-01 UTC.

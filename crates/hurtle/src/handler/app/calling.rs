@@ -29,9 +29,9 @@ impl Calling {
         let made = match &self.dog {
             None => ready!(self.work.as_mut().poll(cx)),
             Some(dog) => {
-                let begun_ns = clock::precise_ns();
+                let begun_ms = clock::now_ms();
                 let polled = self.work.as_mut().poll(cx);
-                dog.saw(begun_ns, &asked);
+                dog.saw(begun_ms, &asked);
                 ready!(polled)
             }
         };

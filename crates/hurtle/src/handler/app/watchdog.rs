@@ -14,8 +14,8 @@ use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
 use crate::files::Home;
 
-/// What is polled for longer is told of, in nanoseconds.
-const LONG_NS: u64 = 10_000_000;
+/// What is polled for as long, or longer, is told of, in milliseconds.
+const LONG_MS: u64 = 10;
 
 /// Of one mount, a worker says no more than a line in this time, in milliseconds.
 const LINE_EVERY_MS: u64 = 1_000;
@@ -45,11 +45,11 @@ impl Watchdog {
         }
     }
 
-    /// Is told that a poll for a request, begun then (`clock::precise_ns`), has ended.
-    pub(super) fn saw(&self, begun_ns: u64, asked: impl FnOnce() -> String) {
-        let took_ns = clock::precise_ns().saturating_sub(begun_ns);
-        if took_ns > LONG_NS {
-            self.tell(took_ns / 1_000_000, &asked());
+    /// Is told that a poll for a request, begun then (`clock::now_ms`), has ended.
+    pub(super) fn saw(&self, begun_ms: u64, asked: impl FnOnce() -> String) {
+        let took_ms = clock::ms_since(begun_ms);
+        if took_ms >= LONG_MS {
+            self.tell(took_ms, &asked());
         }
     }
 
@@ -84,9 +84,9 @@ impl http_body::Body for Watched {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
-        let begun_ns = clock::precise_ns();
+        let begun_ms = clock::now_ms();
         let polled = Pin::new(&mut self.stream).poll_frame(cx);
-        self.dog.saw(begun_ns, || self.asked.clone());
+        self.dog.saw(begun_ms, || self.asked.clone());
         polled
     }
 
