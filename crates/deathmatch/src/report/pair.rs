@@ -10,7 +10,10 @@ use crate::sample::{Offered, Sample};
 use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
 
 /// What the pair is judged by, where everybody goes as fast as he can.
-const JUDGED_BY: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequest];
+const JUDGED_BY: &[Measure] = &[Measure::Replies, Measure::CpuPerRequest];
+
+/// The same at a given rate: everybody answers as many there.
+const JUDGED_BY_AT_A_RATE: &[Measure] = &[Measure::CpuPerRequest];
 
 /// The twin's ratio to the reference at one piece of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,12 +28,15 @@ pub struct Pair {
     pub fitness: Fitness,
 }
 
-/// The pair at each closed loop; none where the run has no twin.
+/// The pair at each closed loop or, of a run without, at each rate; none where the run has no twin.
 pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
     let Some(twin) = &run.twin else { return Vec::new() };
-    let closed = |s: &&Sample| matches!(s.offered, Offered::Closed { .. }) && !s.probe;
+    let is_closed = |s: &&Sample| matches!(s.offered, Offered::Closed { .. });
+    let its = || samples.iter().filter(|s| s.contender == *twin && !s.probe);
+    let has_closed = its().any(|s| is_closed(&s));
+    let judged_by = if has_closed { JUDGED_BY } else { JUDGED_BY_AT_A_RATE };
     let mut works: Vec<&str> = Vec::new();
-    for sample in samples.iter().filter(closed).filter(|s| s.contender == *twin) {
+    for sample in its().filter(|s| !has_closed || is_closed(s)) {
         if !works.contains(&sample.work.as_str()) {
             works.push(&sample.work);
         }
@@ -45,8 +51,7 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
     };
     works
         .into_iter()
-        .flat_map(|work| JUDGED_BY.map(|measure| of(work, measure)))
-        .flatten()
+        .flat_map(|work| judged_by.iter().filter_map(move |measure| of(work, *measure)))
         .collect()
 }
 
@@ -111,9 +116,10 @@ mod tests {
         let mut one: Vec<Sample> = all.iter().filter(closed).take(1).cloned().collect();
         one[0].marks.clear();
         // The reference's replies, and the twin's times so many, in each of six rounds.
-        let with = |factors: [f64; 6]| -> Vec<Sample> {
+        let with = |factors: [f64; 6], offered: Offered| -> Vec<Sample> {
             let twin = |(round, factor): (u32, f64)| {
                 let mut pair = [one[0].clone(), one[0].clone()];
+                pair.iter_mut().for_each(|sample| sample.offered = offered);
                 pair[1].contender = "twin".into();
                 pair[1].load.replies = (pair[0].load.replies as f64 * factor) as u64;
                 pair.map(|sample| Sample { round, ..sample })
@@ -126,12 +132,17 @@ mod tests {
             ([1.04; 6], Some(Fitness::Unfit), "was unfit"),
         ];
         for (factors, want, words) in rows {
-            let pairs = pairs(&run, &with(factors));
-            assert_eq!((pairs.len(), verdict(&pairs)), (2, want), "{factors:?}");
-            assert!(sentence(&run, &pairs).unwrap().contains(words), "{factors:?}");
+            // By replies and processor time; by that alone where all answer as many.
+            let open = Offered::Open { rate: 1_000.0, poisson: false, connections: 50 };
+            for (offered, measures) in [(one[0].offered, 2), (open, 1)] {
+                let pairs = pairs(&run, &with(factors, offered));
+                assert_eq!((pairs.len(), verdict(&pairs)), (measures, want), "{factors:?}");
+                assert!(sentence(&run, &pairs).unwrap().contains(words), "{factors:?}");
+            }
         }
         assert!(sentence(&run, &[]).unwrap().contains("nobody knows"));
         run.twin = None;
-        assert_eq!((pairs(&run, &with([1.0; 6])), sentence(&run, &[])), (Vec::new(), None));
+        let samples = with([1.0; 6], one[0].offered);
+        assert_eq!((pairs(&run, &samples), sentence(&run, &[])), (Vec::new(), None));
     }
 }
