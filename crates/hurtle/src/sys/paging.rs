@@ -21,3 +21,27 @@ pub(super) fn by_reading(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::R
         Ok(retry_on_intr(|| pread(file, &mut *into, offset))?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Where the system has a better way, its contract's test does not come here.
+    #[test]
+    fn what_is_read_is_counted_up_to_the_end() {
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
+        let rows = [("all", 0, len, len), ("some", 3, 5, 5), ("the last", len - 2, 9, 2)];
+        let none = [
+            ("the end", len, 9, 0),
+            ("nothing", 0, 0, 0),
+            ("more than a piece", 0, usize::MAX, len),
+        ];
+        for (why, offset, asked, want) in rows.into_iter().chain(none) {
+            assert_eq!(by_reading(file.as_fd(), offset as u64, asked).unwrap(), want, "{why}");
+        }
+    }
+}
