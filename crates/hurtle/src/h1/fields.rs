@@ -18,12 +18,17 @@ pub fn map(lines: &[u8]) -> HeaderMap {
 /// The same without a copy, of so many lines, into a map that is empty, but may have room.
 pub fn read(lines: &Bytes, count: usize, map: &mut HeaderMap) {
     map.reserve(count);
-    for (name, value) in pairs(lines).take(count) {
-        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
-            map.append(name, value);
-        }
+    for (name, value) in shared(lines, count) {
+        map.append(name, value);
     }
+}
+
+/// The same one after the other.
+pub fn shared(lines: &Bytes, count: usize) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    pairs(lines).take(count).filter_map(|(name, value)| {
+        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
+        HeaderName::from_bytes(name).ok().zip(value.ok())
+    })
 }
 
 /// Names and values of field lines, each ended by CRLF, that were checked before.

@@ -66,6 +66,24 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
     let host = append(out, |out| host_value(out, request, onward));
     out.extend_from_slice(b"\r\n");
     let mut said = Said::default();
+    match &request.section {
+        // What passes depends on nothing else.
+        Some(section) if !onward.trusted && onward.for_all.is_none() => {
+            out.extend_from_slice(section.passing(|out| passing(out, request, onward, &mut said)));
+        }
+        _ => passing(out, request, onward, &mut said),
+    }
+    out.extend_from_slice(onward.for_all.unwrap_or_default());
+    of_this_hop(out, request, onward);
+    match onward.way {
+        Some(lines) => out.extend_from_slice(lines),
+        None => of_the_way(out, onward, &said, host),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the fields that are passed on as they are.
+fn passing<'a>(out: &mut Vec<u8>, request: &Request<'a>, onward: &Onward<'_>, said: &mut Said<'a>) {
     let mut nominated: Vec<&[u8]> = Vec::new();
     if let Some(connection) = request.connection {
         nominated.extend(list(connection).filter(|name| !is_usual(name)));
@@ -81,13 +99,6 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>, onward: &Onward<'_>) {
             Fate::Trust(_) => {}
         }
     }
-    out.extend_from_slice(onward.for_all.unwrap_or_default());
-    of_this_hop(out, request, onward);
-    match onward.way {
-        Some(lines) => out.extend_from_slice(lines),
-        None => of_the_way(out, onward, &said, host),
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Whether a field asks for what only this client wants: some ranges, or nothing if it has it.

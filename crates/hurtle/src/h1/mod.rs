@@ -15,6 +15,7 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod restate;
+pub mod section;
 pub mod way;
 
 pub use error::Sin;

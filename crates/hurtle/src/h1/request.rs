@@ -2,6 +2,7 @@
 //! Field values stay where they lie in the input; only a field that came in several lines is copied.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use super::Sin;
 use super::fields::pairs;
@@ -9,6 +10,7 @@ use super::framing::{BodyLength, Framing};
 use super::head::HeadLimits;
 use super::line;
 use super::lines::{self, Field, is};
+use super::section::{Known, Section, Sections};
 use crate::semantics::fields;
 use crate::semantics::host::{self, Host};
 use crate::semantics::target::{self, Target};
@@ -62,6 +64,8 @@ pub struct Request<'a> {
     pub field_count: usize,
     /// What came behind the head.
     pub rest: &'a [u8],
+    /// What is known of the field lines, if they came lately.
+    pub section: Option<Rc<Section>>,
 }
 
 /// Reads the head at the front, which must be whole; `joined` is an empty place beside it.
@@ -73,9 +77,51 @@ pub fn parse<'a>(
     joined: &'a Joined,
     limits: &HeadLimits,
 ) -> Result<Request<'a>, Sin> {
+    let (mut request, lines) = begin(head, limits)?;
+    let several = read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    if several {
+        join(&mut request, joined);
+    }
+    Ok(request)
+}
+
+/// The same, of a worker that remembers.
+///
+/// # Errors
+/// The same.
+pub fn parse_lately<'a>(
+    head: &'a [u8],
+    joined: &'a Joined,
+    limits: &HeadLimits,
+    lately: &Sections,
+) -> Result<Request<'a>, Sin> {
+    let (mut request, lines) = begin(head, limits)?;
+    // What others say depends on more than their fields.
+    let usual = !request.http10 && !matches!(request.target, Target::Absolute { .. });
+    let known = if usual { lately.find(lines) } else { Known::No };
+    if let Known::Well(section) = known {
+        if head.len() > limits.head_bytes {
+            return Err(Sin::HeadTooLarge);
+        }
+        section.tell(&mut request, lines);
+        return Ok(request);
+    }
+    let several = read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
+    if several {
+        join(&mut request, joined);
+    } else if let Known::Nearly(hash) = known
+        && request.rest.is_empty()
+    {
+        lately.note(hash, &mut request);
+    }
+    Ok(request)
+}
+
+/// Reads the first line; what follows it is to be read.
+fn begin<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<(Request<'a>, &'a [u8]), Sin> {
     let (line, lines) = line::first(head, limits.target_bytes)?;
     let target = target::parse(line.method.as_bytes(), line.raw_target).map_err(|_| Sin::Target)?;
-    let mut request = Request {
+    let request = Request {
         method: line.method,
         raw_target: line.raw_target,
         target,
@@ -102,12 +148,9 @@ pub fn parse<'a>(
         field_lines: b"",
         field_count: 0,
         rest: b"",
+        section: None,
     };
-    let several = read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
-    if several {
-        join(&mut request, joined);
-    }
-    Ok(request)
+    Ok((request, lines))
 }
 
 /// Reads the fields, which come after a first line of so many bytes; says whether a list came in

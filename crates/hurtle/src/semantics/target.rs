@@ -2,7 +2,7 @@
 //! where it is read; what lies beneath a path, and symbolic links on the way, are `files`' matter.
 
 use std::borrow::Cow;
-use std::{fmt, mem};
+use std::{fmt, mem, ptr};
 
 use super::host::{self, Host};
 use super::set::Set;
@@ -229,7 +229,9 @@ pub fn spells(sent: &[u8], decoded: &[u8]) -> bool {
 /// [`encode_path`] would spell both the same.
 pub fn spelt_in(sent: &[u8], rest: &[u8]) -> Option<usize> {
     let start = sent.len().checked_sub(rest.len() + 1)?;
-    let same = sent[start] == b'/' && sent[start + 1..] == *rest;
+    let tail = &sent[start + 1..];
+    // Mostly the very same bytes.
+    let same = sent[start] == b'/' && (ptr::eq(tail, rest) || tail == rest);
     let plain = rest.first() != Some(&b'/') && rest.iter().all(|&byte| is_path_byte(byte));
     (same && plain).then_some(start)
 }

@@ -136,7 +136,7 @@ impl<T: Transport> Connection<T> {
             let joined = Joined::default();
             let next = match head {
                 // Matched by reference: a request moved is a request stored twice.
-                Ok(Some(head)) => match &request::parse(&head, &joined, &self.worker.head_limits) {
+                Ok(Some(head)) => match &self.parse(&head, &joined) {
                     Ok(request) => {
                         self.input.put_back(request.rest);
                         self.exchange(request).await
@@ -158,6 +158,11 @@ impl<T: Transport> Connection<T> {
                 rt::give_way().await;
             }
         }
+    }
+
+    fn parse<'a>(&self, head: &'a [u8], joined: &'a Joined) -> Result<Request<'a>, Sin> {
+        let Worker { head_limits, sections, .. } = &*self.worker;
+        request::parse_lately(head, joined, head_limits, sections)
     }
 
     /// Whether what is no request line begins HTTP/2. Over TLS that is agreed on before.

@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use crate::config::{Limits, Schedule};
 use crate::files::Store;
 use crate::h1::head::HeadLimits;
+use crate::h1::section::Sections;
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -66,6 +67,8 @@ pub struct Worker {
     pub spare_lines: RefCell<Vec<u8>>,
     /// To what caches have answered lately.
     pub shortcuts: Shortcuts,
+    /// What was read of requests lately.
+    pub sections: Sections,
     /// Room for what is copied of a request for its application.
     pub spare_copy: RefCell<BytesMut>,
 }

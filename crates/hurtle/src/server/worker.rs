@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
 use crate::h1::head::HeadLimits;
+use crate::h1::section::Sections;
 use crate::handler::directory::Means;
 use crate::handler::gateway::Slots;
 use crate::observe::WorkerLog;
@@ -252,6 +253,7 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         spare_fields: RefCell::default(),
         spare_lines: RefCell::default(),
         shortcuts: Shortcuts::default(),
+        sections: Sections::default(),
         spare_copy: RefCell::default(),
     };
     let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);

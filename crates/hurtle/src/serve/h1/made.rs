@@ -36,7 +36,9 @@ impl<T: Transport> Connection<T> {
         tell: impl FnOnce(PathAndQuery, &mut Extensions),
     ) -> Option<http::Request<RequestBody>> {
         let (path, query) = path_of(&request.target)?;
-        let (whole, lines) = self.copied((path, query), request.field_lines);
+        let known = request.section.as_deref();
+        let lines = if known.is_some() { b"" } else { request.field_lines };
+        let (whole, lines) = self.copied((path, query), lines);
         let (own, original) = match spelt_in(path, rest) {
             Some(0) => {
                 let original = target(whole)?;
@@ -53,7 +55,10 @@ impl<T: Transport> Connection<T> {
         *made.version_mut() = version;
         // Its own is empty, and the room of the one that is kept is another request's.
         mem::swap(made.headers_mut(), &mut self.worker.spare_fields.borrow_mut());
-        self.read_fields(request, &lines, made.headers_mut())?;
+        match known {
+            Some(section) => section.fields(made.headers_mut()),
+            None => self.read_fields(request, &lines, made.headers_mut())?,
+        }
         if version == Version::HTTP_2 {
             // Where its body ends, frames said; it stands in the head for the engine alone.
             made.headers_mut().remove(header::TRANSFER_ENCODING);
@@ -80,6 +85,10 @@ impl<T: Transport> Connection<T> {
     /// A request's fields, as an application has them.
     pub(super) fn field_map(&self, request: &Request<'_>) -> Option<HeaderMap> {
         let mut map = self.worker.spare_fields.take();
+        if let Some(section) = &request.section {
+            section.fields(&mut map);
+            return Some(map);
+        }
         let lines = Bytes::copy_from_slice(request.field_lines);
         self.read_fields(request, &lines, &mut map)?;
         Some(map)
