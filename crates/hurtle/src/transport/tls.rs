@@ -2,7 +2,7 @@
 //! has it, or has the kernel encrypt (`ktls`); making the connection is `handshake`'s part.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -31,6 +31,8 @@ pub struct Tls {
     policy: u32,
     client: OnceCell<Option<ClientCertificate>>,
     sending: RefCell<Sending>,
+    /// All that rustls has decrypted was read, and there may be more: the socket knows.
+    drained: Cell<bool>,
     /// Bytes encrypted of a write that is not over.
     unfinished: Cell<usize>,
     /// What the kernel has taken of it, where rustls encrypts.
@@ -53,6 +55,7 @@ impl Tls {
             policy,
             client: OnceCell::new(),
             sending,
+            drained: Cell::new(false),
             unfinished: Cell::new(0),
             taken: Cell::new(0),
         }
@@ -194,12 +197,31 @@ impl Transport for Tls {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let socket = &mut self.socket;
         let read = |into: &mut [u8]| socket.poll_read(cx, into);
-        read_by(self.session.get_mut(), self.sending.get_mut(), into, read)
+        read_by(self.session.get_mut(), self.sending.get_mut(), &self.drained, into, read)
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Where the kernel encrypts, a read may be over though nothing has come.
+        match self.drained.get() && !self.is_by_kernel() {
+            true => self.socket.poll_readable(cx),
+            false => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_read_likely(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let socket = &mut self.socket;
+        let read = |into: &mut [u8]| socket.poll_read_likely(cx, into);
+        read_by(self.session.get_mut(), self.sending.get_mut(), &self.drained, into, read)
     }
 
     fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let read = |into: &mut [u8]| self.socket.poll_read_shared(cx, into);
-        read_by(&mut self.session.borrow_mut(), &self.sending.borrow(), into, read)
+        let mut session = self.session.borrow_mut();
+        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
     }
 
     fn poll_write(
@@ -326,10 +348,11 @@ fn total(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter().map(|buf| buf.len()).sum()
 }
 
-/// Decrypted bytes, once there are some.
+/// Decrypted bytes, once there are some. rustls is not asked for any while it is known to have none.
 fn read_by(
     session: &mut ServerConnection,
     sending: &Sending,
+    drained: &Cell<bool>,
     into: &mut [u8],
     mut read: impl FnMut(&mut [u8]) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
@@ -337,13 +360,26 @@ fn read_by(
         if sending.is_over(session) {
             return Poll::Ready(Ok(0));
         }
-        match session.reader().read(into) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            // 0 is the peer's goodbye; its end without one is `UnexpectedEof`.
-            read => return Poll::Ready(read),
+        if !drained.get() {
+            match session.reader().read(into) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => drained.set(true),
+                // 0 is the peer's goodbye; its end without one is `UnexpectedEof`.
+                read => {
+                    drained.set(is_drained(session));
+                    return Poll::Ready(read);
+                }
+            }
         }
-        ready!(take_in(session, &mut read))?;
+        let taken = ready!(take_in(session, &mut read));
+        drained.set(false);
+        taken?;
     }
+}
+
+/// Whether nothing is decrypted that nobody has read, nor any end come.
+fn is_drained(session: &mut ServerConnection) -> bool {
+    let waits = |e: io::Error| e.kind() == io::ErrorKind::WouldBlock;
+    session.reader().fill_buf().is_err_and(waits)
 }
 
 /// Reads once from the socket into the session.

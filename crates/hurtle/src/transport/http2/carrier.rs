@@ -259,10 +259,11 @@ impl<T: Transport + Unpin> AsyncRead for Carrier<T> {
         let early = this.early.bytes();
         if early.is_empty() {
             let mut conduit = this.conduit.borrow_mut();
+            ready!(conduit.io.poll_readable(cx))?;
             // Not at once where it belongs: all of that room would have to be zeroed each time.
             let mut piece = Piece::lend();
             let room = into.remaining().min(Piece::BYTES);
-            let n = ready!(conduit.io.poll_read(cx, &mut piece.room()[..room]))?;
+            let n = ready!(conduit.io.poll_read_likely(cx, &mut piece.room()[..room]))?;
             into.put_slice(&piece.room()[..n]);
         } else {
             let n = early.len().min(into.remaining());
