@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::hash::BuildHasher;
+use std::io;
 
 use hashbrown::DefaultHashBuilder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -31,8 +32,6 @@ pub(super) type Said = (StatusCode, HeaderMap, Ends);
 struct Heads {
     places: Vec<Place>,
     hasher: DefaultHashBuilder,
-    /// The Date that was read last.
-    date: Option<HeaderValue>,
 }
 
 #[derive(Default)]
@@ -42,17 +41,27 @@ struct Place {
     known: Option<Known>,
 }
 
+/// One as it was sent last.
 struct Known {
     head: Box<[u8]>,
     said: Said,
 }
 
-/// Reads the whole head of an answer that this server has written; `None`: it has not.
-pub(super) fn read(head: &[u8]) -> Option<Said> {
-    match date_at(head).filter(|_| head.len() <= HEAD_BYTES_MAX) {
-        Some(at) => LATELY.with_borrow_mut(|lately| lately.read(head, at)),
-        None => restate::answer(head),
-    }
+/// A whole head that may be known.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    head: &'a [u8],
+    /// Where its Date is.
+    at: usize,
+    hash: u64,
+}
+
+/// Reads the head of an answer that this server writes, and where it ends. `None`: it is not whole.
+///
+/// # Errors
+/// It is no such head.
+pub(super) fn read(bytes: &[u8]) -> io::Result<Option<(Said, usize)>> {
+    LATELY.with_borrow_mut(|lately| lately.read(bytes))
 }
 
 fn date_at(head: &[u8]) -> Option<usize> {
@@ -62,35 +71,61 @@ fn date_at(head: &[u8]) -> Option<usize> {
 }
 
 impl Heads {
-    fn read(&mut self, head: &[u8], at: usize) -> Option<Said> {
-        let (before, date, behind) =
-            (&head[..at], &head[at..at + DATE_BYTES], &head[at + DATE_BYTES..]);
-        let hash = self.hasher.hash_one((before, behind));
+    fn read(&mut self, bytes: &[u8]) -> io::Result<Option<(Said, usize)>> {
+        // Usually nothing is behind it. Of one that is known the end is known, too.
+        let asked = bytes.ends_with(b"\r\n\r\n").then(|| self.asked(bytes)).flatten();
+        if let Some(said) = asked.and_then(|asked| self.known(asked)) {
+            return Ok(Some((said, bytes.len())));
+        }
+        let Some(end) = restate::end_of_head(bytes) else { return Ok(None) };
+        if end < bytes.len() {
+            return self.read(&bytes[..end]);
+        }
+        let said = restate::answer(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        if let Some(asked) = asked {
+            self.note(asked, &said);
+        }
+        Ok(Some((said, end)))
+    }
+
+    fn asked<'a>(&self, head: &'a [u8]) -> Option<Asked<'a>> {
+        let at = date_at(head).filter(|_| head.len() <= HEAD_BYTES_MAX)?;
+        let hash = self.hasher.hash_one((&head[..at], &head[at + DATE_BYTES..]));
+        Some(Asked { head, at, hash })
+    }
+
+    fn known(&mut self, asked: Asked<'_>) -> Option<Said> {
+        let place = self.places.get_mut(asked.hash as usize % PLACES)?;
+        place.known.as_mut().filter(|_| place.hash == asked.hash)?.at_that_time(asked)
+    }
+
+    fn note(&mut self, asked: Asked<'_>, said: &Said) {
         if self.places.is_empty() {
             self.places.resize_with(PLACES, Place::default);
         }
-        let place = &mut self.places[hash as usize % PLACES];
-        if place.hash != hash {
-            *place = Place { hash, known: None };
-            return restate::answer(head);
-        }
-        if let Some(Known { head: known, said: (status, fields, ends) }) = &place.known
-            && known.len() == head.len()
-            && known.starts_with(before)
-            && known.ends_with(behind)
-        {
-            if self.date.as_ref().is_none_or(|last| last.as_bytes() != date) {
-                self.date = Some(HeaderValue::from_bytes(date).ok()?);
+        let place = &mut self.places[asked.hash as usize % PLACES];
+        let is_second = place.hash == asked.hash;
+        let known = is_second.then(|| Known { head: asked.head.into(), said: said.clone() });
+        *place = Place { hash: asked.hash, known };
+    }
+}
+
+impl Known {
+    /// What it says, if it differs from that one in its Date only: it then has that.
+    fn at_that_time(&mut self, Asked { head, at, .. }: Asked<'_>) -> Option<Said> {
+        if *self.head != *head {
+            let behind = at + DATE_BYTES;
+            if self.head.len() != head.len()
+                || self.head[..at] != head[..at]
+                || self.head[behind..] != head[behind..]
+            {
+                return None;
             }
-            let mut fields = fields.clone();
-            if let (Some(then), Some(now)) = (fields.get_mut(header::DATE), &self.date) {
-                then.clone_from(now);
-            }
-            return Some((*status, fields, *ends));
+            *self.said.1.get_mut(header::DATE)? =
+                HeaderValue::from_bytes(&head[at..behind]).ok()?;
+            self.head[at..behind].copy_from_slice(&head[at..behind]);
         }
-        let said = restate::answer(head)?;
-        place.known = Some(Known { head: head.into(), said: said.clone() });
-        Some(said)
+        Some(self.said.clone())
     }
 }
 
@@ -118,14 +153,23 @@ mod tests {
             for (why, status, fields) in rows {
                 for _ in 0..3 {
                     let head = head(status, second, fields);
-                    assert_eq!(read(&head), restate::answer(&head), "{why}");
+                    let expected = restate::answer(&head).map(|said| (said, head.len()));
+                    assert_eq!(read(&head).unwrap(), expected, "{why}");
+                    for behind in ["a body", "one that ends so\r\n\r\n"] {
+                        let with_body = [&head, behind.as_bytes()].concat();
+                        assert_eq!(read(&with_body).unwrap(), expected, "{why}, {behind}");
+                    }
+                    assert_eq!(read(&head[..head.len() - 1]).unwrap(), None, "a part of {why}");
                 }
             }
         }
-        for odd in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nDate: x\r\n\r\n", "HTTP", ""] {
+        for odd in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nDate: x\r\n\r\n"] {
             for _ in 0..3 {
-                assert_eq!(read(odd.as_bytes()), restate::answer(odd.as_bytes()), "{odd:?}");
+                let expected = restate::answer(odd.as_bytes()).map(|said| (said, odd.len()));
+                assert_eq!(read(odd.as_bytes()).unwrap(), expected, "{odd:?}");
             }
         }
+        assert_eq!(read(b"HTTP").unwrap(), None);
+        assert!(read(b"HTTP\r\n\r\n").is_err());
     }
 }

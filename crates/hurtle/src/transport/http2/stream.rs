@@ -17,12 +17,12 @@ use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::super::Transport;
 use super::Channel;
-use super::heads;
+use super::heads::{self, Said};
 use super::incoming::Body;
 use super::outlet::Outlet;
 use crate::h1::chunked::{Decoder, Step};
 use crate::h1::fields;
-use crate::h1::restate::{self, Ends};
+use crate::h1::restate::Ends;
 use crate::semantics::priority::Priority;
 use crate::tls::ClientCertificate;
 
@@ -95,16 +95,16 @@ impl Answer {
                 let before = held.len();
                 // Usually it comes whole.
                 if before == 0
-                    && let Some(end) = restate::end_of_head(bytes)
+                    && let Some((said, end)) = heads::read(bytes)?
                 {
-                    return Poll::Ready(self.head(&bytes[..end]).map(|()| end));
+                    return Poll::Ready(self.head(said).map(|()| end));
                 }
                 held.extend_from_slice(bytes);
-                let Some(end) = restate::end_of_head(held) else {
+                let Some((said, end)) = heads::read(held)? else {
                     return Poll::Ready(Ok(bytes.len()));
                 };
-                let head = mem::take(held);
-                Poll::Ready(self.head(&head[..end]).map(|()| end - before))
+                held.clear();
+                Poll::Ready(self.head(said).map(|()| end - before))
             }
             State::Exactly(..) => {
                 self.part(cx, bytes.len(), |n| Bytes::copy_from_slice(&bytes[..n]))
@@ -174,9 +174,7 @@ impl Answer {
     }
 
     /// Sends a head; an interim one may be followed by another.
-    fn head(&mut self, head: &[u8]) -> io::Result<()> {
-        let (status, fields, ends) =
-            heads::read(head).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
+    fn head(&mut self, (status, fields, ends): Said) -> io::Result<()> {
         let response = response(status, fields);
         if status.is_informational() {
             return self.respond.send_informational(response).map_err(io::Error::other);
