@@ -1,7 +1,7 @@
 //! When a connection is given up: one number each, looked at by one sweep a worker, so that setting
 //! a deadline on every request costs a store, not a timer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -40,12 +40,12 @@ struct Slot {
     waker: RefCell<Option<Waker>>,
 }
 
-/// A connection's deadline; it leaves the sweep when dropped.
+/// A connection's deadline; it leaves the sweep when dropped. It is there once there is something to
+/// wait for: most streams of HTTP/2 are answered before.
 #[derive(Debug)]
 pub struct Watch {
     all: Rc<Deadlines>,
-    slot: Rc<Slot>,
-    key: usize,
+    swept: OnceCell<(usize, Rc<Slot>)>,
 }
 
 /// The deadline passed first.
@@ -62,14 +62,7 @@ impl Deadlines {
 
     /// A new connection's.
     pub fn watch(self: &Rc<Deadlines>) -> Watch {
-        let slot = Rc::new(Slot {
-            at_ms: Cell::new(NEVER),
-            passed: Cell::new(false),
-            idle: Cell::new(false),
-            waker: RefCell::new(None),
-        });
-        let key = self.slots.borrow_mut().insert(Rc::clone(&slot));
-        Watch { all: Rc::clone(self), slot, key }
+        Watch { all: Rc::clone(self), swept: OnceCell::new() }
     }
 
     /// Looks after the deadlines for as long as the worker lives.
@@ -133,10 +126,24 @@ impl Slot {
 }
 
 impl Watch {
+    fn slot(&self) -> &Slot {
+        let (_, slot) = self.swept.get_or_init(|| {
+            let slot = Rc::new(Slot {
+                at_ms: Cell::new(NEVER),
+                passed: Cell::new(false),
+                idle: Cell::new(false),
+                waker: RefCell::new(None),
+            });
+            (self.all.slots.borrow_mut().insert(Rc::clone(&slot)), slot)
+        });
+        slot
+    }
+
     /// Sets the deadline to `at_ms` on `clock`'s scale.
     pub fn set(&self, at_ms: u64) {
-        self.slot.passed.set(false);
-        self.slot.at_ms.set(at_ms);
+        let slot = self.slot();
+        slot.passed.set(false);
+        slot.at_ms.set(at_ms);
         if at_ms < self.all.next_ms.get() {
             self.all.next_ms.set(at_ms);
             self.all.changed.ring();
@@ -145,7 +152,7 @@ impl Watch {
 
     /// Says whether the connection is between requests.
     pub fn set_idle(&self, idle: bool) {
-        self.slot.idle.set(idle);
+        self.slot().idle.set(idle);
     }
 
     /// Awaits `task`, but not beyond the deadline.
@@ -194,10 +201,11 @@ impl Watch {
     }
 
     fn check<T>(&self, waker: &Waker) -> Poll<Result<T, Late>> {
-        if self.slot.passed.get() {
+        let slot = self.slot();
+        if slot.passed.get() {
             return Poll::Ready(Err(Late));
         }
-        let mut kept = self.slot.waker.borrow_mut();
+        let mut kept = slot.waker.borrow_mut();
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
             *kept = Some(waker.clone());
         }
@@ -256,8 +264,9 @@ impl<F: Future, D: FnMut() -> u64> Future for WaitUntil<'_, F, D> {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        let Some((key, _)) = self.swept.get() else { return };
         let mut slots = self.all.slots.borrow_mut();
-        slots.remove(self.key);
+        slots.remove(*key);
         // Memory follows the number of connections down again.
         if slots.is_empty() {
             slots.shrink_to_fit();
