@@ -144,9 +144,9 @@ impl<T: Transport + Unpin> Session<T> {
         };
         let (head, body) = request.into_parts();
         let mut bytes = Output::new();
-        restate::request(bytes.vec(), &head, !body.is_end_stream());
-        let chunked =
-            !body.is_end_stream() && !head.headers.contains_key(http::header::CONTENT_LENGTH);
+        let has_body = !body.is_end_stream();
+        restate::request(bytes.vec(), &head, has_body);
+        let chunked = has_body && !head.headers.contains_key(http::header::CONTENT_LENGTH);
         let bodiless = head.method == Method::HEAD;
         let priority = fields::joined(&head.headers, PRIORITY).map(|said| Priority::read(&said));
         if priority.is_some() {

@@ -140,9 +140,10 @@ impl Toll {
                 }
                 bytes = &bytes[here..];
             } else {
-                self.head[self.head_len] = bytes[0];
-                self.head_len += 1;
-                bytes = &bytes[1..];
+                let here = (HEAD_BYTES - self.head_len).min(bytes.len());
+                self.head[self.head_len..][..here].copy_from_slice(&bytes[..here]);
+                self.head_len += here;
+                bytes = &bytes[here..];
                 if self.head_len < HEAD_BYTES {
                     continue;
                 }
