@@ -3,7 +3,7 @@
 mod alarm;
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,6 +21,8 @@ thread_local! {
     static TURNS: Cell<u64> = const { Cell::new(0) };
     /// Whether this turn is one.
     static IS_LONG: Cell<bool> = const { Cell::new(false) };
+    /// What a task was in that was over at once, for the next one of its kind.
+    static ROOM: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 
 /// Runs `task` beside the others on this worker.
@@ -31,18 +33,26 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
 
 /// Runs `task` at once as far as it goes without waiting, and then, if it is not over, beside the
 /// others on this worker.
-pub fn begin(task: impl Future<Output = ()> + 'static) {
-    let mut task = Box::pin(task);
+pub fn begin<F: Future + 'static>(task: F) {
+    let room = ROOM.take().and_then(|room| room.downcast::<Pin<Box<F>>>().ok());
+    let mut begun = match room {
+        Some(mut room) => {
+            room.set(task);
+            room
+        }
+        None => Box::new(Box::pin(task)),
+    };
     // As a task of its own it is asked again, and then whoever it waits for knows whom to wake.
-    if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        spawn_boxed(task);
+    match begun.as_mut().as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(_) => ROOM.set(Some(begun)),
+        Poll::Pending => spawn_boxed(*begun),
     }
 }
 
-fn spawn_boxed(mut task: Pin<Box<impl Future<Output = ()> + 'static>>) {
+fn spawn_boxed(mut task: Pin<Box<impl Future + 'static>>) {
     drop(tokio::task::spawn_local(poll_fn(move |cx| {
         IS_LONG.set(false);
-        let polled = task.as_mut().poll(cx);
+        let polled = task.as_mut().poll(cx).map(drop);
         TURNS.set(TURNS.get().wrapping_add(u64::from(!IS_LONG.get())));
         polled
     })));

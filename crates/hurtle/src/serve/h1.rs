@@ -129,33 +129,38 @@ impl<T: Transport> Connection<T> {
 
     /// Serves it to its end; unless it turns out to speak HTTP/2 (RFC 9113 3.3): then, itself and
     /// what was read of it.
-    pub async fn run(mut self) -> Option<(T, Input)> {
-        loop {
-            let head = self.read_head().await;
-            self.begun = self.worker.log.as_ref().map(|_| Instant::now());
-            let joined = Joined::default();
-            let next = match head {
-                // Matched by reference: a request moved is a request stored twice.
-                Ok(Some(head)) => match &self.parse(&head, &joined) {
-                    Ok(request) => {
-                        self.input.put_back(request.rest);
-                        self.exchange(request).await
+    #[allow(clippy::manual_async_fn)] // Such a one has room for what it is given twice.
+    pub fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
+        async move {
+            loop {
+                let head = self.read_head().await;
+                self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+                let joined = Joined::default();
+                let next = match head {
+                    // Matched by reference: a request moved is a request stored twice.
+                    Ok(Some(head)) => match &self.parse(&head, &joined) {
+                        Ok(request) => {
+                            self.input.put_back(request.rest);
+                            self.exchange(request).await
+                        }
+                        Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
+                        Err(sin) => self.refuse(*sin).await,
+                    },
+                    Ok(None) => Next::Close,
+                    Err(_) if self.is_preface(self.input.bytes()) => {
+                        return Some(self.give_back(b""));
                     }
-                    Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
-                    Err(sin) => self.refuse(*sin).await,
-                },
-                Ok(None) => Next::Close,
-                Err(_) if self.is_preface(self.input.bytes()) => return Some(self.give_back(b"")),
-                Err(sin) => self.refuse(sin).await,
-            };
-            // Another request comes by another stream.
-            let next = if T::IS_HTTP2 && next == Next::Request { Next::Close } else { next };
-            if next != Next::Request {
-                self.end(next).await;
-                return None;
-            }
-            if self.has_had_its_turn() {
-                rt::give_way().await;
+                    Err(sin) => self.refuse(sin).await,
+                };
+                // Another request comes by another stream.
+                let next = if T::IS_HTTP2 && next == Next::Request { Next::Close } else { next };
+                if next != Next::Request {
+                    self.end(next).await;
+                    return None;
+                }
+                if self.has_had_its_turn() {
+                    rt::give_way().await;
+                }
             }
         }
     }

@@ -2,7 +2,6 @@
 //! connection of its own, and decides when the connection is given up. What a peer can cost is
 //! bounded in `transport::http2`; a stream's own deadlines are `h1`'s.
 
-use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -32,7 +31,6 @@ struct Driver<T: Transport> {
 struct Clocks {
     pulse: Rc<Pulse>,
     worker: Rc<Worker>,
-    streams: Rc<Streams>,
     /// When streams were last found to be open, and so nothing idle.
     seen_busy_ms: u64,
     /// When the peer was told that there is an end; `NEVER`: it was not.
@@ -40,17 +38,6 @@ struct Clocks {
     /// A write was tried against what is said of the socket: for the block since then.
     insisted_ms: u64,
 }
-
-/// The requests being answered.
-#[derive(Debug, Default)]
-struct Streams {
-    open: Cell<usize>,
-    /// When the last one ended.
-    ended_ms: Cell<u64>,
-}
-
-/// One of them.
-struct Open(Rc<Streams>);
 
 /// Why a connection has to be looked at, or until when not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +75,6 @@ pub async fn run<T: Transport + Unpin>(
     let clocks = Clocks {
         pulse: Rc::clone(session.pulse()),
         worker: Rc::clone(&worker),
-        streams: Rc::new(Streams { open: Cell::new(0), ended_ms: Cell::new(clock::now_ms()) }),
         seen_busy_ms: 0,
         left_ms: NEVER,
         insisted_ms: NEVER,
@@ -116,14 +102,8 @@ impl<T: Transport + Unpin> Driver<T> {
         if most.is_some_and(|max| self.served >= max) {
             self.leave();
         }
-        let open = Open::new(&self.clocks.streams);
         let connection = Connection::new(stream, input, self.peer, Rc::clone(&self.place));
-        self.session.aside(|| {
-            rt::begin(async move {
-                connection.run().await;
-                drop(open);
-            });
-        });
+        self.session.aside(|| rt::begin(connection.run()));
     }
 
     fn leave(&mut self) {
@@ -149,7 +129,7 @@ impl<T: Transport + Unpin> Driver<T> {
             }
             Due::Blocked => self.clocks.insist(),
             Due::Unfinished => self.session.give_up(),
-            Due::Idle if self.clocks.streams.open.get() > 0 => self.clocks.seen_busy_ms = now_ms,
+            Due::Idle if self.clocks.pulse.streams() > 0 => self.clocks.seen_busy_ms = now_ms,
             Due::Idle if self.clocks.is_leaving() => return false,
             Due::Idle => self.leave(),
         }
@@ -169,7 +149,7 @@ impl Clocks {
         let stall_ms = if self.has_insisted() { stall_ms } else { stall_ms / 2 };
         let finished = self.pulse.finished_ms();
         let begun = self.pulse.begun_ms();
-        let busy_ms = self.streams.ended_ms.get().max(self.seen_busy_ms);
+        let busy_ms = self.pulse.ended_ms().max(self.seen_busy_ms);
         let idle_at_ms = match self.is_leaving() {
             true => busy_ms.max(self.left_ms).saturating_add(LEAVE_MS_MAX),
             false => busy_ms.saturating_add(ms(*idle_timeout)),
@@ -198,20 +178,6 @@ impl Clocks {
     fn insist(&mut self) {
         self.insisted_ms = self.pulse.blocked_ms();
         self.pulse.insist();
-    }
-}
-
-impl Open {
-    fn new(streams: &Rc<Streams>) -> Open {
-        streams.open.set(streams.open.get() + 1);
-        Open(Rc::clone(streams))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        self.0.ended_ms.set(clock::now_ms());
     }
 }
 

@@ -46,12 +46,17 @@ pub struct Pulse {
     finished_ms: Cell<u64>,
     /// Bytes that have left.
     sent: Cell<u64>,
+    /// The requests being answered.
+    streams: Cell<usize>,
+    /// When the last one ended.
+    ended_ms: Cell<u64>,
 }
 
 impl Pulse {
     pub(super) fn new() -> Rc<Pulse> {
+        let now_ms = clock::now_ms();
         Rc::new(Pulse {
-            toll: RefCell::new(Toll::new(clock::now_ms())),
+            toll: RefCell::new(Toll::new(now_ms)),
             fault: Cell::new(None),
             blocked_ms: Cell::new(NEVER),
             waiting: Cell::new(0),
@@ -59,6 +64,8 @@ impl Pulse {
             abort: Cell::new(false),
             finished_ms: Cell::new(NEVER),
             sent: Cell::new(0),
+            streams: Cell::new(0),
+            ended_ms: Cell::new(now_ms),
         })
     }
 
@@ -75,6 +82,25 @@ impl Pulse {
     /// Since when all that is waited for is the peer's end.
     pub fn finished_ms(&self) -> u64 {
         self.finished_ms.get()
+    }
+
+    /// How many requests are being answered.
+    pub fn streams(&self) -> usize {
+        self.streams.get()
+    }
+
+    /// When the last answer to one ended, or the connection began.
+    pub fn ended_ms(&self) -> u64 {
+        self.ended_ms.get()
+    }
+
+    pub(super) fn stream_begins(&self) {
+        self.streams.set(self.streams.get() + 1);
+    }
+
+    pub(super) fn stream_ends(&self) {
+        self.streams.set(self.streams.get() - 1);
+        self.ended_ms.set(clock::now_ms());
     }
 
     /// Has the connection end by a reset.

@@ -64,6 +64,7 @@ impl Stream {
         priority: Priority,
         channel: Rc<Channel>,
     ) -> Stream {
+        channel.pulse.stream_begins();
         let body = Body::new(frames, chunked);
         let outlet = Outlet::new(respond.stream_id().as_u32(), priority, Rc::clone(&channel));
         let answer = Answer { respond, bodiless, state: State::Head(Vec::new()), outlet };
@@ -331,5 +332,6 @@ impl Transport for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.answer.borrow_mut().reset(Reason::INTERNAL_ERROR);
+        self.channel.pulse.stream_ends();
     }
 }
