@@ -194,7 +194,7 @@ impl<T: Transport> Connection<T> {
         self.end(next).await;
     }
 
-    async fn end(mut self, next: Next) {
+    async fn end(&mut self, next: Next) {
         match next {
             // Dropping closes, and nothing is unread: that is a FIN.
             Next::Request | Next::Close => self.io.close(),

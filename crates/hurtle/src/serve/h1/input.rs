@@ -162,7 +162,7 @@ impl<T: Transport> Connection<T> {
 
     /// Says that nothing more will come, then reads on until the peer has seen it: closing with
     /// bytes unread would reset the connection, and the answer with it.
-    pub(super) async fn linger(mut self) {
+    pub(super) async fn linger(&mut self) {
         self.io.finish();
         let end_ms = clock::now_ms() + LINGER_MS_MAX;
         while !self.ended {

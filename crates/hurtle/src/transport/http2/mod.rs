@@ -126,22 +126,24 @@ impl<T: Transport + Unpin> Session<T> {
     /// The next request: its head, in HTTP/1.1's words, and its stream. `None`: there will be none.
     /// The connection does nothing unless this is awaited.
     pub async fn next(&mut self) -> Option<(Input, Stream)> {
-        let turns = Rc::clone(&self.channel.turns);
-        let (request, respond) = loop {
-            let moved = turns.moved();
+        loop {
+            let moved = self.channel.turns.moved();
             match poll_fn(|cx| self.poll_next(cx)).await {
-                Ok(arrived) => break arrived,
+                Ok(next) => return Some(next),
                 Err(Pause::Over) => return None,
                 Err(Pause::Unused) => {
                     // First those who have room again.
                     rt::give_way().await;
-                    if turns.pass_on(moved) {
+                    if self.channel.turns.pass_on(moved) {
                         // The next one looks for room before there is more for those before it.
                         rt::give_way().await;
                     }
                 }
             }
-        };
+        }
+    }
+
+    fn stream(&self, (request, respond): stream::Arrived) -> (Input, Stream) {
         let (head, body) = request.into_parts();
         let mut bytes = Output::new();
         let has_body = !body.is_end_stream();
@@ -150,14 +152,12 @@ impl<T: Transport + Unpin> Session<T> {
         let bodiless = head.method == Method::HEAD;
         let priority = fields::joined(&head.headers, PRIORITY).map(|said| Priority::read(&said));
         if priority.is_some() {
-            turns.heed();
+            self.channel.turns.heed();
         }
         let priority = priority.unwrap_or(Priority::UNSAID);
         let channel = Rc::clone(&self.channel);
-        Some((
-            Input::copy_of(&bytes),
-            Stream::new(respond, body, chunked, bodiless, priority, channel),
-        ))
+        let stream = Stream::new(respond, body, chunked, bodiless, priority, channel);
+        (Input::copy_of(&bytes), stream)
     }
 
     /// Does what may leave frames to be sent. The task is not woken for these: `next` is to be awaited
@@ -168,7 +168,7 @@ impl<T: Transport + Unpin> Session<T> {
         self.nudge.set_busy(false);
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<stream::Arrived, Pause>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Input, Stream), Pause>> {
         let cx = &mut Context::from_waker(self.nudge.of(cx));
         loop {
             let mut next = self.connection.poll_accept(cx);
@@ -181,7 +181,10 @@ impl<T: Transport + Unpin> Session<T> {
             }
             if let Poll::Ready(next) = next {
                 // An error ends the connection, and the peer was told.
-                return Poll::Ready(next.and_then(Result::ok).ok_or(Pause::Over));
+                return Poll::Ready(match next {
+                    Some(Ok(arrived)) => Ok(self.stream(arrived)),
+                    _ => Err(Pause::Over),
+                });
             }
             let mut conduit = self.conduit.borrow_mut();
             let was_full = conduit.is_full();
