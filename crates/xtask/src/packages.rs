@@ -27,6 +27,11 @@ const PACKAGES: &[Package] = &[
     // Their servers, behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
     Package { name: "uvicorn", programs: &["uvicorn"] },
+    // What the latter tells an application of WebSockets by; no program.
+    Package {
+        name: "python3-websockets",
+        programs: &["/usr/lib/python3/dist-packages/websockets/__init__.py"],
+    },
     // The FastCGI application that everybody has. Its program has the version in its name.
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
     // A mount that hangs.
