@@ -61,7 +61,12 @@ fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
         ),
     );
     let output = stage
-        .command(&["--only", "floor", "--contender", &format!("broken=floor:{}", dying.display())])
+        .command(&[
+            "--only",
+            "floor,broken",
+            "--contender",
+            &format!("broken=floor:{}", dying.display()),
+        ])
         .output()
         .unwrap();
     assert!(output.status.success(), "the run is good: {}", said(&output));

@@ -232,13 +232,12 @@ fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
         Contender::named(name)
             .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
-    let mut all = plan.contenders.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    for words in &args.contenders {
-        let contender = Contender::overridden(words).map_err(|e| e.to_string())?;
-        // Under its own name it takes the other's place.
-        all.retain(|c| c.name != contender.name);
-        all.push(contender);
-    }
+    let given = args.contenders.iter().map(|words| Contender::overridden(words));
+    let given = given.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    // Under its own name one takes the other's place.
+    let listed = plan.contenders.iter().filter(|name| given.iter().all(|c| c.name != **name));
+    let mut all = listed.map(named).collect::<Result<Vec<_>, _>>()?;
+    all.extend(given);
     Ok(all)
 }
 
