@@ -1,5 +1,6 @@
 //! Request bodies: in any split, with trailers, only as fast as they are read, only when wanted.
 
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -228,4 +229,48 @@ fn every_method_arrives() {
     }
     let (head, _) = app.ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 204"), "this one is about the server: {head}");
+}
+
+/// Answers with what it was told: the target, each field, the body.
+async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let mut text = format!("{} {}\n", head.method, head.uri);
+    for (name, value) in &head.headers {
+        writeln!(text, "{name}: {}", value.to_str().unwrap()).unwrap();
+    }
+    let body = body.collect().await.unwrap().to_bytes();
+    text.push_str(str::from_utf8(&body).unwrap());
+    Response::new(text.into())
+}
+
+/// What a client says of itself comes again and again; what differs must not be taken for it.
+#[test]
+fn fields_that_came_before_are_told_as_they_come() {
+    let app = App::of(told);
+    let mine = "host: a\r\nx-token: mine\r\n";
+    let rows = [
+        ("GET /1", mine, ""),
+        ("GET /2", mine, ""),
+        ("GET /3?q", mine, ""),
+        ("GET /4", "host: a\r\nx-token: your\r\n", ""),
+        ("GET /5", mine, ""),
+        ("DELETE /6", mine, ""),
+        ("POST /7", "host: a\r\ncontent-length: 2\r\n", "ab"),
+        ("POST /8", "host: a\r\ncontent-length: 2\r\n", "cd"),
+        ("POST /9", "host: a\r\ncontent-length: 2\r\n", "ef"),
+        ("POST /10", "host: a\r\ncontent-length: 2\r\n", "gh"),
+        ("GET /11", "host: b\r\nx-token: mine\r\n", ""),
+        ("GET /12", mine, ""),
+    ];
+    for whole in [true, false] {
+        for _ in 0..2 {
+            let mut client = app.connect();
+            for (line, fields, body) in rows {
+                let request = format!("{line} HTTP/1.1\r\n{fields}\r\n{body}");
+                client.send_split(request.as_bytes(), if whole { usize::MAX } else { 5 });
+                let expected = format!("{line}\n{}{body}", fields.replace("\r\n", "\n"));
+                assert_eq!(client.answer().1, expected, "in one piece: {whole}");
+            }
+        }
+    }
 }
