@@ -126,13 +126,9 @@ impl Peer {
     fn websockets() -> Option<Peer> {
         let arguments = ["--ws", "websockets", "--uds", "socket", "app:application"];
         let mut peer = Peer::spawn("uvicorn", &arguments, ASGI)?;
-        while !peer.listens() {
-            if peer.process.try_wait().unwrap().is_some() {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Some(peer)
+        let listens = peer.comes_to(Peer::listens);
+        assert!(listens || peer.has_ended(), "it neither listens nor ends");
+        listens.then_some(peer)
     }
 
     /// Those that are installed here.
@@ -156,13 +152,23 @@ impl Peer {
 
     #[track_caller]
     fn eventually(&mut self, what: &str, done: impl Fn(&Peer) -> bool) {
+        assert!(self.comes_to(done), "still not, or it ended: {what}");
+    }
+
+    /// Whether it comes to that before it ends, and in time.
+    fn comes_to(&mut self, done: impl Fn(&Peer) -> bool) -> bool {
         let end = Instant::now() + 2 * PATIENCE;
         while !done(self) {
-            assert!(Instant::now() < end, "still not: {what}");
-            let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended: {ended:?}");
+            if Instant::now() >= end || self.has_ended() {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
+        true
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
     }
 }
 
@@ -170,11 +176,8 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // Asked, so that it ends its workers too.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        let end = Instant::now() + PATIENCE;
         // One that waits for a connection that a failed test has left would wait for ever.
-        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.comes_to(|_| false);
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.dir);
