@@ -101,8 +101,10 @@ enum Next {
 /// How HTTP/2's preface begins (RFC 9113 3.4): as no request of HTTP/1.1 can.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// Pipelined requests answered in one turn before the other connections have theirs.
+/// Requests answered in one turn before the other connections have theirs: pipelined ones, and such
+/// as always came before they were waited for.
 const PIPELINED_MAX: u64 = 16;
+const UNWAITED_MAX: u64 = 128;
 
 impl<T: Transport> Connection<T> {
     /// A connection; `input` is what was read of it already.
@@ -184,8 +186,8 @@ impl<T: Transport> Connection<T> {
     /// Whether the others come before this connection's next read (seed: Warp). Usually that read
     /// waits, and that is it; not where requests are here already.
     fn has_had_its_turn(&self) -> bool {
-        self.worker.schedule == Schedule::Yield
-            || !self.input.bytes().is_empty() && self.served.is_multiple_of(PIPELINED_MAX)
+        let max = if self.input.bytes().is_empty() { UNWAITED_MAX } else { PIPELINED_MAX };
+        self.worker.schedule == Schedule::Yield || self.served.is_multiple_of(max)
     }
 
     /// Answers a sin that was seen before there was a request, and ends.
@@ -222,7 +224,7 @@ impl<T: Transport> Connection<T> {
             // Most applications answer at once: that takes none of what waiting does.
             Some(Quick::App(mut calling)) => {
                 let asked = || described(request);
-                match poll_fn(|cx| Poll::Ready(calling.poll(cx, asked))).await {
+                match poll_fn(|cx| Poll::Ready(calling.poll(cx, now_ms, asked))).await {
                     Poll::Ready(answer) => answer,
                     Poll::Pending => {
                         let answering = calling.wait(asked());
@@ -327,7 +329,7 @@ impl<T: Transport> Connection<T> {
                 return Box::pin(self.answer(request, answer, Upload::none())).await;
             }
         }
-        if sends_body {
+        if sends_body && let Body::File(_) = answer.body {
             self.warm(request, answer, now_ms).await;
         }
         let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);

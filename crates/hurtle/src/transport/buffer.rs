@@ -145,7 +145,9 @@ impl Input {
     ) -> Poll<io::Result<usize>> {
         if self.bytes.is_empty() {
             // Before a buffer is lent that nothing comes for.
-            ready!(io.poll_readable(cx))?;
+            if !io.is_readable() {
+                ready!(io.poll_readable(cx))?;
+            }
             return self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_likely(cx, into));
         }
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))

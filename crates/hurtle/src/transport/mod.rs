@@ -49,6 +49,12 @@ pub trait Transport {
         Poll::Ready(Ok(()))
     }
 
+    /// Whether something is known to be here to read: that costs a fraction of `poll_readable`, which
+    /// is for who would wait. No is no answer.
+    fn is_readable(&self) -> bool {
+        false
+    }
+
     /// As `poll_read`, where something is likely to be there: `poll_readable` has just said yes, or a
     /// wait for it is over.
     fn poll_read_likely(

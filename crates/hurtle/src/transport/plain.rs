@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -69,11 +69,7 @@ impl Plain {
     /// Whether the peer has neither said anything nor gone, as far as the runtime knows: usually no
     /// system call.
     pub fn is_quiet(&mut self) -> bool {
-        let asked = match self {
-            Plain::Tcp(s) => s.try_io(Interest::READABLE, || Ok(())),
-            Plain::Unix(s) => s.try_io(Interest::READABLE, || Ok(())),
-        };
-        if matches!(asked, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+        if !self.is_readable() {
             return true;
         }
         let mut context = Context::from_waker(Waker::noop());
@@ -103,15 +99,19 @@ impl Plain {
             Plain::Unix(s) => s.try_io(Interest::READABLE, read),
         };
         match read {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && taken == 0 => None,
-            Err(e) if e.kind() != io::ErrorKind::WouldBlock => Some(Err(e)),
-            _ => Some(Ok(taken)),
+            _ if taken > 0 => Some(Ok(taken)),
+            Ok(()) => Some(Ok(0)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
+            Err(e) => Some(Err(e)),
         }
     }
 
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match (self, bufs) {
-            (Plain::Tcp(s), [one]) => s.try_write(one),
+            // Not by the C library, whose way to a thread's cancellation costs more than the call.
+            (Plain::Tcp(s), [one]) => s.try_io(Interest::WRITABLE, || {
+                Ok(rustix::net::send(self, one, SendFlags::NOSIGNAL)?)
+            }),
             (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
             (Plain::Unix(s), _) => s.try_write_vectored(bufs),
         }
@@ -281,6 +281,14 @@ impl Transport for Plain {
         len: usize,
     ) -> Poll<io::Result<usize>> {
         self.send_file_anyway_shared(cx, head, file, offset, len)
+    }
+
+    fn is_readable(&self) -> bool {
+        let asked = match self {
+            Plain::Tcp(s) => s.try_io(Interest::READABLE, || Ok(())),
+            Plain::Unix(s) => s.try_io(Interest::READABLE, || Ok(())),
+        };
+        asked.is_ok()
     }
 
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -200,6 +200,10 @@ impl Transport for Tls {
         read_by(self.session.get_mut(), self.sending.get_mut(), &self.drained, into, read)
     }
 
+    fn is_readable(&self) -> bool {
+        !self.drained.get() || self.socket.is_readable()
+    }
+
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Where the kernel encrypts, a read may be over though nothing has come.
         match self.drained.get() && !self.is_by_kernel() {

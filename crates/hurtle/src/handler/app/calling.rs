@@ -25,13 +25,17 @@ pub struct Calling {
 impl Calling {
     /// The answer, if it is there. `asked` is what the operator is told of the request, if anything
     /// is: its method and its path, not the query, which may hold what is nobody's business.
-    pub fn poll(&mut self, cx: &mut Context<'_>, asked: impl Fn() -> String) -> Poll<Answer> {
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now_ms: u64,
+        asked: impl Fn() -> String,
+    ) -> Poll<Answer> {
         let made = match &self.dog {
             None => ready!(self.work.as_mut().poll(cx)),
             Some(dog) => {
-                let begun_ms = clock::now_ms();
                 let polled = self.work.as_mut().poll(cx);
-                dog.saw(begun_ms, &asked);
+                dog.saw(now_ms, &asked);
                 ready!(polled)
             }
         };
@@ -71,6 +75,6 @@ impl Future for Waiting {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let Waiting { calling, asked } = self.get_mut();
-        calling.poll(cx, || asked.clone())
+        calling.poll(cx, clock::now_ms(), || asked.clone())
     }
 }

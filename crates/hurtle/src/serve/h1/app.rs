@@ -301,6 +301,6 @@ pub(super) fn ended_by(broken: Broken, delimiter: Delimiter) -> Next {
 /// Whether an application wants no more requests on this connection.
 pub(super) fn says_close(fields: &Fields) -> bool {
     let Fields::Map(map) = fields else { return false };
-    map.iter()
-        .any(|(name, value)| name == header::CONNECTION && has_token(value.as_bytes(), b"close"))
+    map.keys().any(|name| name == header::CONNECTION)
+        && map.get_all(header::CONNECTION).iter().any(|value| has_token(value.as_bytes(), b"close"))
 }

@@ -10,7 +10,7 @@ use super::Connection;
 use super::asked::path_of;
 use crate::body::RequestBody;
 use crate::h1::fields;
-use crate::h1::request::Request;
+use crate::h1::request::{Method, Request};
 use crate::h1::response::Fields;
 use crate::semantics::target::{Target, encode_path, spelt_in};
 use crate::transport::Transport;
@@ -50,7 +50,7 @@ impl<T: Transport> Connection<T> {
         let version = self.version(Some(request));
         let mut made = http::Request::new(body);
         tell(original, made.extensions_mut());
-        *made.method_mut() = http::Method::from_bytes(request.method.as_bytes()).ok()?;
+        *made.method_mut() = method(&request.method)?;
         *made.uri_mut() = own.into();
         *made.version_mut() = version;
         // Its own is empty, and the room of the one that is kept is another request's.
@@ -134,6 +134,15 @@ fn put_target(bytes: &mut BytesMut, path: &[u8], query: Option<&[u8]>) {
         bytes.extend_from_slice(b"?");
         bytes.extend_from_slice(query);
     }
+}
+
+fn method(method: &Method<'_>) -> Option<http::Method> {
+    Some(match method {
+        Method::Get => http::Method::GET,
+        Method::Head => http::Method::HEAD,
+        Method::Options => http::Method::OPTIONS,
+        Method::Other(token) => http::Method::from_bytes(token).ok()?,
+    })
 }
 
 fn target(bytes: Bytes) -> Option<PathAndQuery> {
