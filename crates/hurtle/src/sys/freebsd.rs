@@ -23,6 +23,9 @@ pub const PROBE: OFlags = OFlags::PATH;
 /// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
 pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
+/// See `sys`.
+pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+
 /// Pages read ahead beyond what the file system does by itself.
 const READAHEAD_PAGES: u16 = 0;
 
@@ -36,7 +39,7 @@ pub fn send_head_and_file(
 ) -> io::Result<usize> {
     match send(socket, &[head], file, offset, len)? {
         // Nothing to send of the file, so the head was not sent either: it goes alone.
-        0 => Ok(retry_on_intr(|| rustix::net::send(socket, head, SendFlags::NOSIGNAL))?),
+        0 => Ok(retry_on_intr(|| rustix::net::send(socket, head, NO_SIGNAL))?),
         sent => Ok(sent),
     }
 }

@@ -25,6 +25,9 @@ pub const PROBE: OFlags = OFlags::PATH;
 /// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
 pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
+/// See `sys`.
+pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+
 /// See the contract in `sys`.
 pub fn send_head_and_file(
     socket: BorrowedFd<'_>,
@@ -33,7 +36,7 @@ pub fn send_head_and_file(
     offset: u64,
     len: usize,
 ) -> io::Result<usize> {
-    let flags = if len > 0 { SendFlags::MORE } else { SendFlags::empty() } | SendFlags::NOSIGNAL;
+    let flags = if len > 0 { SendFlags::MORE } else { SendFlags::empty() } | NO_SIGNAL;
     count::head_then_file(socket, head, flags, || send_file(socket, file, offset, len))
 }
 

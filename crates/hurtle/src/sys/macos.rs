@@ -25,6 +25,9 @@ pub const PROBE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::N
 /// A clock for `coarse_ms`: there is no coarse one.
 pub(super) const COARSE: ClockId = ClockId::Monotonic;
 
+/// See `sys`.
+pub const NO_SIGNAL: SendFlags = SendFlags::empty();
+
 /// See the contract in `sys`.
 ///
 /// The headers that `sendfile(2)` takes go out in a packet of their own as well, and when the
@@ -36,8 +39,7 @@ pub fn send_head_and_file(
     offset: u64,
     len: usize,
 ) -> io::Result<usize> {
-    let flags = SendFlags::empty();
-    count::head_then_file(socket, head, flags, || send_file(socket, file, offset, len))
+    count::head_then_file(socket, head, NO_SIGNAL, || send_file(socket, file, offset, len))
 }
 
 /// See the contract in `sys`.

@@ -24,6 +24,8 @@
 //! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for reading
 //!   and writing, gone when it is closed. `EOPNOTSUPP` where there are none.
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
+//! - `NO_SIGNAL`: flags for `send` by which a peer that is gone is an error and no signal. Where the
+//!   system has none, sockets are made so, or the program is not to be ended by it.
 //! - `give_precedence()`: from now on this thread has a processor after the others that want it, where
 //!   the system tells threads apart; elsewhere nothing.
 //! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
@@ -92,9 +94,9 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use system::{
-    PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir, end_handshakes,
-    fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath, page_in,
-    read_resident, send_file, send_head_and_file, trust_command,
+    NO_SIGNAL, PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir,
+    end_handshakes, fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp,
+    open_beneath, page_in, read_resident, send_file, send_head_and_file, trust_command,
 };
 pub use timer::{set_timer, timer};
 

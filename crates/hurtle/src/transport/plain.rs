@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -109,9 +109,9 @@ impl Plain {
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match (self, bufs) {
             // Not by the C library, whose way to a thread's cancellation costs more than the call.
-            (Plain::Tcp(s), [one]) => s.try_io(Interest::WRITABLE, || {
-                Ok(rustix::net::send(self, one, SendFlags::NOSIGNAL)?)
-            }),
+            (Plain::Tcp(s), [one]) => {
+                s.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self, one, sys::NO_SIGNAL)?))
+            }
             (Plain::Tcp(s), _) => s.try_write_vectored(bufs),
             (Plain::Unix(s), _) => s.try_write_vectored(bufs),
         }
