@@ -4,7 +4,6 @@
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,8 +18,29 @@ use crate::semantics::host::Host;
 /// Places for them: the newest in each.
 const PLACES: usize = 64;
 
-/// Longer ones are read each time, in bytes.
+/// Longer ones are read each time, in bytes; where something is in one fits a `u16`.
 const BYTES_MAX: usize = 2 << 10;
+
+/// Where a value is in a section.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u16,
+    end: u16,
+}
+
+impl Span {
+    /// `None`: the value is not in these lines.
+    fn of(value: &[u8], lines: &[u8]) -> Option<Span> {
+        let start = value.as_ptr().addr().checked_sub(lines.as_ptr().addr())?;
+        let end = start + value.len();
+        lines.get(start..end)?;
+        Some(Span { start: u16::try_from(start).ok()?, end: u16::try_from(end).ok()? })
+    }
+
+    fn within(self, lines: &[u8]) -> &[u8] {
+        &lines[usize::from(self.start)..usize::from(self.end)]
+    }
+}
 
 /// One worker's.
 #[derive(Default)]
@@ -85,7 +105,7 @@ impl fmt::Debug for Sections {
 pub struct Section {
     /// As it came.
     bytes: Bytes,
-    host: Option<(Range<usize>, Option<u16>)>,
+    host: Option<(Span, Option<u16>)>,
     body: BodyLength,
     keep_alive: bool,
     expect_continue: bool,
@@ -93,7 +113,7 @@ pub struct Section {
     tells_caches: bool,
     field_count: usize,
     /// Where the values are that the engine takes.
-    values: [Option<Range<usize>>; VALUES],
+    values: [Option<Span>; VALUES],
     /// For those who want all of them.
     fields: OnceCell<Vec<(HeaderName, HeaderValue)>>,
     /// For an upstream that is told nothing else.
@@ -126,19 +146,14 @@ impl Section {
     /// `None`: a value of it lies elsewhere.
     fn of(request: &mut Request<'_>) -> Option<Section> {
         let lines = request.field_lines;
-        let place = |value: &[u8]| {
-            let start = value.as_ptr().addr().checked_sub(lines.as_ptr().addr())?;
-            let place = start..start + value.len();
-            lines.get(place.clone()).map(|_| place)
-        };
         let host = match request.host {
-            Some(Host { name, port }) => Some((place(name)?, port)),
+            Some(Host { name, port }) => Some((Span::of(name, lines)?, port)),
             None => None,
         };
-        let mut places = [const { None }; VALUES];
-        for (value, kept) in values(request).into_iter().zip(&mut places) {
+        let mut spans = [None; VALUES];
+        for (value, kept) in values(request).into_iter().zip(&mut spans) {
             if let Some(value) = value {
-                *kept = Some(place(value)?);
+                *kept = Some(Span::of(value, lines)?);
             }
         }
         Some(Section {
@@ -150,7 +165,7 @@ impl Section {
             te_trailers: request.te_trailers,
             tells_caches: request.tells_caches,
             field_count: request.field_count,
-            values: places,
+            values: spans,
             fields: OnceCell::new(),
             passing: OnceCell::new(),
         })
@@ -158,19 +173,17 @@ impl Section {
 
     /// Tells a request what these lines, which are this section, say.
     pub(super) fn tell<'a>(self: Rc<Self>, request: &mut Request<'a>, lines: &'a [u8]) {
-        request.host = self
-            .host
-            .as_ref()
-            .map(|(place, port)| Host { name: &lines[place.clone()], port: *port });
+        request.host =
+            self.host.as_ref().map(|(span, port)| Host { name: span.within(lines), port: *port });
         request.body = self.body;
         request.keep_alive = self.keep_alive;
         request.expect_continue = self.expect_continue;
         request.te_trailers = self.te_trailers;
         request.tells_caches = self.tells_caches;
         request.field_count = self.field_count;
-        for (value, place) in values(request).into_iter().zip(&self.values) {
-            if let Some(place) = place {
-                *value = Some(&lines[place.clone()]);
+        for (value, span) in values(request).into_iter().zip(&self.values) {
+            if let Some(span) = span {
+                *value = Some(span.within(lines));
             }
         }
         request.field_lines = lines;
