@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -30,7 +31,11 @@ const ANSWERS: [(&str, u16, Option<&str>); 5] = [
 ];
 
 fn with(schedule: Schedule) -> Server {
-    Server::with(TREE, |config| config.schedule = schedule)
+    Server::with(TREE, |config| {
+        config.schedule = schedule;
+        // Who would starve does so beside the one who pipelines.
+        config.workers = NonZeroUsize::MIN;
+    })
 }
 
 #[test]

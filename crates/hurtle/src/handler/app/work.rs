@@ -45,7 +45,6 @@ pin_project! {
 pub(super) type Made = Result<Answer, String>;
 
 impl<S: Service<Request<RequestBody>>> Work<S> {
-    #[inline(always)] // Made where it stays: a call would be one more copy of a request.
     pub(super) fn new(
         service: S,
         request: Request<RequestBody>,
