@@ -101,9 +101,10 @@ enum Next {
 /// How HTTP/2's preface begins (RFC 9113 3.4): as no request of HTTP/1.1 can.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// Requests answered in one turn before the other connections have theirs: pipelined ones, and such
-/// as always came before they were waited for.
+/// Pipelined requests answered in one turn before the other connections have theirs.
 const PIPELINED_MAX: u64 = 16;
+
+/// The same of requests that were there whenever they were asked for, one at a time.
 const UNWAITED_MAX: u64 = 128;
 
 impl<T: Transport> Connection<T> {

@@ -23,8 +23,9 @@ pub struct Calling {
 }
 
 impl Calling {
-    /// The answer, if it is there. `asked` is what the operator is told of the request, if anything
-    /// is: its method and its path, not the query, which may hold what is nobody's business.
+    /// The answer, if it is there. `now_ms` is on `clock`'s scale, for who watches. `asked` is what the
+    /// operator is told of the request, if anything is: its method and its path, not the query, which
+    /// may hold what is nobody's business.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
