@@ -1,0 +1,611 @@
+//! Rewrites the heads that a proxy forwards in both directions. Fields of one connection are
+//! removed, and so are fields that the peer is not trusted to send.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::ops::Range;
+
+use http::{HeaderName, StatusCode};
+
+use super::field::Field;
+use super::field_class::{FieldClass, ForwardingField, classify};
+use super::response::{Delimiter, Persistence, SERVER, status_line};
+use super::response_head::ResponseHead;
+use crate::request::RequestHead;
+use crate::request::fields::{begins_as, is_same, pairs};
+use crate::request::framing::BodyLength;
+use crate::semantics::decimal;
+use crate::semantics::fields::{has_token, list};
+use crate::semantics::host::{self, Host};
+
+/// Parameters of a request on its way to an upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardParams<'a> {
+    /// The path, percent-encoded.
+    pub path: &'a [u8],
+    /// The query as sent, without `?`.
+    pub query: Option<&'a [u8]>,
+    /// The Host for a request that has none.
+    pub authority: &'a str,
+    /// The address of the peer; `None` on a unix socket.
+    pub peer: Option<IpAddr>,
+    /// The address of the original client, for X-Real-IP.
+    pub client: Option<IpAddr>,
+    /// True if the peer is a trusted proxy, whose forwarding fields are used.
+    pub is_trusted: bool,
+    /// True if the request came over TLS.
+    pub is_tls: bool,
+    /// True if the request came over HTTP/2.
+    pub is_http2: bool,
+    /// The protocol to switch to, in lower case; `None` if the client may not switch.
+    pub upgrade: Option<&'a str>,
+    /// Field lines that replace the request's preconditions and ranges, for a response that is
+    /// cached.
+    pub cache_conditions: Option<&'a [u8]>,
+    /// The forwarding lines if they are known already (`ForwardedHeaders`).
+    pub forwarded: Option<&'a [u8]>,
+}
+
+/// Forwarding fields from a trusted proxy.
+#[derive(Default)]
+struct TrustedFields<'a> {
+    chain: Vec<&'a [u8]>,
+    forwarded: Vec<&'a [u8]>,
+    scheme: Option<&'a [u8]>,
+    host: Option<&'a [u8]>,
+}
+
+/// Appends a whole request head.
+pub fn request(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+    out.extend_from_slice(request.method.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(params.path);
+    if let Some(query) = params.query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    let host = append(out, |out| host_value(out, request, params));
+    out.extend_from_slice(b"\r\n");
+    let mut trusted = TrustedFields::default();
+    match &request.section {
+        // These lines depend on the header section alone, so they can be cached with it.
+        Some(section) if !params.is_trusted && params.cache_conditions.is_none() => {
+            out.extend_from_slice(
+                section.forwarded_lines(|out| write_end_to_end(out, request, params, &mut trusted)),
+            );
+        }
+        _ => write_end_to_end(out, request, params, &mut trusted),
+    }
+    out.extend_from_slice(params.cache_conditions.unwrap_or_default());
+    write_hop_fields(out, request, params);
+    match params.forwarded {
+        Some(lines) => out.extend_from_slice(lines),
+        None => write_forwarding_fields(out, params, &trusted, host),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the end-to-end fields, and collects the trusted forwarding fields in `trusted`.
+fn write_end_to_end<'a>(
+    out: &mut Vec<u8>,
+    request: &RequestHead<'a>,
+    params: &ForwardParams<'_>,
+    trusted: &mut TrustedFields<'a>,
+) {
+    let mut nominated: Vec<&[u8]> = Vec::new();
+    if let Some(connection) = request.connection {
+        nominated.extend(list(connection).filter(|name| !is_known_option(name)));
+    }
+    for (name, value) in request.fields.iter() {
+        if is_nominated(name, &nominated)
+            || (params.cache_conditions.is_some() && is_conditional(name))
+        {
+            continue;
+        }
+        match classify(name) {
+            FieldClass::Pass => line(out, name, value),
+            FieldClass::Drop => {}
+            FieldClass::Forwarding(field) if params.is_trusted => {
+                trusted.take(field, name, value, out);
+            }
+            FieldClass::Forwarding(_) => {}
+        }
+    }
+}
+
+/// True for preconditions and Range, which apply to this client only.
+fn is_conditional(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"range") || begins_as(name, b"if-")
+}
+
+/// Appends the identity of a request for a cache key: scheme, host and target as forwarded, and the
+/// forwarding fields of a trusted proxy.
+pub fn identity(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+    out.extend_from_slice(if params.is_tls { b"https://" } else { b"http://" });
+    host_value(out, request, params);
+    out.extend_from_slice(params.path);
+    if let Some(query) = params.query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+    if !params.is_trusted {
+        return;
+    }
+    for (name, value) in request.fields.iter() {
+        let is_client_address = is_same(name, b"x-forwarded-for");
+        if !is_client_address && begins_as(name, b"x-forwarded-") {
+            out.push(b'\n');
+            line(out, name, value);
+        }
+    }
+}
+
+/// Appends the value of Host (RFC 9110 section 7.2) as parsed from the target or from the Host
+/// field.
+fn host_value(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+    match request.host.filter(|host| !host.name.is_empty()) {
+        None => out.extend_from_slice(params.authority.as_bytes()),
+        Some(host) => authority(out, host),
+    }
+}
+
+/// Appends a parsed host and its port.
+pub(super) fn authority(out: &mut Vec<u8>, host: Host<'_>) {
+    out.extend_from_slice(host.name);
+    if let Some(port) = host.port {
+        out.push(b':');
+        decimal::number(port, out);
+    }
+}
+
+/// Appends the hop-by-hop fields and the framing fields for the upstream connection.
+fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+    match request.body {
+        BodyLength::None => {
+            // RFC 9110 section 8.6: methods that usually have a body announce an empty one.
+            if matches!(request.method.as_bytes(), b"POST" | b"PUT" | b"PATCH") {
+                out.extend_from_slice(b"Content-Length: 0\r\n");
+            }
+        }
+        BodyLength::Exactly(len) => {
+            length_line(out, len);
+        }
+        BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+    if request.expect_continue && request.body != BodyLength::None {
+        out.extend_from_slice(b"Expect: 100-continue\r\n");
+    }
+    match params.upgrade {
+        Some(protocol) => {
+            // Writing to a Vec cannot fail.
+            let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
+        }
+        // RFC 9110 section 10.1.4: TE is hop-by-hop, so Connection must list it.
+        None if request.te_trailers => {
+            out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
+        }
+        None => {}
+    }
+}
+
+/// Appends the forwarding fields of a request from an untrusted peer. `host` is the range of the
+/// Host value in `out`.
+pub(super) fn untrusted_forwarding_fields(
+    out: &mut Vec<u8>,
+    params: &ForwardParams<'_>,
+    host: Range<usize>,
+) {
+    write_forwarding_fields(out, params, &TrustedFields::default(), host);
+}
+
+/// Appends the forwarding fields: trusted values first, then those of this hop.
+fn write_forwarding_fields(
+    out: &mut Vec<u8>,
+    params: &ForwardParams<'_>,
+    trusted: &TrustedFields<'_>,
+    host: Range<usize>,
+) {
+    out.extend_from_slice(b"X-Forwarded-For: ");
+    for node in &trusted.chain {
+        out.extend_from_slice(node);
+        out.extend_from_slice(b", ");
+    }
+    let peer = append(out, |out| match params.peer {
+        Some(peer) => decimal::address(peer, out),
+        None => out.extend_from_slice(b"unknown"),
+    });
+    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+    let own_scheme: &[u8] = if params.is_tls { b"https" } else { b"http" };
+    out.extend_from_slice(trusted.scheme.unwrap_or(own_scheme));
+    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    match trusted.host {
+        Some(host) => out.extend_from_slice(host),
+        None => out.extend_from_within(host.clone()),
+    }
+    if let Some(client) = params.client {
+        out.extend_from_slice(b"\r\nX-Real-IP: ");
+        match params.peer == Some(client) {
+            true => out.extend_from_within(peer.clone()),
+            false => decimal::address(client, out),
+        }
+    }
+    // RFC 7239 section 4: IPv6 addresses need brackets and quotes, and a host with a port needs
+    // quotes.
+    out.extend_from_slice(b"\r\nForwarded: ");
+    for element in &trusted.forwarded {
+        out.extend_from_slice(element);
+        out.extend_from_slice(b", ");
+    }
+    let (open, close): (&[u8], &[u8]) = match params.peer {
+        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\";host=\""),
+        _ => (b"for=", b";host=\""),
+    };
+    out.extend_from_slice(open);
+    out.extend_from_within(peer);
+    out.extend_from_slice(close);
+    // A parsed host holds neither quotes nor backslashes.
+    out.extend_from_within(host);
+    out.extend_from_slice(b"\";proto=");
+    out.extend_from_slice(own_scheme);
+    // RFC 9110 section 7.6.3: a gateway must add Via.
+    out.extend_from_slice(if params.is_http2 { b"\r\nVia: 2.0 " } else { b"\r\nVia: 1.1 " });
+    out.extend_from_slice(SERVER.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Calls `write` and returns the range of `out` that it appended.
+fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    let start = out.len();
+    write(out);
+    start..out.len()
+}
+
+impl<'a> TrustedFields<'a> {
+    fn take(&mut self, field: ForwardingField, name: &[u8], value: &'a [u8], out: &mut Vec<u8>) {
+        match field {
+            ForwardingField::For => self.chain.extend(list(value)),
+            ForwardingField::Forwarded => self.forwarded.extend(list(value)),
+            ForwardingField::Proto => {
+                self.scheme = Some(value).filter(|v| matches!(*v, b"http" | b"https"));
+            }
+            ForwardingField::Host => self.host = Some(value).filter(|v| host::parse(v).is_ok()),
+            ForwardingField::More => line(out, name, value),
+        }
+    }
+}
+
+/// Appends the head of an upstream's response for the client. `delimiter` frames the body, `edits`
+/// are the header rules of the site.
+pub fn response(
+    out: &mut Vec<u8>,
+    response: &ResponseHead<'_>,
+    date: &[u8; 29],
+    delimiter: Delimiter,
+    persistence: Persistence,
+    edits: &HeaderEdits<'_>,
+) {
+    status_line(response.status, out);
+    response_fields(out, response, date, edits);
+    match delimiter {
+        Delimiter::Given | Delimiter::Close => {}
+        Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Delimiter::Length(len) => length_line(out, len),
+    }
+    out.extend_from_slice(match persistence {
+        Persistence::Implied => b"\r\n".as_slice(),
+        Persistence::KeepAlive => b"Connection: keep-alive\r\n\r\n",
+        Persistence::Close => b"Connection: close\r\n\r\n",
+        Persistence::Upgrade => b"Connection: upgrade\r\n\r\n",
+    });
+}
+
+/// Appends the field lines of an upstream's response for the client, without framing and connection
+/// fields. `edits` are the header rules of the site.
+#[inline]
+pub fn response_fields(
+    out: &mut Vec<u8>,
+    response: &ResponseHead<'_>,
+    date: &[u8; 29],
+    edits: &HeaderEdits<'_>,
+) {
+    let (mut dated, mut named) = (false, false);
+    for_client(response, |field| {
+        dated |= field.name.eq_ignore_ascii_case(b"date");
+        named |= field.name.eq_ignore_ascii_case(b"server");
+        if !(edits.removes)(field.name) {
+            field.write(out);
+        }
+    });
+    // RFC 9110 section 6.6.1: a recipient adds Date to a response without one.
+    if !dated {
+        date_line(out, date);
+    }
+    if !named && !(edits.removes)(b"server") {
+        out.extend_from_slice(b"Server: ");
+        out.extend_from_slice(SERVER.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(&edits.set);
+}
+
+/// Header rules of a site.
+pub struct HeaderEdits<'a> {
+    /// True if the rules remove the field with this name.
+    pub removes: &'a dyn Fn(&[u8]) -> bool,
+    /// Whole lines to add.
+    pub set: Vec<u8>,
+}
+
+/// Appends an interim response (RFC 9110 section 15.2).
+pub fn interim(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
+    status_line(response.status, out);
+    interim_fields(out, response);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the field lines of an upstream's interim response.
+pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
+    for_client(response, |field| field.write(out));
+}
+
+/// Appends the head of a 101 response, which ends HTTP on the connection (RFC 9110 section 15.2.2).
+pub fn switching(out: &mut Vec<u8>, response: &ResponseHead<'_>, protocol: &str, date: &[u8; 29]) {
+    status_line(StatusCode::SWITCHING_PROTOCOLS, out);
+    let mut dated = false;
+    each_for_client(response, |name, value| {
+        dated |= name.eq_ignore_ascii_case(b"date");
+        line(out, name, value);
+    });
+    if !dated {
+        date_line(out, date);
+    }
+    let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+}
+
+/// Appends a field of a response whose body is replaced by a file, if the field is kept. With
+/// `content` the fields that describe the content are kept too. Set it only for status 200: the
+/// file's own fields describe a part of it or an error (RFC 9110 section 14.6).
+pub fn keep_for_file(out: &mut Vec<u8>, name: &[u8], value: &[u8], content: bool) {
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    let kept = match name.len() {
+        10 => is("set-cookie"),
+        12 => content && is("content-type"),
+        13 => is("cache-control"),
+        19 => content && is("content-disposition"),
+        _ => false,
+    };
+    if kept {
+        line(out, name, value);
+    }
+}
+
+/// Returns a file's field lines with `kept` and `set` (whole lines) in place of the file's own.
+/// Fields listed in `removed` are dropped.
+pub fn edit_lines(lines: &[u8], kept: &[u8], removed: &[HeaderName], set: &[u8]) -> Vec<u8> {
+    let removes =
+        |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
+    let mut out = Vec::with_capacity(lines.len() + kept.len() + set.len());
+    for (name, value) in pairs(lines) {
+        let replaced = pairs(kept).any(|(other, _)| other.eq_ignore_ascii_case(name));
+        if !replaced && !removes(name) {
+            line(&mut out, name, value);
+        }
+    }
+    for (name, value) in pairs(kept).filter(|(name, _)| !removes(name)) {
+        line(&mut out, name, value);
+    }
+    out.extend_from_slice(set);
+    out
+}
+
+/// Calls `each` with every end-to-end field of a response.
+pub fn each_for_client<'a>(response: &ResponseHead<'a>, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+    for_client(response, |field| each(field.name, field.value));
+}
+
+fn for_client<'a>(response: &ResponseHead<'a>, each: impl FnMut(Field<'a>)) {
+    if response.connection.is_empty() {
+        return response.public().for_each(each);
+    }
+    let nominated: Vec<&[u8]> = (response.connection.iter().flat_map(|value| list(value)))
+        .filter(|name| !is_known_option(name))
+        .collect();
+    response.public().filter(|field| !is_nominated(field.name, &nominated)).for_each(each);
+}
+
+/// RFC 9110 section 7.6.1: fields that Connection lists are hop-by-hop.
+fn is_nominated(name: &[u8], nominated: &[&[u8]]) -> bool {
+    nominated.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// True for connection options that need no look-up: there is no such field, or it is always
+/// dropped.
+fn is_known_option(option: &[u8]) -> bool {
+    [b"close".as_slice(), b"keep-alive", b"upgrade", b"te"]
+        .iter()
+        .any(|usual| option.eq_ignore_ascii_case(usual))
+}
+
+/// Returns the protocol that a client wants to switch to, if `allowed` lists it (in lower case).
+pub fn upgrade<'a>(request: &RequestHead<'_>, allowed: &'a [String]) -> Option<&'a str> {
+    let asked = upgrades(request)?;
+    allowed.iter().find(|token| has_token(asked, token.as_bytes())).map(String::as_str)
+}
+
+/// Returns the value of Upgrade if the request may switch protocols.
+pub fn upgrades<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
+    let asked = request.upgrade?;
+    let connection = request.connection?;
+    // RFC 9110 section 7.8: Upgrade is ignored without the connection option, and in HTTP/1.0. With
+    // a body the start of the new protocol is unclear.
+    if !has_token(connection, b"upgrade") || request.http10 || request.body != BodyLength::None {
+        return None;
+    }
+    Some(asked)
+}
+
+fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn length_line(out: &mut Vec<u8>, len: u64) {
+    out.extend_from_slice(b"Content-Length: ");
+    decimal::number(len, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field line.
+pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::request as requests;
+    use crate::h1::response_head as replies;
+    use crate::request::HeadLimits;
+    use crate::request::Joined;
+
+    const LIMITS: HeadLimits = HeadLimits { head_bytes: 8192, target_bytes: 999, fields: 50 };
+
+    /// Returns the forwarded fields, without those that are always added.
+    fn passed(fields: &str, trusted: bool) -> String {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let joined = Joined::default();
+        let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
+        let params = ForwardParams {
+            path: b"/x",
+            query: Some(b"q"),
+            authority: "up",
+            peer: Some([192, 0, 2, 1].into()),
+            client: Some([198, 51, 100, 1].into()),
+            is_trusted: trusted,
+            is_tls: false,
+            is_http2: false,
+            upgrade: None,
+            cache_conditions: None,
+            forwarded: None,
+        };
+        let mut out = Vec::new();
+        request(&mut out, &parsed, &params);
+        let text = String::from_utf8(out).unwrap();
+        let rest = text.strip_prefix("GET /x?q HTTP/1.1\r\nHost: a\r\n").unwrap();
+        let rest = rest.strip_suffix("Via: 1.1 hurtle\r\n\r\n").unwrap();
+        rest.replace("\r\n", "\n")
+    }
+
+    const OURS: &str = "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: http\nX-Forwarded-Host: a\n\
+                        X-Real-IP: 198.51.100.1\nForwarded: for=192.0.2.1;host=\"a\";proto=http\n";
+
+    #[test]
+    fn hop_by_hop_and_untrusted_fields_are_dropped() {
+        for (sentence, fields) in [
+            ("nothing", ""),
+            ("hop-by-hop fields", "Connection: close, X-Mine\r\nX-Mine: 1\r\nKeep-Alive: 5\r\n"),
+            ("fields for the next proxy", "Proxy-Connection: a\r\nProxy-Authorization: b\r\n"),
+            (
+                "HTTP/2 in the clear",
+                "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\n",
+            ),
+            ("HTTP/2 without Connection", "HTTP2-Settings: a\r\nUpgrade: h2c\r\n"),
+            (
+                "invented forwarding fields",
+                "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\nForwarded: for=1.1.1.1\r\n",
+            ),
+            (
+                "more invented forwarding fields",
+                "X-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Forwarded-Anything: 1\r\n",
+            ),
+            ("an invented client", "X-Real-IP: 1.1.1.1\r\n"),
+            (
+                "invented fields in CGI's spelling",
+                "X_Forwarded_For: 1.1.1.1\r\nX_Real-IP: 1.1.1.1\r\nTransfer_Encoding: a\r\n",
+            ),
+            (
+                "orders to send a file",
+                "X-Accel-Redirect: /a\r\nX-Sendfile: /a\r\nX-Sendfile-Type: X-Sendfile\r\nX-Accel-Mapping: /=/\r\n",
+            ),
+            (
+                "orders to send a file in CGI's spelling",
+                "X_Sendfile_Type: X-Sendfile\r\nX_Accel_Mapping: /=/\r\n",
+            ),
+            ("a proxy for CGI programs", "Proxy: http://evil\r\n"),
+        ] {
+            assert_eq!(passed(fields, false), OURS, "{sentence}");
+        }
+        assert_eq!(
+            passed("Cookie: a\r\ncookie: b\r\n", false),
+            format!("Cookie: a\ncookie: b\n{OURS}")
+        );
+    }
+
+    #[test]
+    fn forwarding_fields_of_a_trusted_peer_are_used() {
+        let trusted = "X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-Proto: https\r\n\
+                    X-Forwarded-Host: b:81\r\nX-Forwarded-Prefix: /p\r\nForwarded: for=1.1.1.1\r\n\
+                    X-Real-IP: 6.6.6.6\r\n";
+        let expected = "X-Forwarded-Prefix: /p\nX-Forwarded-For: 1.1.1.1, 2.2.2.2, 192.0.2.1\n\
+                        X-Forwarded-Proto: https\nX-Forwarded-Host: b:81\nX-Real-IP: 198.51.100.1\n\
+                        Forwarded: for=1.1.1.1, for=192.0.2.1;host=\"a\";proto=http\n";
+        assert_eq!(passed(trusted, true), expected);
+        let odd = "X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a b\r\n";
+        assert_eq!(passed(odd, true), OURS, "a malformed scheme or host is not forwarded");
+    }
+
+    #[test]
+    fn framing_is_forwarded() {
+        let head = |method: &str, fields: &str| {
+            let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+            let joined = Joined::default();
+            let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
+            let params = ForwardParams {
+                path: b"/",
+                query: None,
+                authority: "up",
+                peer: None,
+                client: None,
+                is_trusted: false,
+                is_tls: false,
+                is_http2: false,
+                upgrade: None,
+                cache_conditions: None,
+                forwarded: None,
+            };
+            let mut out = Vec::new();
+            request(&mut out, &parsed, &params);
+            String::from_utf8(out).unwrap()
+        };
+        assert!(head("POST", "Content-Length: 5\r\n").contains("\r\nContent-Length: 5\r\n"));
+        assert!(head("POST", "Content-Length: 0\r\n").contains("\r\nContent-Length: 0\r\n"));
+        assert!(!head("GET", "Content-Length: 0\r\n").contains("Content-Length"));
+        let chunked = head("POST", "Transfer-Encoding: CHUNKED\r\nExpect: 100-continue\r\n");
+        assert!(chunked.contains("\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"));
+        assert!(head("GET", "TE: trailers\r\n").contains("\r\nConnection: TE\r\nTE: trailers\r\n"));
+    }
+
+    #[test]
+    fn the_client_gets_end_to_end_fields_of_a_response() {
+        let head = b"HTTP/1.1 200 Fine\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 1\r\n\
+                     Content-Length: 5\r\nX-Accel-Redirect: /a\r\nX-Accel-Buffering: no\r\n\
+                     X-Sendfile: /a\r\nSet-Cookie: a\r\nset-cookie: b\r\nX-Gone: 1\r\n\
+                     Upgrade: h2c\r\nProxy-Authenticate: Basic\r\nDate: then\r\n\r\n";
+        let parsed = replies::parse(head).unwrap();
+        let mut out = Vec::new();
+        let edits =
+            HeaderEdits { removes: &|name| name == b"X-Gone", set: b"X-Set: 1\r\n".to_vec() };
+        let delimiter = Delimiter::Length(5);
+        response(&mut out, &parsed, &[b'D'; 29], delimiter, Persistence::Implied, &edits);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nset-cookie: b\r\nDate: then\r\nServer: hurtle\r\n\
+             X-Set: 1\r\nContent-Length: 5\r\n\r\n"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! HTTP/1.1 messages (RFC 9112) as pure functions: parses and encodes heads, framing and the
+//! chunked coding. The caller moves the bytes.
+
+pub mod chunked;
+pub mod field;
+mod field_class;
+pub mod forward;
+pub mod forwarded_headers;
+pub mod head;
+pub mod keep;
+mod line;
+mod lines;
+pub mod request;
+pub mod response;
+pub mod response_head;
+
+pub use crate::request::ParseError;

@@ -1,0 +1,235 @@
+//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no memory
+//! until something is put in it.
+
+use std::collections::VecDeque;
+
+use super::FIELD_OVERHEAD_BYTES;
+
+/// Entries of the static table; index 1 is the first.
+#[rustfmt::skip]
+pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
+    (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"),
+    (b":path", b"/index.html"), (b":scheme", b"http"), (b":scheme", b"https"),
+    (b":status", b"200"), (b":status", b"204"), (b":status", b"206"), (b":status", b"304"),
+    (b":status", b"400"), (b":status", b"404"), (b":status", b"500"), (b"accept-charset", b""),
+    (b"accept-encoding", b"gzip, deflate"), (b"accept-language", b""), (b"accept-ranges", b""),
+    (b"accept", b""), (b"access-control-allow-origin", b""), (b"age", b""), (b"allow", b""),
+    (b"authorization", b""), (b"cache-control", b""), (b"content-disposition", b""),
+    (b"content-encoding", b""), (b"content-language", b""), (b"content-length", b""),
+    (b"content-location", b""), (b"content-range", b""), (b"content-type", b""), (b"cookie", b""),
+    (b"date", b""), (b"etag", b""), (b"expect", b""), (b"expires", b""), (b"from", b""),
+    (b"host", b""), (b"if-match", b""), (b"if-modified-since", b""), (b"if-none-match", b""),
+    (b"if-range", b""), (b"if-unmodified-since", b""), (b"last-modified", b""), (b"link", b""),
+    (b"location", b""), (b"max-forwards", b""), (b"proxy-authenticate", b""),
+    (b"proxy-authorization", b""), (b"range", b""), (b"referer", b""), (b"refresh", b""),
+    (b"retry-after", b""), (b"server", b""), (b"set-cookie", b""),
+    (b"strict-transport-security", b""), (b"transfer-encoding", b""), (b"user-agent", b""),
+    (b"vary", b""), (b"via", b""), (b"www-authenticate", b""),
+];
+
+const SLOTS: usize = 128;
+
+/// For each hash of a name: the index of the first entry of that name, or 0. No two names share one.
+const SLOT: [u8; SLOTS] = slots();
+
+const fn slots() -> [u8; SLOTS] {
+    let mut slots = [0; SLOTS];
+    let mut at = STATIC.len();
+    while at > 0 {
+        let name = STATIC[at - 1].0;
+        let slot = slot(name);
+        // Entries of one name follow each other: the first is written last.
+        assert!(slots[slot] == 0 || slots[slot] == at as u8 + 1, "two names share a slot");
+        slots[slot] = at as u8;
+        at -= 1;
+    }
+    slots
+}
+
+/// The hash of a name that is not empty.
+const fn slot(name: &[u8]) -> usize {
+    let len = name.len();
+    (len * 39 + name[0] as usize * 39 + name[len - 1] as usize * 44 + name[len / 2] as usize)
+        % SLOTS
+}
+
+/// The index of the first static entry of this lower-case name, or 0.
+pub(super) fn static_index(name: &[u8]) -> usize {
+    if name.is_empty() {
+        return 0;
+    }
+    let index = usize::from(SLOT[slot(name)]);
+    if index > 0 && STATIC[index - 1].0 == name { index } else { 0 }
+}
+
+/// A dynamic table: the newest entry is the first. `T` is what its owner notes of an entry.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    /// Names and values, the oldest first.
+    bytes: Vec<u8>,
+    /// Bytes at the begin whose entries are gone.
+    dead: usize,
+    /// The position of the first of `bytes`, counted since the table was empty.
+    base: u32,
+    entries: VecDeque<Entry<T>>,
+    /// As RFC 7541 section 4.1 counts, in bytes.
+    size: usize,
+    size_max: usize,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    /// The position of its name.
+    at: u32,
+    name_len: u32,
+    value_len: u32,
+    note: T,
+}
+
+impl<T> Entry<T> {
+    fn len(&self) -> usize {
+        self.name_len as usize + self.value_len as usize
+    }
+}
+
+impl<T: Copy> Table<T> {
+    pub(super) fn new(size_max: usize) -> Table<T> {
+        Table { bytes: Vec::new(), dead: 0, base: 0, entries: VecDeque::new(), size: 0, size_max }
+    }
+
+    pub(super) fn size_max(&self) -> usize {
+        self.size_max
+    }
+
+    /// Entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The name with the value behind it, the length of the name, and the note of an entry; 0 is the
+    /// newest.
+    pub(super) fn get(&self, index: usize) -> Option<(&[u8], usize, T)> {
+        let at = self.entries.len().checked_sub(index + 1)?;
+        let entry = self.entries.get(at)?;
+        let begin = entry.at.wrapping_sub(self.base) as usize;
+        let both = self.bytes.get(begin..begin + entry.len())?;
+        Some((both, entry.name_len as usize, entry.note))
+    }
+
+    /// The newest entry whose note and index are right.
+    pub(super) fn find(
+        &self,
+        is_note: impl Fn(T) -> bool,
+        is_index: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let (older, newer) = self.entries.as_slices();
+        let mut index = 0;
+        for entries in [newer, older] {
+            for entry in entries.iter().rev() {
+                if is_note(entry.note) && is_index(index) {
+                    return Some(index);
+                }
+                index += 1;
+            }
+        }
+        None
+    }
+
+    /// Adds an entry; older ones leave, and an entry that is larger than the table empties it
+    /// (RFC 7541 section 4.4).
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: T) {
+        let len = name.len() + value.len();
+        let size = len + FIELD_OVERHEAD_BYTES;
+        self.shrink(self.size_max.saturating_sub(size));
+        if size > self.size_max {
+            return;
+        }
+        if self.bytes.len() + len > self.bytes.capacity() {
+            self.bytes.drain(..self.dead);
+            self.base = self.base.wrapping_add(self.dead as u32);
+            self.dead = 0;
+            let room = (self.bytes.len() + len).next_power_of_two().max(256);
+            self.bytes.reserve_exact(room - self.bytes.len());
+        }
+        let at = self.base.wrapping_add(self.bytes.len() as u32);
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
+        self.entries.push_back(Entry { at, name_len, value_len, note });
+        self.size += size;
+    }
+
+    /// Sets the bound on the size; older entries leave (RFC 7541 section 4.3).
+    pub(super) fn set_size_max(&mut self, size_max: usize) {
+        self.size_max = size_max;
+        self.shrink(size_max);
+    }
+
+    fn shrink(&mut self, size_max: usize) {
+        while self.size > size_max
+            && let Some(oldest) = self.entries.pop_front()
+        {
+            self.size -= oldest.len() + FIELD_OVERHEAD_BYTES;
+            self.dead += oldest.len();
+        }
+        if self.entries.is_empty() {
+            self.bytes.clear();
+            self.dead = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_static_name_is_found() {
+        for (at, (name, _)) in STATIC.iter().enumerate() {
+            let first = STATIC.iter().position(|(other, _)| other == name).unwrap();
+            assert_eq!(static_index(name), first + 1, "entry {}", at + 1);
+        }
+        for name in ["", "x", "accept-rangez", "servet", ":statu", "constant-type"] {
+            assert_eq!(static_index(name.as_bytes()), 0, "{name}");
+        }
+    }
+
+    proptest! {
+        /// The same as a list of strings would do.
+        #[test]
+        fn entries_leave_in_the_order_they_came(
+            steps in prop::collection::vec((0_usize..120, 0_usize..200, 0_usize..20), 0..200),
+        ) {
+            let mut table = Table::new(1_000);
+            let mut model: VecDeque<(Vec<u8>, Vec<u8>, usize)> = VecDeque::new();
+            let mut size_max = 1_000;
+            for (n, (name, value, resize)) in steps.into_iter().enumerate() {
+                if resize == 0 {
+                    size_max = name * 8;
+                    table.set_size_max(size_max);
+                } else {
+                    let (name, value) = (vec![n as u8; name], vec![!n as u8; value]);
+                    table.insert(&name, &value, n);
+                    model.push_front((name, value, n));
+                }
+                let size = |entry: &(Vec<u8>, Vec<u8>, usize)| entry.0.len() + entry.1.len() + 32;
+                if resize > 0 && model.front().map(size) > Some(size_max) {
+                    model.clear();
+                }
+                while model.iter().map(size).sum::<usize>() > size_max {
+                    model.pop_back();
+                }
+                for (at, (name, value, note)) in model.iter().enumerate() {
+                    let both = [&name[..], value].concat();
+                    prop_assert_eq!(table.get(at), Some((&both[..], name.len(), *note)));
+                    prop_assert_eq!(table.find(|n| n == *note, |_| true), Some(at));
+                }
+                prop_assert_eq!(table.len(), model.len());
+                prop_assert!(table.get(table.len()).is_none());
+                prop_assert!(table.bytes.capacity() <= 1_024);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A server's side of HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218), without
+//! sockets, clocks and tasks: bytes that were received go in, events and bytes to be written come
+//! out. Times are milliseconds of the caller's clock.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use hurtle_http::h2::{Connection, Event, Limits};
+//!
+//! let mut connection = Connection::new(&Limits::default(), 0);
+//! // What a client may send: the preface, SETTINGS, and HEADERS that ask for `/`.
+//! connection.receive(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+//! connection.receive(b"\0\0\0\x04\0\0\0\0\0", 0);
+//! connection.receive(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a", 0);
+//! let Some(Event::Request { id, head, .. }) = connection.next_event() else { panic!() };
+//! assert_eq!((head.method(), head.path()), (&b"GET"[..], &b"/"[..]));
+//! let fields = [(&b"Content-Length"[..], &b"5"[..])];
+//! connection.send_head(id, 200, fields, false).unwrap();
+//! assert_eq!(connection.capacity(id, 5), Ok(5));
+//! connection.send_data(id, Bytes::from("hello"), true).unwrap();
+//! let written: usize = connection.output().map(<[u8]>::len).sum();
+//! connection.consume(written);
+//! assert_eq!(connection.open_streams(), 0);
+//! ```
+//!
+//! A driver does this, again and again:
+//! 1. it reads from its socket and calls [`Connection::receive`];
+//! 2. it calls [`Connection::next_event`] until there is none, and lets what answers the requests act
+//!    on it: [`Connection::send_head`], [`Connection::capacity`], [`Connection::send_data`],
+//!    [`Connection::read`], [`Connection::release`];
+//! 3. it writes [`Connection::output`] and tells by [`Connection::consume`] how much was written;
+//! 4. it closes the socket once [`Connection::is_finished`] and nothing is [`Connection::queued`].
+//!
+//! A stream asks for capacity when it has something to send, so that a stream that waits for a disk
+//! or an upstream holds up nobody. Its state is gone when both sides have ended it or one has reset
+//! it; the calls then return [`StreamClosed`].
+
+mod connection;
+mod dispatch;
+mod fields;
+mod flood;
+mod flow;
+mod frame;
+pub mod hpack;
+mod output;
+mod priority;
+mod receive;
+mod requests;
+mod schedule;
+mod section;
+mod send;
+mod stream;
+
+pub use connection::{Connection, Event, Limits, StreamClosed};
+pub use fields::{FieldSection, Fields};
+pub use frame::Reason;
+pub use requests::Body;

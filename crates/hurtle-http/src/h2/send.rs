@@ -1,0 +1,202 @@
+//! Responses on their way out (RFC 9113 section 8.1): heads, data within windows and shares,
+//! trailers, resets.
+
+use bytes::Bytes;
+
+use super::connection::{Connection, StreamClosed};
+use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, Reason};
+use super::hpack::Encoder;
+use super::stream::{Past, Stream};
+
+impl Connection {
+    /// Queues an interim response (1xx). Names may have capitals; none may be a pseudo-field or one
+    /// of HTTP/1.1's connections.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn send_informational<'f>(
+        &mut self,
+        id: u32,
+        status: u16,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), StreamClosed> {
+        self.check_state(id, false)?;
+        self.write_block(id, Some(status), fields, false);
+        Ok(())
+    }
+
+    /// Queues a response's head; `is_end`: there is no body. Fields as for `send_informational`.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn send_head<'f>(
+        &mut self,
+        id: u32,
+        status: u16,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        is_end: bool,
+    ) -> Result<(), StreamClosed> {
+        self.check_state(id, false)?.is_answered = true;
+        self.write_block(id, Some(status), fields, is_end);
+        Ok(())
+    }
+
+    /// Queues trailers, which end the response.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn send_trailers<'f>(
+        &mut self,
+        id: u32,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), StreamClosed> {
+        self.check_state(id, true)?;
+        self.write_block(id, None, fields, true);
+        Ok(())
+    }
+
+    /// How many of `wanted` bytes of body the stream may queue now: within both windows, within
+    /// `queued_bytes_max`, in its turn, and 64 KiB at most. After 0, `Event::Writable` or
+    /// `Event::Reset` follows; it is asked again then, and when there is more to send than it said.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn capacity(&mut self, id: u32, wanted: usize) -> Result<usize, StreamClosed> {
+        let at = self.streams.position(id).ok_or(StreamClosed)?;
+        let room = self.room();
+        Ok(if wanted == 0 { 0 } else { self.streams.ask(at, wanted, room) })
+    }
+
+    /// Queues data, no more than `capacity` gave; `is_end`: the response ends with it. An empty end
+    /// needs no capacity. Data beyond the windows resets the stream with INTERNAL_ERROR.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn send_data(
+        &mut self,
+        id: u32,
+        mut data: Bytes,
+        is_end: bool,
+    ) -> Result<(), StreamClosed> {
+        let connection_window = self.send_window.bytes();
+        let stream = self.check_state(id, true)?;
+        if data.len() > stream.send_window.bytes().min(connection_window) {
+            self.reset(id, Reason::INTERNAL_ERROR);
+            return Err(StreamClosed);
+        }
+        stream.send_window.take(data.len());
+        self.send_window.take(data.len());
+        self.streams.sent(id);
+        while data.len() > self.frame_bytes_max {
+            let piece = data.split_to(self.frame_bytes_max);
+            self.write_data(id, piece, false);
+        }
+        if is_end || !data.is_empty() {
+            self.write_data(id, data, is_end);
+        }
+        if is_end {
+            self.end_response(id);
+        }
+        Ok(())
+    }
+
+    /// Ends a stream at once; nothing if it is over.
+    pub fn reset(&mut self, id: u32, reason: Reason) {
+        if self.streams.position(id).is_some() {
+            self.write_reset(id, reason);
+            self.close_stream(id, Past::ResetHere);
+            self.ends.push_back(self.output.end());
+        }
+    }
+
+    /// The stream, if its head was sent or not, as it has to be. A caller that sends things in the
+    /// wrong order resets the stream with INTERNAL_ERROR.
+    fn check_state(&mut self, id: u32, is_answered: bool) -> Result<&mut Stream, StreamClosed> {
+        let at = self.streams.position(id).ok_or(StreamClosed)?;
+        if self.streams.open[at].is_answered != is_answered {
+            self.reset(id, Reason::INTERNAL_ERROR);
+            return Err(StreamClosed);
+        }
+        Ok(&mut self.streams.open[at])
+    }
+
+    fn write_reset(&mut self, id: u32, reason: Reason) {
+        let code = reason.0.to_be_bytes();
+        self.output.gather(|out| frame::write(out, frame::RST_STREAM, 0, id, &code));
+    }
+
+    fn write_data(&mut self, id: u32, data: Bytes, is_end: bool) {
+        let flags = if is_end { frame::END_STREAM } else { 0 };
+        let head = Head { len: data.len(), kind: frame::DATA, flags, stream: id };
+        self.output.gather(|out| out.extend_from_slice(&head.bytes()));
+        self.output.push(data);
+    }
+
+    fn write_block<'f>(
+        &mut self,
+        id: u32,
+        status: Option<u16>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        is_end: bool,
+    ) {
+        let Connection { output, encoder, frame_bytes_max, .. } = self;
+        output.gather(|out| {
+            let begin = out.len();
+            out.extend_from_slice(&[0; HEAD_BYTES]);
+            encode(encoder, out, status, fields);
+            finish_block(out, begin, id, is_end, *frame_bytes_max);
+        });
+        if is_end {
+            self.end_response(id);
+        }
+    }
+
+    /// The response is whole. A request that is not is needed no more (RFC 9113 section 8.1).
+    fn end_response(&mut self, id: u32) {
+        let Some(stream) = self.streams.get(id) else { return };
+        if stream.is_receiving {
+            self.write_reset(id, Reason::NO_ERROR);
+            self.close_stream(id, Past::ResetHere);
+        } else {
+            self.close_stream(id, Past::Ended);
+        }
+        self.ends.push_back(self.output.end());
+    }
+}
+
+fn encode<'f>(
+    encoder: &mut Encoder,
+    out: &mut Vec<u8>,
+    status: Option<u16>,
+    fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+) {
+    encoder.begin(out);
+    if let Some(status) = status {
+        encoder.status(status, out);
+    }
+    for (name, value) in fields {
+        encoder.field(name, value, out);
+    }
+}
+
+/// Writes the header of a block that is in `out` behind room for it, and those of CONTINUATION where
+/// the block is longer than a frame.
+fn finish_block(out: &mut Vec<u8>, begin: usize, id: u32, is_end: bool, frame_bytes_max: usize) {
+    let flags = if is_end { frame::END_STREAM } else { 0 };
+    let block_at = begin + HEAD_BYTES;
+    let len = out.len() - block_at;
+    if len <= PAYLOAD_BYTES_MAX {
+        let flags = flags | frame::END_HEADERS;
+        let head = Head { len, kind: frame::HEADERS, flags, stream: id };
+        return out[begin..block_at].copy_from_slice(&head.bytes());
+    }
+    let block = out.split_off(block_at);
+    out.truncate(begin);
+    let count = block.len().div_ceil(frame_bytes_max);
+    for (at, piece) in block.chunks(frame_bytes_max).enumerate() {
+        let kind = if at == 0 { frame::HEADERS } else { frame::CONTINUATION };
+        let flags = if at == 0 { flags } else { 0 };
+        let flags = if at + 1 == count { flags | frame::END_HEADERS } else { flags };
+        frame::write(out, kind, flags, id, piece);
+    }
+}

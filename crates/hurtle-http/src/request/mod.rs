@@ -1,0 +1,332 @@
+//! A request head and the validation of its fields for all protocol versions (RFC 9110, RFC 9112
+//! sections 3.2 and 6.3). [`h1`](crate::h1::request) parses it from text, [`from_section`] from a
+//! field section of HTTP/2. Field values borrow from the input; only lists in several lines are
+//! copied.
+
+mod error;
+pub mod fields;
+pub mod framing;
+pub mod method;
+pub mod section;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+pub use self::error::ParseError;
+pub use self::fields::RequestFields;
+pub use self::framing::BodyLength;
+pub use self::method::Method;
+
+use self::framing::Framing;
+use self::method::METHOD_BYTES_MAX;
+use crate::h2::FieldSection;
+use crate::request::section::Section;
+use crate::semantics::fields as lists;
+use crate::semantics::host::{self, Host};
+use crate::semantics::set::is_name;
+use crate::semantics::target::{self, Target};
+
+/// Limits of a request head.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Size of the whole head, in bytes.
+    pub head_bytes: usize,
+    /// Size of the request target, in bytes.
+    pub target_bytes: usize,
+    /// Number of field lines.
+    pub fields: usize,
+}
+
+/// A field value; `None` if the field is absent.
+pub type Value<'a> = Option<&'a [u8]>;
+
+/// Storage for the joined values of lists in several lines. It must outlive the request.
+#[derive(Debug, Default)]
+pub struct Joined(OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>);
+
+/// A request head. The fields that a server needs are parsed; all fields are in `fields`.
+#[derive(Clone, Debug)]
+pub struct RequestHead<'a> {
+    /// The method.
+    pub method: Method<'a>,
+    /// The target as sent, for logs.
+    pub raw_target: &'a [u8],
+    /// The parsed target.
+    pub target: Target<'a>,
+    /// True for HTTP/1.0.
+    pub http10: bool,
+    /// The host, from the absolute-form's authority or `:authority`, else from the Host field (RFC
+    /// 9112 section 3.2.2).
+    pub host: Option<Host<'a>>,
+    /// The delimitation of the body.
+    pub body: BodyLength,
+    /// True if the connection persists after this request (RFC 9112 section 9.3).
+    pub keep_alive: bool,
+    /// True if the client waits for 100 before it sends the body (RFC 9110 section 10.1.1).
+    pub expect_continue: bool,
+    /// True if the client accepts trailers (RFC 9110 section 10.1.4).
+    pub te_trailers: bool,
+    /// If-Match.
+    pub if_match: Value<'a>,
+    /// If-None-Match.
+    pub if_none_match: Value<'a>,
+    /// If-Modified-Since.
+    pub if_modified_since: Value<'a>,
+    /// If-Unmodified-Since.
+    pub if_unmodified_since: Value<'a>,
+    /// If-Range.
+    pub if_range: Value<'a>,
+    /// Range.
+    pub range: Value<'a>,
+    /// Accept.
+    pub accept: Value<'a>,
+    /// Authorization.
+    pub authorization: Value<'a>,
+    /// Accept-Encoding.
+    pub accept_encoding: Value<'a>,
+    /// Referer.
+    pub referer: Value<'a>,
+    /// User-Agent.
+    pub user_agent: Value<'a>,
+    /// Connection, which lists the hop-by-hop fields.
+    pub connection: Value<'a>,
+    /// Upgrade.
+    pub upgrade: Value<'a>,
+    /// True if Cache-Control or Pragma is present. Their values are in `fields`.
+    pub has_cache_control: bool,
+    /// All fields, in order.
+    pub fields: RequestFields<'a>,
+    /// Number of fields.
+    pub field_count: usize,
+    /// The cached header section, if the same section was parsed recently.
+    pub section: Option<Rc<Section>>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Parses the target; the head has no fields yet. It is made where it stays: a move costs as much
+    /// as a line of the head.
+    ///
+    /// # Errors
+    /// [`ParseError::Target`].
+    #[inline(always)]
+    pub(crate) fn new(
+        method: Method<'a>,
+        raw_target: &'a [u8],
+        http10: bool,
+    ) -> Result<RequestHead<'a>, ParseError> {
+        let target =
+            target::parse(method.as_bytes(), raw_target).map_err(|_| ParseError::Target)?;
+        Ok(RequestHead {
+            method,
+            raw_target,
+            target,
+            http10,
+            host: None,
+            body: BodyLength::None,
+            keep_alive: !http10,
+            expect_continue: false,
+            te_trailers: false,
+            if_match: None,
+            if_none_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+            if_range: None,
+            range: None,
+            accept: None,
+            authorization: None,
+            accept_encoding: None,
+            referer: None,
+            user_agent: None,
+            connection: None,
+            upgrade: None,
+            has_cache_control: false,
+            fields: RequestFields::NONE,
+            field_count: 0,
+            section: None,
+        })
+    }
+}
+
+/// Parses the head of an HTTP/2 request from a field section that satisfies RFC 9113 section 8.3.
+/// `has_body` means that DATA or trailers may follow. `joined` must be empty.
+///
+/// # Errors
+/// The first violation found; nothing is repaired.
+pub fn from_section<'a>(
+    section: &'a FieldSection,
+    has_body: bool,
+    joined: &'a Joined,
+    limits: &HeadLimits,
+) -> Result<RequestHead<'a>, ParseError> {
+    let method = section.method();
+    // RFC 9113 section 8.5: CONNECT has an authority instead of a path.
+    let target = match section.authority().filter(|_| method == b"CONNECT") {
+        Some(authority) => authority,
+        None => section.path(),
+    };
+    if method.len() > METHOD_BYTES_MAX {
+        return Err(ParseError::MethodTooLong);
+    }
+    if target.len() > limits.target_bytes {
+        return Err(ParseError::TargetTooLong);
+    }
+    let mut request = RequestHead::new(Method::from_token(method), target, false)?;
+    request.fields = RequestFields::Section(section);
+    let mut seen = Validator::default();
+    // RFC 9113 section 8.3.1: one Host that says the same as the authority is superfluous.
+    let mut repeatable = section.authority();
+    if let Some(authority) = repeatable {
+        seen.field(&mut request, b"host", authority)?;
+    }
+    for (name, value) in section.iter() {
+        request.field_count += 1;
+        if request.field_count > limits.fields {
+            return Err(ParseError::TooManyFields);
+        }
+        // RFC 9113 section 8.3.1: a Host equal to the authority is redundant.
+        let repeats = |said: &mut &[u8]| name == b"host" && said.eq_ignore_ascii_case(value);
+        if repeatable.take_if(repeats).is_none() {
+            seen.field(&mut request, name, value)?;
+        }
+    }
+    let has_lists = seen.finish(&mut request)?;
+    if has_body && request.body == BodyLength::None {
+        request.body = BodyLength::Chunked;
+    }
+    if has_lists {
+        join(&mut request, joined);
+    }
+    Ok(request)
+}
+
+/// Validates the fields of one request, for all protocol versions, and stores their values in its
+/// head.
+#[derive(Default)]
+pub(crate) struct Validator<'a> {
+    framing: Framing,
+    host: Option<Host<'a>>,
+    close: bool,
+    keep_alive: bool,
+    several: bool,
+}
+
+impl<'a> Validator<'a> {
+    /// Adds a field. The length of a name selects at most a few candidates, so one or two
+    /// comparisons decide.
+    ///
+    /// # Errors
+    /// The field violates RFC 9110 or RFC 9112; nothing is repaired.
+    #[inline]
+    pub(crate) fn field(
+        &mut self,
+        r: &mut RequestHead<'a>,
+        name: &[u8],
+        value: &'a [u8],
+    ) -> Result<(), ParseError> {
+        match name.len() {
+            2 if is_name(name, b"te") => r.te_trailers |= lists::has_token(value, b"trailers"),
+            4 if is_name(name, b"host") => {
+                let host = host::parse(value).map_err(|_| ParseError::HostSyntax)?;
+                if self.host.replace(host).is_some() {
+                    return Err(ParseError::HostTwice);
+                }
+            }
+            5 if is_name(name, b"range") => single(&mut r.range, value),
+            6 if is_name(name, b"accept") => self.list(&mut r.accept, value),
+            6 if is_name(name, b"pragma") => r.has_cache_control = true,
+            6 if is_name(name, b"expect") => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(ParseError::ExpectationUnknown);
+                }
+                // RFC 9110 section 10.1.1: an expectation in HTTP/1.0 is ignored.
+                r.expect_continue = !r.http10;
+            }
+            7 if is_name(name, b"upgrade") => self.list(&mut r.upgrade, value),
+            7 if is_name(name, b"referer") => single(&mut r.referer, value),
+            8 if is_name(name, b"if-match") => self.list(&mut r.if_match, value),
+            8 if is_name(name, b"if-range") => single(&mut r.if_range, value),
+            10 if is_name(name, b"connection") => {
+                for option in lists::list(value) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+                self.list(&mut r.connection, value);
+            }
+            10 if is_name(name, b"user-agent") => single(&mut r.user_agent, value),
+            13 if is_name(name, b"authorization") => single(&mut r.authorization, value),
+            13 if is_name(name, b"cache-control") => r.has_cache_control = true,
+            13 if is_name(name, b"if-none-match") => self.list(&mut r.if_none_match, value),
+            14 if is_name(name, b"content-length") => self.framing.content_length(value)?,
+            15 if is_name(name, b"accept-encoding") => self.list(&mut r.accept_encoding, value),
+            17 if is_name(name, b"transfer-encoding") => self.framing.transfer_encoding(value)?,
+            17 if is_name(name, b"if-modified-since") => single(&mut r.if_modified_since, value),
+            19 if is_name(name, b"if-unmodified-since") => {
+                single(&mut r.if_unmodified_since, value);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Stores a list. Several lines are joined after the last field.
+    fn list(&mut self, slot: &mut Value<'a>, value: &'a [u8]) {
+        self.several |= slot.replace(value).is_some();
+    }
+
+    /// Validates the whole message after the last field. `true` means that a list has several lines.
+    ///
+    /// # Errors
+    /// The Host, the target or the framing is invalid.
+    pub(crate) fn finish(self, request: &mut RequestHead<'a>) -> Result<bool, ParseError> {
+        // RFC 9112 section 3.2: an HTTP/1.1 request without Host is refused, whatever the form of
+        // its target.
+        if self.host.is_none() && !request.http10 {
+            return Err(ParseError::HostMissing);
+        }
+        request.host = match request.target {
+            Target::Absolute { authority, .. } => {
+                Some(host::parse(authority).map_err(|_| ParseError::Target)?)
+            }
+            _ => self.host,
+        };
+        request.body = self.framing.finish(request.http10)?;
+        // RFC 9112 section 9.3: `close` takes precedence; HTTP/1.0 persists only with `keep-alive`.
+        request.keep_alive = !self.close && (!request.http10 || self.keep_alive);
+        Ok(self.several)
+    }
+}
+
+/// Stores a field that is not a list. A second line makes it malformed, like an empty value.
+fn single<'a>(slot: &mut Value<'a>, value: &'a [u8]) {
+    *slot = Some(if slot.is_some() { b"" } else { value });
+}
+
+/// The lists among the stored fields, with accessors.
+const LISTS: [(&[u8], Accessor); 6] = [
+    (b"accept", |r| &mut r.accept),
+    (b"accept-encoding", |r| &mut r.accept_encoding),
+    (b"connection", |r| &mut r.connection),
+    (b"if-match", |r| &mut r.if_match),
+    (b"if-none-match", |r| &mut r.if_none_match),
+    (b"upgrade", |r| &mut r.upgrade),
+];
+
+type Accessor = for<'r, 'a> fn(&'r mut RequestHead<'a>) -> &'r mut Value<'a>;
+
+/// Joins the lines of each list with commas (RFC 9110 section 5.3).
+#[cold]
+pub(crate) fn join<'a>(request: &mut RequestHead<'a>, joined: &'a Joined) {
+    let whole = joined.0.get_or_init(|| {
+        Box::new(LISTS.map(|(known, _)| {
+            let lines = request.fields.iter();
+            let lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case(known));
+            let lines: Vec<&[u8]> = lines.map(|(_, value)| value).collect();
+            (lines.len() > 1).then(|| lines.join(&b", "[..]))
+        }))
+    });
+    for ((_, field), value) in LISTS.iter().zip(whole.iter()) {
+        if let Some(value) = value {
+            *field(request) = Some(value);
+        }
+    }
+}
