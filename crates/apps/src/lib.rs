@@ -1,5 +1,5 @@
-//! One application and what two servers need to serve it: a text, and uploads that are streamed to
-//! files. How a file is answered with is each program's own, and what is compared.
+//! One application and the parts two servers need to serve it: a text, and uploads that are
+//! streamed to files. Each program answers with files in its own way; that is compared.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,28 +16,28 @@ use http_body_util::BodyExt;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
-/// What is answered at `/hello`, and in the plans' files of that name.
+/// The response at `/hello`, and the content of the plans' files of that name.
 const HELLO: &str = "hello, world\n";
-/// The path of it.
+/// Its path.
 const HELLO_PATH: &str = "/hello";
-/// Exact versions of everything these programs are made of.
+/// Exact versions of all crates of these programs.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Where to listen.
+    /// Address and port to listen on.
     pub address: SocketAddr,
-    /// The files to be answered with, directly in it.
+    /// The files to serve, directly in it.
     pub docroot: PathBuf,
-    /// Threads that serve.
+    /// Number of serving threads.
     pub workers: usize,
-    /// Where uploads are stored.
+    /// Directory where uploads are stored.
     pub inbox: PathBuf,
 }
 
-/// What a program's `main` does: says the version of what it is made of (`--version`), or serves
-/// until it is killed. `own` words come before `PORT DIRECTORY WORKERS INBOX`.
+/// Runs a program's `main`: prints the version of its server (`--version`), or serves until it is
+/// killed. The arguments `own` come before `PORT DIRECTORY WORKERS INBOX`.
 pub fn run(
     name: &str,
     parts: &[&str],
@@ -64,7 +64,7 @@ pub fn run(
     }
 }
 
-/// As in `axum 0.8.9, hyper 1.12.0`.
+/// Names and versions, as in `axum 0.8.9, hyper 1.12.0`.
 fn versions(parts: &[&str]) -> String {
     let version = |part: &&str| {
         let entry = LOCK.split_once(&format!("name = \"{part}\"\nversion = \""));
@@ -81,8 +81,8 @@ pub fn router(site: &Site) -> Router {
     Router::new().route(HELLO_PATH, get(async || HELLO)).route("/up/{name}", put(store))
 }
 
-/// The files that are there when the program starts, each of which has a route of its own: that
-/// route, and the file's name.
+/// The route and the name of each file that exists when the program starts; each has a route of its
+/// own.
 pub fn files(site: &Site) -> io::Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&site.docroot)? {
@@ -97,7 +97,7 @@ pub fn files(site: &Site) -> io::Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The body is written as it comes, on threads that may wait for a disk.
+/// Writes the body as it arrives, on threads that may wait for a disk.
 async fn upload(path: PathBuf, mut body: Body) -> StatusCode {
     let Ok(mut file) = File::create(path).await else { return StatusCode::FORBIDDEN };
     while let Some(frame) = body.frame().await {

@@ -1,5 +1,5 @@
-//! The plans that ask an application, carried out in short on the programs built here: everybody's
-//! bytes are checked before and after, and every request is answered.
+//! The plans for applications, carried out in short on the programs built here: all bytes are
+//! checked before and after, and every request is answered.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
@@ -14,7 +14,7 @@ use deathmatch::contender::Contender;
 use deathmatch::plan::{Plan, Shape};
 use deathmatch::sample::Offered;
 
-/// Requests a second to programs that are not optimised, on a machine that does other things.
+/// Requests a second, for unoptimised programs on a machine that is otherwise in use.
 const RATE: f64 = 50.0;
 
 #[test]
@@ -40,7 +40,7 @@ fn every_application_answers_all_that_the_plans_ask() {
         assert_eq!(entrants.len(), 3, "{name}: axum, and hurtle in two ways");
         let outcome = arena.run(&plan, &entrants, None, |_| ()).unwrap();
         assert!(outcome.failed.is_empty(), "{name}: {:?}", outcome.failed);
-        // Some are taken again where others use the machine.
+        // Samples are taken again if other programs use the machine.
         let done: BTreeSet<_> = outcome.samples.iter().map(|s| (&s.contender, &s.work)).collect();
         assert_eq!(done.len(), entrants.len() * plan.works.len(), "{name}");
         for sample in &outcome.samples {
@@ -57,7 +57,7 @@ fn every_application_answers_all_that_the_plans_ask() {
     }
 }
 
-/// The same work in one round, for a moment and at a low rate.
+/// The plan with one round of short samples at a low rate.
 fn short(mut plan: Plan) -> Plan {
     plan.rounds = 1;
     (plan.warm_up, plan.sample) = (Duration::ZERO, Duration::from_millis(300));

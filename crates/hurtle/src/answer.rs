@@ -1,43 +1,43 @@
-//! An answer as data: what every handler returns and every protocol sends.
+//! A response as data: returned by every handler, sent by every protocol.
 
 use std::task::Context;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::Fields;
 
 use crate::body::Body;
-use crate::h1::response::Fields;
 
 /// A response, before the connection adds what is its own.
 #[derive(Debug)]
 pub struct Answer {
-    /// Final.
+    /// A final status, not 1xx.
     pub status: StatusCode,
-    /// Without Date, Connection and, in a map, what frames the body.
+    /// All fields but Date and Connection; a map also has no framing fields.
     pub fields: Fields,
-    /// As for GET; the engine leaves it out for HEAD.
+    /// The body for GET; the connection does not send it for HEAD.
     pub body: Body,
 }
 
 impl Answer {
-    /// With field lines made in advance.
+    /// A response with prepared field lines.
     pub fn ready(status: StatusCode, fields: Bytes, body: Body) -> Answer {
         Answer { status, fields: Fields::Ready(fields), body }
     }
 
-    /// With a body in memory.
+    /// A response with a body in memory.
     pub fn bytes(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
         let mut fields = HeaderMap::with_capacity(4);
         fields.insert(header::CONTENT_TYPE, media_type);
         Answer { status, fields: Fields::Map(fields), body: Body::Bytes(body.into()) }
     }
 
-    /// With nothing but its status.
+    /// A response without fields and body.
     pub fn empty(status: StatusCode) -> Answer {
         Answer { status, fields: Fields::Map(HeaderMap::new()), body: Body::Empty }
     }
 
-    /// The plain answer to what went wrong: the status in words, and why if that helps.
+    /// A plain-text error response: the status in words, and the reason `why`, if there is one.
     pub fn error(status: StatusCode, why: Option<&str>) -> Answer {
         let name = status.canonical_reason().unwrap_or("Error");
         let text = match why {
@@ -54,7 +54,7 @@ impl Answer {
         }
     }
 
-    /// 405 (RFC 9110 15.5.6), or 501 if nobody knows the method.
+    /// 405 with Allow (RFC 9110 15.5.6), or 501 if the method is not `known`.
     pub fn method_refused(known: bool) -> Answer {
         if !known {
             return Answer::error(StatusCode::NOT_IMPLEMENTED, None);
@@ -63,12 +63,19 @@ impl Answer {
             .with(header::ALLOW, HeaderValue::from_static(ALLOW))
     }
 
-    /// The answer to OPTIONS.
+    /// 405 to a TRACE that an upstream or application would answer: it would show the client the
+    /// fields that are added on the way (RFC 9110 9.3.8). All other methods are passed on.
+    pub fn trace_refused() -> Answer {
+        Answer::error(StatusCode::METHOD_NOT_ALLOWED, None)
+            .with(header::ALLOW, HeaderValue::from_static(ALLOW_PASSED_ON))
+    }
+
+    /// The response to OPTIONS: 204 with Allow.
     pub fn options() -> Answer {
         Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, HeaderValue::from_static(ALLOW))
     }
 
-    /// A redirect. A location that cannot stand in a field is the server's fault.
+    /// A redirect to `location`; 500 if that is no valid field value.
     pub fn redirect(status: StatusCode, location: &str) -> Answer {
         match HeaderValue::from_str(location) {
             Ok(value) => Answer::error(status, None).with(header::LOCATION, value),
@@ -76,8 +83,8 @@ impl Answer {
         }
     }
 
-    /// Looks at the first of a body that comes frame by frame. If that is all there is, the body is
-    /// bytes as any other; if it failed, nothing has been promised yet, and the answer is a 500.
+    /// Polls the first frame of a streamed body. If it is the whole body, the body becomes bytes; if it
+    /// failed, the response becomes a 500, since no head was sent yet.
     pub fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
@@ -90,7 +97,7 @@ impl Answer {
         }
     }
 
-    /// Sets a field; only an answer with a map of fields has use for it.
+    /// Sets a field. No effect on prepared field lines.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Answer {
         if let Fields::Map(map) = &mut self.fields {
@@ -100,20 +107,23 @@ impl Answer {
     }
 }
 
-/// What the built-in handlers answer to.
+/// The methods of the built-in handlers.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// When a client turned away for lack of room may try again.
+/// The standard methods that are passed on (RFC 9110 9.3, RFC 5789).
+const ALLOW_PASSED_ON: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Retry-After of a 503.
 const RETRY_AFTER_SECS: &str = "1";
 
-/// Whether an answer with this status has no body, whatever was asked (RFC 9110 6.4.1).
+/// Returns true if a response with this status has no body (RFC 9110 6.4.1).
 pub fn is_bodiless(status: StatusCode) -> bool {
     status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED
         || status.is_informational()
 }
 
-/// The length that whoever made the fields wrote himself.
+/// The Content-Length that the maker of the fields set.
 pub fn declared_len(fields: &Fields) -> Option<u64> {
     let Fields::Map(map) = fields else { return None };
     map.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()

@@ -1,6 +1,6 @@
-//! Bodies as data: what of an answer is to be sent, never how. `stream` holds bodies that come
+//! Bodies as data: the bytes of a response, not how they are sent. `stream` holds bodies that come
 //! frame by frame, `request` those that an application reads, `file` those it reads from a file,
-//! `unnamed` is where bytes wait on a disk, `hints` what an application says before its answer.
+//! `unnamed` files that keep bytes on disk, `hints` the 103 responses of an application.
 
 mod file;
 mod hints;
@@ -8,15 +8,17 @@ mod request;
 mod stream;
 mod unnamed;
 
+use std::cmp::Ordering;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::disk::Lane;
-use crate::sys;
+use crate::{rt, sys};
 
 pub use file::FileBody;
 pub use hints::EarlyHints;
@@ -24,7 +26,7 @@ pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream};
 pub use unnamed::Unnamed;
 
-/// What follows an answer's head. The engine looks at it and chooses how it leaves.
+/// The body of a response. The transport chooses how to send it.
 #[derive(Debug, Default)]
 pub enum Body {
     /// Nothing.
@@ -32,11 +34,11 @@ pub enum Body {
     Empty,
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A run of a file's bytes.
+    /// A range of a file's bytes.
     File(FileSlice),
     /// Pieces sent one after the other (multipart/byteranges).
     Parts(Vec<Part>),
-    /// Frames from whoever makes them, as they come.
+    /// Frames, sent as their source makes them.
     Stream(Stream),
 }
 
@@ -45,11 +47,11 @@ pub enum Body {
 pub enum Part {
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A run of a file's bytes.
+    /// A range of a file's bytes.
     File(FileSlice),
 }
 
-/// A run of a file's bytes: within the file as it was when it was opened.
+/// A range of a file's bytes, within the length the file had when it was opened.
 #[derive(Clone, Debug)]
 pub struct FileSlice {
     /// The file.
@@ -60,8 +62,8 @@ pub struct FileSlice {
     pub len: u64,
 }
 
-/// What tells one state of a file from another. A descriptor's own stamp changes when the file is
-/// edited in place; a name's changes when the name is given to another file, too.
+/// The state of a file. The stamp of a descriptor changes when the file is edited in place; the
+/// stamp of a name also changes when the name is given to another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Stamp {
@@ -73,7 +75,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of what `fstat(2)` said.
+    /// Reads the stamp from the result of `fstat(2)`.
     pub fn of(stat: &rustix::fs::Stat) -> Stamp {
         let ns = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
         // The types of these fields differ between systems; none holds a negative length.
@@ -87,70 +89,79 @@ impl Stamp {
         }
     }
 
-    /// Whole seconds of the modification time since 1970; 0 before.
+    /// Returns true if both stamps are of one file that is longer in `now`.
+    pub fn has_grown_to(&self, now: &Stamp) -> bool {
+        (self.device, self.inode) == (now.device, now.inode) && now.len > self.len
+    }
+
+    /// The modification time in whole seconds since 1970; 0 for earlier times.
     pub fn modified_secs(&self) -> u64 {
         u64::try_from(self.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0)
     }
 }
 
-/// Bytes of a file whose residency is asked, and remembered, together.
+/// Size of a window: the unit in which residency in the page cache is checked and remembered.
 pub const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Windows remembered of one file, from its beginning; later ones are asked about each time.
+/// Windows remembered per file, from its beginning; later windows are checked each time.
 const WINDOWS_REMEMBERED: usize = 256;
 
-/// How long a window that was in memory is believed to be: it is in use, so the kernel keeps it.
+/// How long a window counts as resident after a check: it is in use, so the kernel keeps it.
 const WARM_MS: u64 = 1_000;
 
-/// How long a file that was unchanged is believed to be: an edit in place is noticed this soon,
-/// without a system call for every answer of a file in demand.
+/// How long a file counts as unchanged after a check. An edit in place is noticed this soon, without
+/// an `fstat(2)` for every response of a popular file.
 const UNCHANGED_MS: u64 = 10;
+
+/// The longest pause, in milliseconds, before a file whose time changed but not its length is checked
+/// again. All pauses together are a third longer.
+const APPEND_MS_MAX: u64 = 256;
 
 /// An open regular file.
 #[derive(Debug)]
 pub struct OpenFile {
     fd: OwnedFd,
-    /// Its state when it was opened.
+    /// The file's state when it was opened.
     pub stamp: Stamp,
-    /// Where its slow reads queue.
+    /// The disk lane for reads that miss the page cache.
     pub lane: Lane,
-    /// How fast one answer may send it, in bytes a second; 0: as fast as it is taken.
+    /// Rate limit of one response, in bytes a second; 0: none.
     pub rate: u64,
-    /// When each of the first windows was last seen in memory; 0: never.
+    /// When each of the first windows was last found resident, in milliseconds; 0: never.
     warm: Box<[AtomicU64]>,
-    /// When it was last seen unchanged.
+    /// When the file was last found unchanged, in milliseconds.
     seen_ms: AtomicU64,
 }
 
 impl OpenFile {
-    /// Takes a descriptor whose `fstat` gave `stamp`.
+    /// Takes a descriptor and the stamp that `fstat(2)` gave for it.
     pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
         let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
         let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
         OpenFile { fd, stamp, lane, rate: 0, warm, seen_ms: AtomicU64::new(0) }
     }
 
-    /// One that no answer may send faster, in bytes a second; 0: as fast as it is taken.
+    /// Sets the rate limit of one response, in bytes a second; 0: none.
     #[must_use]
     pub fn with_rate(self, rate: u64) -> OpenFile {
         OpenFile { rate, ..self }
     }
 
-    /// Whether the window that holds `offset` was seen in memory a moment ago.
+    /// Returns true if the window of `offset` was resident within the last `WARM_MS`.
     pub fn is_warm(&self, offset: u64, now_ms: u64) -> bool {
         let seen = self.window(offset).map_or(0, |w| w.load(Relaxed));
         seen != 0 && now_ms.saturating_sub(seen) <= WARM_MS
     }
 
-    /// Whether the window that holds `offset` was never seen in memory.
+    /// Returns true if the window of `offset` was never found resident.
     pub fn is_unseen(&self, offset: u64) -> bool {
         self.window(offset).is_some_and(|w| w.load(Relaxed) == 0)
     }
 
-    /// Has the kernel read `offset..end` into its memory: that waits for the disk.
+    /// Has the kernel read `offset..end` into the page cache. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's.
+    /// Those of the read.
     pub fn read_ahead(&self, mut offset: u64, end: u64) -> io::Result<()> {
         while offset < end {
             let len = usize::try_from(end - offset).unwrap_or(usize::MAX);
@@ -162,7 +173,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Remembers that the window that holds `offset` is in memory.
+    /// Remembers that the window of `offset` is resident.
     pub fn set_warm(&self, offset: u64, now_ms: u64) {
         if let Some(window) = self.window(offset) {
             window.store(now_ms, Relaxed);
@@ -173,8 +184,8 @@ impl OpenFile {
         self.warm.get(usize::try_from(offset / WINDOW_BYTES).ok()?)
     }
 
-    /// The same, believed for `UNCHANGED_MS`: asked before each answer, so that one made in advance
-    /// is not put before other bytes.
+    /// As `is_unchanged`, with the result kept for `UNCHANGED_MS`. Called before each response, so
+    /// that a prepared head is not sent with other bytes or another number of them.
     pub fn is_unchanged_lately(&self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.seen_ms.load(Relaxed)) < UNCHANGED_MS {
             return true;
@@ -186,14 +197,60 @@ impl OpenFile {
         unchanged
     }
 
-    /// Whether the file is still what it was when it was opened.
+    /// Returns true if length and modification time are those of the opening.
     pub fn is_unchanged(&self) -> bool {
-        rustix::fs::fstat(&self.fd).is_ok_and(|now| {
-            let now = Stamp::of(&now);
-            // A rename, link or chmod moves the change time only: the bytes are the same.
-            now.len == self.stamp.len && now.modified_ns == self.stamp.modified_ns
-        })
+        self.change() == Change::None
     }
+
+    /// Returns true if the file is unchanged or has grown, as a log does: then it still holds the bytes
+    /// that a response promised. An edit that also makes the file longer is not told from an append.
+    pub fn is_intact(&self) -> bool {
+        matches!(self.change(), Change::None | Change::Grown)
+    }
+
+    /// Waits until an append that has begun shows in the file's length; returns if the file
+    /// `is_intact` by then.
+    ///
+    /// # Errors
+    /// `InvalidData`: it became shorter or was edited in place. What was sent and what is left belong
+    /// to two files.
+    pub async fn check_intact(&self) -> io::Result<()> {
+        let mut pause_ms = 1;
+        loop {
+            match self.change() {
+                Change::None | Change::Grown => return Ok(()),
+                Change::Edited if pause_ms <= APPEND_MS_MAX => {}
+                Change::Edited | Change::Shrunk => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            rt::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms *= 4;
+        }
+    }
+
+    fn change(&self) -> Change {
+        let Ok(now) = rustix::fs::fstat(&self.fd) else { return Change::Edited };
+        let now = Stamp::of(&now);
+        match now.len.cmp(&self.stamp.len) {
+            Ordering::Less => Change::Shrunk,
+            Ordering::Greater => Change::Grown,
+            // A rename, link or chmod moves the change time only: the bytes are the same.
+            Ordering::Equal if now.modified_ns == self.stamp.modified_ns => Change::None,
+            Ordering::Equal => Change::Edited,
+        }
+    }
+}
+
+/// How a file differs from its state when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    None,
+    /// Longer.
+    Grown,
+    /// As long as it was, but modified since; or an append that has begun: Linux sets the time first
+    /// and the length once the bytes are there.
+    Edited,
+    /// Shorter.
+    Shrunk,
 }
 
 impl AsFd for OpenFile {
@@ -203,7 +260,7 @@ impl AsFd for OpenFile {
 }
 
 impl Body {
-    /// Bytes it will send; `None` if only its end will tell.
+    /// Length of the body in bytes; `None` if it is known only at the end.
     pub fn exact_len(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -213,11 +270,24 @@ impl Body {
             Body::Stream(stream) => stream.exact_len(),
         }
     }
+
+    /// Returns true if its files were unchanged within the last `UNCHANGED_MS`, so that a prepared
+    /// head describes them.
+    pub fn is_unchanged_lately(&self, now_ms: u64) -> bool {
+        match self {
+            Body::File(slice) => slice.file.is_unchanged_lately(now_ms),
+            Body::Parts(parts) => parts.iter().all(|part| match part {
+                Part::File(slice) => slice.file.is_unchanged_lately(now_ms),
+                Part::Bytes(_) => true,
+            }),
+            Body::Empty | Body::Bytes(_) | Body::Stream(_) => true,
+        }
+    }
 }
 
 impl Part {
-    /// Bytes it will send.
-    #[allow(clippy::len_without_is_empty)] // nobody makes an empty one
+    /// Length of the part in bytes.
+    #[allow(clippy::len_without_is_empty)] // no part is empty
     pub fn len(&self) -> u64 {
         match self {
             Part::Bytes(bytes) => bytes.len() as u64,

@@ -1,4 +1,4 @@
-//! The command line: what can be written, and the configuration it means.
+//! The command line: arguments, and the configuration that they select.
 
 mod purge;
 
@@ -13,8 +13,8 @@ use crate::config::{
     self, AccessLog, Auth, Basic, Config, Listen, LogField, LogFormat, LogTarget, MountHandler,
     Schedule, Sendfile, Uploads,
 };
-use crate::explain::Question;
-use crate::server::apps::keeper::Kept;
+use crate::explain::ExplainedRequest;
+use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
 use crate::tls::{Keyring, local};
 
@@ -22,12 +22,13 @@ pub use purge::PurgeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
-/// `hurtle ./public` serves a directory; `hurtle --config hurtle.toml` what a file describes.
-/// Without either, ./hurtle.toml if there is one, else the current directory.
+/// `hurtle ./public` serves a directory; `hurtle --config hurtle.toml` serves what a file
+/// configures. Without either, hurtle reads ./hurtle.toml if it exists, and serves the current
+/// directory otherwise.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do; `serve` when nothing is said.
+    /// The command; `serve` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
@@ -41,18 +42,18 @@ pub enum Command {
     Serve(ServeArgs),
     /// Check a configuration and report every problem in it.
     Check(CheckArgs),
-    /// Print the configuration in force, defaults and all, as TOML.
+    /// Print the effective configuration as TOML, defaults included.
     PrintConfig(ServeArgs),
-    /// Say which file or rule answers a URL path, with which headers, and how it would be sent.
+    /// Explain which file or rule handles a URL path, the response's fields, and how it is sent.
     Explain(ExplainArgs),
-    /// Keep an application of the server's; the server starts this itself.
+    /// Supervise an application; the server starts this itself.
     #[command(hide = true)]
     KeepApp(KeepAppArgs),
-    /// Have a running server forget what it has kept of its upstreams' answers.
+    /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
 }
 
-/// Names a configuration file.
+/// Selects a configuration file.
 #[derive(Debug, Args)]
 pub struct FileArgs {
     /// The configuration file [default: hurtle.toml].
@@ -60,94 +61,93 @@ pub struct FileArgs {
     pub config: Option<PathBuf>,
 }
 
-/// What `check` takes.
+/// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The configuration file [default: hurtle.toml].
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// The same.
+    /// The configuration file [default: hurtle.toml].
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// What `serve` takes.
+/// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// The directory to serve.
     #[arg(value_name = "DIR", conflicts_with = "config")]
     dir: Option<PathBuf>,
-    /// Where to listen: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated
-    /// [default: 127.0.0.1:8080, or the next free port].
+    /// Address to listen on: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated [default:
+    /// 127.0.0.1:8080, or the next free port].
     #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen)]
     listen: Vec<Listen>,
-    /// Speak HTTPS, with a certificate for localhost from an authority of this machine's own, made
-    /// on first use [default address: 127.0.0.1:8443, or the next free port].
+    /// Serve HTTPS with a certificate for localhost, signed by a local authority that is created on
+    /// first use [default address: 127.0.0.1:8443, or the next free port].
     #[arg(long, conflicts_with = "config")]
     tls: bool,
-    /// Serve what this file describes.
+    /// The configuration file.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Event loops, one thread each [default: auto, one for each processor].
+    /// Worker threads, one event loop each [default: auto, one for each processor].
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
     workers: Option<NonZeroUsize>,
     /// Connections the kernel may queue for a listener [default: 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     backlog: Option<u32>,
-    /// Log requests: off, combined, json or brief, and to which file
-    /// [default: off; to standard output].
+    /// Log requests: off, combined, json or brief, optionally to a file [default: off; standard
+    /// output].
     #[arg(long, value_name = "off|FORMAT[:PATH]", value_parser = parse_access_log)]
     access_log: Option<AccessLogChoice>,
-    /// How file bodies leave: `auto` decides for each; the others are for comparison.
+    /// How file bodies are sent: `auto` chooses for each response; the others are for comparison.
     #[arg(long, value_enum)]
     sendfile: Option<SendfileChoice>,
-    /// When a connection that has answered reads again: `wait` once something has come; the others
-    /// are for comparison.
+    /// When a connection reads again after a response: `wait` until data arrives; the others are
+    /// for comparison.
     #[arg(long, value_enum)]
     schedule: Option<ScheduleChoice>,
-    /// List directories that have no index [default: on for DIR, off in a configuration].
+    /// List directories that have no index file [default: on for DIR, off in a configuration].
     #[arg(long, value_enum, value_name = "on|off")]
     listing: Option<Switch>,
-    /// Let clients upload files to DIR and delete them there; needs --auth.
+    /// Let clients upload and delete files in DIR; needs --auth.
     #[arg(long, conflicts_with = "config")]
     upload: bool,
-    /// Ask for a name and a password that are in FILE (lines of `htpasswd -nB NAME`), or ask for
-    /// nothing.
+    /// Require a name and a password from FILE (lines of `htpasswd -nB NAME`), or require none.
     #[arg(long, value_name = "FILE|none", conflicts_with = "config", value_parser = parse_auth)]
     auth: Option<Auth>,
-    /// Let passwords come in clear over a network.
+    /// Allow passwords in clear over a network.
     #[arg(long, requires = "auth")]
     auth_cleartext: bool,
-    /// Memory for cached files: bytes, or such as 64MiB [default: 64 MiB].
+    /// Memory for cached files, in bytes or as in 64MiB [default: 64 MiB].
     #[arg(long, value_name = "N", value_parser = config::parse_size)]
     cache_bytes: Option<usize>,
-    /// Threads that wait for disks [default: 4].
+    /// Threads for disk access [default: 16].
     #[arg(long, value_name = "N")]
     disk_threads: Option<NonZeroUsize>,
-    /// How long a file is believed unchanged before its name is looked up again [default: 1s].
+    /// Age at which a cached file's name is looked up again [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     revalidate: Option<std::time::Duration>,
-    /// How long a stop waits for what is in flight [default: 10s].
+    /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
-    /// Show a line for each request on standard output (the same as --access-log brief).
+    /// Print a line for each request on standard output (same as --access-log brief).
     #[arg(short, long)]
     verbose: bool,
 }
 
-/// What `explain` takes.
+/// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The path asked for, such as /docs/index.html?page=2, or a whole http:// URL.
+    /// The requested path, such as /docs/index.html?page=2, or a whole http:// URL.
     #[arg(value_name = "URL-PATH")]
     target: String,
-    /// The directory served.
+    /// The directory to serve.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     dir: Option<PathBuf>,
     /// The configuration file.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The host asked for, if the path does not say.
+    /// The requested host, if the path names none.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Accept-Encoding of the request, such as "br, gzip".
@@ -155,7 +155,7 @@ pub struct ExplainArgs {
     accept_encoding: Option<String>,
 }
 
-/// What `keep-app` takes.
+/// Arguments of `keep-app`.
 #[derive(Debug, Args)]
 pub struct KeepAppArgs {
     #[arg(long)]
@@ -192,69 +192,68 @@ enum Switch {
     Off,
 }
 
-/// `--access-log`'s value.
+/// The value of `--access-log`.
 #[derive(Clone, Debug)]
 struct AccessLogChoice(Option<AccessLog>);
 
-/// A configuration, and what of it nobody asked for.
+/// A configuration with facts that it does not record.
 #[derive(Debug)]
-pub struct Meant {
-    /// What to do.
+pub struct LoadedConfig {
+    /// The configuration.
     pub config: Config,
-    /// The address is the default: another port is as good.
+    /// `true`: the address is a default, so another port may be used.
     pub any_port: bool,
-    /// The authority that clients have to trust, if it is this machine's own, and whether it has
-    /// just been made.
+    /// The local authority that clients must trust, if one is used, and whether it is new.
     pub authority: Option<(PathBuf, bool)>,
 }
 
-/// Why there is no configuration: lines for the user.
-pub type Refused = Vec<String>;
+/// The problems of a configuration, one line each.
+pub type ConfigProblems = Vec<String>;
 
 const CONFIG_FILE: &str = "hurtle.toml";
 
 impl Cli {
-    /// What is to be done.
+    /// The command to run.
     pub fn into_command(self) -> Command {
         self.command.unwrap_or(Command::Serve(self.serve))
     }
 }
 
 impl CheckArgs {
-    /// Reads the file.
+    /// Loads the configuration file.
     ///
     /// # Errors
-    /// Every problem in it, a line each.
-    pub fn load(self) -> Result<Config, Refused> {
+    /// Every problem in it, one line each.
+    pub fn load(self) -> Result<Config, ConfigProblems> {
         FileArgs { config: self.file.or(self.config) }.load()
     }
 }
 
 impl FileArgs {
-    /// Reads the file.
+    /// Loads the configuration file.
     ///
     /// # Errors
-    /// Every problem in it, a line each.
-    pub fn load(&self) -> Result<Config, Refused> {
+    /// Every problem in it, one line each.
+    pub fn load(&self) -> Result<Config, ConfigProblems> {
         let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
-        // Whoever checks wants to know now, not when the server starts.
+        // Also checks the certificates, as the start of the server would.
         Keyring::load(&config)?;
         Ok(config)
     }
 }
 
 impl ServeArgs {
-    /// What the arguments mean.
+    /// The configuration that the arguments select.
     ///
     /// # Errors
-    /// Every problem, a line each.
-    pub fn config(self) -> Result<Meant, Refused> {
+    /// Every problem, one line each.
+    pub fn config(self) -> Result<LoadedConfig, ConfigProblems> {
         let (mut config, is_dir) = read(self.config.as_deref(), self.dir.as_deref())?;
-        self.guard(&mut config, is_dir)?;
+        self.apply_access(&mut config, is_dir)?;
         if self.tls && !is_dir {
             let hint = "name the directory to serve, or write [site.tls] in the file";
             return Err(vec![format!(
-                "--tls goes with a directory, and here is {CONFIG_FILE}: {hint}"
+                "--tls needs a directory, but {CONFIG_FILE} is used: {hint}"
             )]);
         }
         let any_port = is_dir && self.listen.is_empty();
@@ -264,7 +263,7 @@ impl ServeArgs {
         let mut authority = None;
         if self.tls {
             let local = local_certificate().map_err(|e| vec![e])?;
-            config.serve_locally_with(&local.certificate, any_port);
+            config.enable_local_tls(&local.certificate, any_port);
             authority = Some((local.authority, local.is_new));
         }
         set(&mut config.workers, self.workers);
@@ -302,19 +301,19 @@ impl ServeArgs {
             }
             None => {}
         }
-        Ok(Meant { config, any_port, authority })
+        Ok(LoadedConfig { config, any_port, authority })
     }
 
-    /// What `--upload` and `--auth` say of a directory; a configuration says it itself.
-    fn guard(&self, config: &mut Config, is_dir: bool) -> Result<(), Refused> {
+    /// Applies `--upload` and `--auth` to a directory; a configuration has its own settings.
+    fn apply_access(&self, config: &mut Config, is_dir: bool) -> Result<(), ConfigProblems> {
         if !is_dir && (self.upload || self.auth.is_some()) {
-            let what = "--upload and --auth go with DIR: write uploads = {} and auth = in";
+            let what = "--upload and --auth need DIR: write uploads = {} and auth = in";
             return Err(vec![format!("{what} {CONFIG_FILE} instead, or name DIR")]);
         }
         if self.upload && self.auth.is_none() {
             return Err(vec![
-                "--upload lets everybody who reaches the server write: add --auth FILE, with lines \
-                 of `htpasswd -nB NAME`; or --auth none, if that is meant"
+                "--upload lets everybody who can reach the server write: add --auth FILE, with \
+                 lines of `htpasswd -nB NAME`, or --auth none if that is intended"
                     .to_owned(),
             ]);
         }
@@ -337,17 +336,17 @@ impl ServeArgs {
 }
 
 impl KeepAppArgs {
-    /// What is kept.
-    pub fn kept(self) -> Kept {
+    /// The options of the keeper.
+    pub fn options(self) -> KeeperOptions {
         let KeepAppArgs { socket, stdin, open_files, memory, processes, command } = self;
-        Kept { socket, stdin, open_files, memory, processes, command }
+        KeeperOptions { socket, stdin, open_files, memory, processes, command }
     }
 }
 
 impl ExplainArgs {
-    /// What is asked.
-    pub fn question(&self) -> Question<'_> {
-        Question {
+    /// The request to explain.
+    pub fn request(&self) -> ExplainedRequest<'_> {
+        ExplainedRequest {
             target: &self.target,
             host: self.host.as_deref(),
             accept_encoding: self.accept_encoding.as_deref(),
@@ -357,20 +356,21 @@ impl ExplainArgs {
     /// The configuration to explain.
     ///
     /// # Errors
-    /// Every problem, a line each.
-    pub fn config(&self) -> Result<Config, Refused> {
+    /// Every problem, one line each.
+    pub fn config(&self) -> Result<Config, ConfigProblems> {
         read(self.config.as_deref(), self.dir.as_deref()).map(|(config, _)| config)
     }
 }
 
-/// The certificate for localhost, found or made.
+/// Loads or creates the certificate for localhost.
 fn local_certificate() -> Result<local::Local, String> {
-    let dir = sys::data_dir().ok_or("there is no HOME to keep a certificate in; set it")?;
+    let dir = sys::data_dir().ok_or("there is no HOME to store a certificate in; set it")?;
     local::localhost(&dir.join("hurtle")).map_err(|e| format!("no certificate for localhost: {e}"))
 }
 
-/// A file, a directory, or what is here; true: the address is nobody's choice.
-fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), Refused> {
+/// Loads a configuration from a file, a directory, or the current directory; `true`: the address is
+/// a default.
+fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), ConfigProblems> {
     if let Some(file) = file {
         return Ok((load(file)?, false));
     }
@@ -389,7 +389,7 @@ fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), Refus
     Ok((Config::for_directory(dir.to_owned()), true))
 }
 
-fn load(file: &Path) -> Result<Config, Refused> {
+fn load(file: &Path) -> Result<Config, ConfigProblems> {
     config::load(file).map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
@@ -405,7 +405,7 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
     }
     let port = text.strip_prefix(':').unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
-        // `:80` is what other servers call all addresses; a bare number stays on this machine.
+        // As in other servers, `:80` is every address; a bare number is this machine only.
         let ip = if text.starts_with(':') { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
         return Ok(Listen::Tcp(SocketAddr::from((ip, port))));
     }

@@ -1,5 +1,5 @@
-//! The time as the event loop sees it: milliseconds that never go back, seconds of the calendar,
-//! and the `Date` field's bytes, made once a second.
+//! Time for the event loop: monotonic milliseconds, calendar seconds, and the bytes of the `Date`
+//! field, formatted once a second.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,17 +8,26 @@ use rustix::time::ClockId;
 
 use crate::sys;
 
-/// Milliseconds of a clock that never goes back; its zero means nothing.
+/// Milliseconds of a monotonic clock with an arbitrary zero. Resolution: 1 to 10 ms.
 pub fn now_ms() -> u64 {
+    #[cfg(test)]
+    if let Some(ms) = crate::rt::simulated::now_ms() {
+        return ms;
+    }
     sys::coarse_ms()
 }
 
-/// Milliseconds since then (`now_ms`), for how long something took: by less than a tick of that clock
-/// (1 to 10 ms) too many, and less than a tick is none. To know that much is what it usually costs: an
-/// exact clock is several times as dear.
+/// Milliseconds since `then_ms` (of `now_ms`). Less than a tick of that clock (1 to 10 ms) counts as 0;
+/// longer times are up to a tick too long. The exact clock is several times slower, so it is read only
+/// if a tick has passed.
 pub fn ms_since(then_ms: u64) -> u64 {
-    if now_ms() == then_ms {
+    let now_ms = now_ms();
+    if now_ms == then_ms {
         return 0;
+    }
+    #[cfg(test)]
+    if crate::rt::simulated::now_ms().is_some() {
+        return now_ms.saturating_sub(then_ms);
     }
     let t = rustix::time::clock_gettime(ClockId::Monotonic);
     // Since boot, so never negative.
@@ -27,6 +36,10 @@ pub fn ms_since(then_ms: u64) -> u64 {
 
 /// Seconds since 1970-01-01 UTC.
 pub fn unix_secs() -> u64 {
+    #[cfg(test)]
+    if let Some(ms) = crate::rt::simulated::now_ms() {
+        return ms / 1_000;
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
@@ -34,21 +47,21 @@ pub fn unix_secs() -> u64 {
 type DateBytes = [u8; 29];
 
 thread_local! {
-    /// (when the second of the calendar was read, that second, its date)
+    /// (`now_ms` when the calendar was read, the second it gave, the date of that second)
     static DATE: Cell<(u64, u64, DateBytes)> = const { Cell::new((u64::MAX, 0, [b' '; 29])) };
 }
 
 /// The calendar is read again after this long, so a `Date` is at most this much late.
 const DATE_AGE_MS_MAX: u64 = 100;
 
-/// Now, for the `Date` field (RFC 9110 6.6.1).
+/// The current date, for the `Date` field (RFC 9110 6.6.1).
 pub fn date(now_ms: u64) -> DateBytes {
     let (read_ms, secs, bytes) = DATE.get();
     if now_ms.wrapping_sub(read_ms) <= DATE_AGE_MS_MAX {
         return bytes;
     }
     let now = unix_secs();
-    let bytes = if now == secs { bytes } else { crate::semantics::date::format(now) };
+    let bytes = if now == secs { bytes } else { hurtle_http::semantics::date::format(now) };
     DATE.set((now_ms, now, bytes));
     bytes
 }

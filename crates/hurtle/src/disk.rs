@@ -1,9 +1,9 @@
 //! Threads that wait for disks, so that no event loop does (seed: lighttpd's threaded stat).
 //!
-//! Jobs queue in lanes, one for each thing that can be slow on its own (a site's root, listings).
+//! Jobs queue in lanes, one for each resource that can be slow by itself (a site's root, listings).
 //! No lane holds more than half of the threads and every lane's queue is bounded, so one hung
-//! mount cannot stop the others. This queue is the one lock on the way of a request, and only of
-//! requests that need a disk.
+//! mount cannot stop the others. The queue's lock is the only one that a request takes, and only a
+//! request that needs a disk.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,15 +21,15 @@ use crate::{rt, sys};
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
 
-/// How long a requester waits for its job, queueing included, before it gives up with 503.
+/// How long a request waits for its job, queueing included, before it is answered 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// At which end of a lane's queue a job enters.
+/// The end of a lane's queue that a job enters at.
 type Place = fn(&mut VecDeque<Job>, Job);
 
-/// Why a job gave no result.
+/// Why a job returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Its lane is full, or it took longer than `WAIT_MAX`: 503.
@@ -42,7 +42,7 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(usize);
 
-/// A handle on the pool; clones share it. The threads end when the last one is dropped.
+/// A handle on the pool; clones share it. The threads end when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<Handle>);
 
@@ -60,7 +60,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     lanes: Vec<LaneState>,
-    /// The lane looked at first by the next free thread: lanes take turns.
+    /// The lane that the next free thread checks first: lanes take turns.
     turn: usize,
     /// Threads that wait for a job.
     idle: usize,
@@ -88,8 +88,8 @@ impl Disk {
         Disk::start_named(threads, (threads.get() / 2).max(1), "disk")
     }
 
-    /// Starts `threads` threads of which a lane may have all: for work of one kind that is no
-    /// disk's, but must not be done on a loop either.
+    /// Starts `threads` threads of which a lane may have all: for other work that would block an
+    /// event loop.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -103,7 +103,7 @@ impl Disk {
         for n in 0..threads.get() {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
-                // What a loop has to do is done in microseconds, and for everybody.
+                // An event loop's work takes microseconds and serves every connection.
                 sys::give_precedence();
                 shared.run();
             })?;
@@ -111,17 +111,17 @@ impl Disk {
         Ok(Disk(Arc::new(Handle(shared))))
     }
 
-    /// A new lane.
+    /// Adds a lane.
     pub fn lane(&self) -> Lane {
         let mut queue = self.0.0.lock();
         queue.lanes.push(LaneState::default());
         Lane(queue.lanes.len() - 1)
     }
 
-    /// Runs `job` on a thread of the pool and returns what it returned.
+    /// Runs `job` on a thread of the pool and returns its result.
     ///
     /// # Errors
-    /// See `Failure`. A job that was given up may still run to its end; its result is dropped.
+    /// See `Failure`. After `Busy` the job may still run to its end; its result is dropped.
     pub async fn run<T, F>(&self, lane: Lane, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -130,7 +130,7 @@ impl Disk {
         self.run_at(lane, VecDeque::push_back, job).await
     }
 
-    /// The same, before all that wait in the lane: for what is short, and in demand.
+    /// As `run`, ahead of all jobs that wait in the lane: for short jobs that many requests need.
     ///
     /// # Errors
     /// See `Failure`.
@@ -149,7 +149,7 @@ impl Disk {
     {
         let (done, result) = oneshot::channel();
         let job = move || {
-            // Nobody waits any more: the client left, or the wait grew too long.
+            // The request is gone: its client left, or it was answered 503.
             if done.is_closed() {
                 return;
             }
@@ -162,14 +162,14 @@ impl Disk {
                 tracing::error!("a disk job panicked: {}", panic_message(&*panic));
                 Err(Failure::Panicked)
             }
-            // The pool is going away, or is too slow: either way, later.
+            // The pool is ending, or too slow.
             Some(Err(_)) | None => Err(Failure::Busy),
         }
     }
 }
 
 impl Disk {
-    /// Has a job done that nobody waits for. Where the lane is full it is not done, but dropped.
+    /// Queues a job without waiting for its result. If the lane is full the job is dropped.
     pub fn begin(&self, lane: Lane, job: impl FnOnce() + Send + 'static) {
         let job = move || {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
@@ -179,8 +179,8 @@ impl Disk {
         let _ = self.0.0.submit(lane, VecDeque::push_back, Box::new(job));
     }
 
-    /// Drops a value on a thread of the pool, because its end waits for the disk: a file's last
-    /// descriptor, say. Where the lane is full it is dropped here after all.
+    /// Drops a value on a thread of the pool, because its drop blocks on the disk: a file's last
+    /// descriptor, for example. If the lane is full it is dropped on the calling thread.
     pub fn discard<T: Send + 'static>(&self, lane: Lane, value: T) {
         self.begin(lane, move || drop(value));
     }
@@ -194,12 +194,18 @@ impl Drop for Handle {
 }
 
 impl Shared {
-    /// Jobs cannot panic while the lock is held, so a poisoned lock is still whole.
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn submit(&self, lane: Lane, place: Place, job: Job) -> Result<(), Failure> {
+        // Simulated time does not wait for a thread.
+        #[cfg(test)]
+        if rt::simulated::now_ms().is_some() {
+            job();
+            return Ok(());
+        }
         let mut queue = self.lock();
         let state = &mut queue.lanes[lane.0];
         if state.jobs.len() >= LANE_JOBS_MAX {
@@ -214,7 +220,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A thread's life.
+    /// Runs jobs until the pool is closed.
     fn run(&self) {
         let mut queue = self.lock();
         while !queue.closed {
@@ -224,7 +230,7 @@ impl Shared {
                 queue.idle -= 1;
                 continue;
             };
-            // A thread is woken only for a job that it can have; who has one looks for the next itself.
+            // Another thread is woken only for a job that it may run; this one finds its own next job.
             let wakes = queue.has_work_for_another(self.lane_threads_max);
             drop(queue);
             if wakes {
@@ -238,12 +244,13 @@ impl Shared {
 }
 
 impl Queue {
-    /// Whether a thread waits though there is a job it could do.
+    /// Returns true if a thread waits while there is a job that it may run.
     fn has_work_for_another(&self, lane_threads_max: usize) -> bool {
         let has_work = |lane: &LaneState| lane.running < lane_threads_max && !lane.jobs.is_empty();
         self.idle > 0 && self.lanes.iter().any(has_work)
     }
 
+    /// Takes the next job, and counts it as running in its lane.
     fn next(&mut self, lane_threads_max: usize) -> Option<(usize, Job)> {
         let count = self.lanes.len();
         for step in 0..count {

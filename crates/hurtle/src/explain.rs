@@ -1,11 +1,16 @@
-//! `hurtle explain URL-PATH`: which file or rule answers, with which headers, how the body would be
-//! sent, and why. It asks the same code that serves, so it cannot disagree with it.
+//! `hurtle explain URL-PATH`: the site, rule and handler of a request, the response's fields, and
+//! how its body is sent. It calls the code that serves requests, so that it cannot disagree with
+//! it.
 
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::path::Path;
+
+use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
+use hurtle_http::semantics::host;
+use hurtle_http::semantics::target::{self, Target as RequestTarget};
 
 use crate::answer::Answer;
 use crate::auth::Guard;
@@ -15,24 +20,21 @@ use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, FileQuery, Found, Key, Listings, Scripts, Store, Target};
-use crate::h1::response::{self, Delimiter, Fields, Persistence};
-use crate::handler::directory::Means;
+use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
-use crate::handler::{Ask, Handler};
-use crate::semantics::host;
-use crate::semantics::target::{self, Target as RequestTarget};
+use crate::handler::{Handler, HandlerRequest};
 use crate::server;
-use crate::site::{Route, Site, Sites};
+use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::Keyring;
 use crate::transport::TAKE_OVER_BYTES_MIN;
 
-/// What is to be explained: a GET.
+/// The request to explain: a GET.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct ExplainedRequest<'a> {
     /// A path with or without a query, or a whole http:// URL.
     pub target: &'a str,
-    /// The host asked for, if the target does not say.
+    /// The requested host, if the target names none.
     pub host: Option<&'a str>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a str>,
@@ -41,64 +43,70 @@ pub struct Question<'a> {
 /// Explains a GET by a client on this machine.
 ///
 /// # Errors
-/// A target or host that is none, or what keeps the server's parts from starting.
-pub fn explain(config: &Config, question: &Question<'_>) -> io::Result<String> {
-    server::block_on(asked(config, question))?
+/// An invalid target or host, or a part of the server that cannot be started.
+pub fn explain(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
+    server::block_on(explain_request(config, request))?
 }
 
-async fn asked(config: &Config, question: &Question<'_>) -> io::Result<String> {
+async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let parsed = target::parse(b"GET", question.target.as_bytes())
-        .map_err(|e| bad(format!("{:?} is no URL path: {e}", question.target)))?;
+    let parsed = target::parse(b"GET", request.target.as_bytes())
+        .map_err(|e| bad(format!("{:?} is not a URL path: {e}", request.target)))?;
     let (authority, path, query) = match parsed {
         RequestTarget::Origin { path, query } => (None, path, query),
         RequestTarget::Absolute { authority, path, query, .. } => (Some(authority), path, query),
         _ => return Err(bad("a path begins with /".to_owned())),
     };
-    let name = authority.or(question.host.map(str::as_bytes));
+    let name = authority.or(request.host.map(str::as_bytes));
     let name = name.map(host::parse).transpose().map_err(|e| bad(e.to_string()))?;
     let disk = Disk::start(NonZeroUsize::MIN)?;
     let listings = Listings::new(&disk);
-    let means = Means {
+    let resources = Resources {
         disk: disk.clone(),
         listings,
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
     };
-    let sites = Sites::new(config, &means, &Guard::closed(), &Slots::new(0));
+    let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0));
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
     let mut out = String::new();
-    let Some((number, site)) = sites.find(name.map(|host| host.name)) else {
-        return Ok("no site has this name, and none is the default: 421 Misdirected Request".into());
+    let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let target = Some((path, query));
+    let Some(resolved) = sites.resolve(name.map(|host| host.name), target, peer) else {
+        return Ok(
+            "no site has this name, and there is no default site: 421 Misdirected Request".into()
+        );
     };
+    let (number, site) = (resolved.number, resolved.site);
     line(&mut out, "site", &site_name(config, number));
     describe_tls(&mut out, config, number)?;
-    let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if let Some(apps) = &config.apps {
         let apps = apps.display();
-        let what = format!("those of {apps} are not asked; one may be mounted at a longer path");
+        let what =
+            format!("deployed applications ({apps}) are not included; one may have a longer path");
         line(&mut out, "apps", &what);
     }
-    let answered_here = describe_route(&mut out, site, path, query, peer);
-    if let Some(gate) = site.gate(path, query, peer) {
-        line(&mut out, "auth", &format!("a password for {:?}, else 401", gate.realm()));
+    let answered_here = describe_route(&mut out, &resolved);
+    if let Some(gate) = resolved.gate() {
+        line(&mut out, "auth", &format!("requires a password for {:?}, else 401", gate.realm()));
     }
-    if let Some(authorizer) = site.authorizer(path, query, peer) {
-        line(&mut out, "asked", &format!("the authorizer {} first", authorizer.name()));
+    if let Some(authorizer) = resolved.authorizer() {
+        line(&mut out, "auth", &format!("the authorizer {} decides first", authorizer.name()));
     }
     if !answered_here {
         return Ok(out);
     }
-    let accept_encoding = question.accept_encoding.map(str::as_bytes);
-    let ask = Ask {
+    let accept_encoding = request.accept_encoding.map(str::as_bytes);
+    let ask = HandlerRequest {
         get: true,
         key: Key { site: number, path },
         query,
         file: FileQuery { accept_encoding, ..FileQuery::default() },
         accept: None,
     };
-    let answer = site.answer(&store, &ask, peer).await;
+    let Some(route) = resolved.into_route() else { return Ok(out) };
+    let answer = site.answer(&store, &ask, (route, peer)).await;
     let sendfile = match (&config.sites[number].tls, &answer.body) {
         (Some(_), Body::File(file)) if sys::offers_tls() && file.len >= TAKE_OVER_BYTES_MIN => {
             config.sendfile
@@ -125,8 +133,8 @@ fn site_name(config: &Config, number: usize) -> String {
     }
 }
 
-/// Who encrypts files.
-fn by_whom(sendfile: Sendfile) -> String {
+/// Describes whether the kernel or the server encrypts files.
+fn describe_encryption(sendfile: Sendfile) -> String {
     let why = match (sys::offers_tls(), sendfile) {
         (true, Sendfile::Off) => "sendfile is off",
         (true, _) => {
@@ -148,49 +156,45 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
         line(out, "tls", &certificate);
     }
     line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
-    line(out, "", &by_whom(config.sendfile));
+    line(out, "", &describe_encryption(config.sendfile));
     if let Some(auth) = &tls.client_auth {
         let must = if auth.required { "must" } else { "may" };
         let authorities = auth.authorities.display();
-        line(out, "", &format!("clients {must} have a certificate of those in {authorities}"));
+        line(out, "", &format!("clients {must} present a certificate issued by {authorities}"));
     }
     if tls.redirect {
-        line(out, "", "in clear, requests are redirected to HTTPS; what follows is over TLS");
+        line(out, "", "requests in clear are redirected to HTTPS; the following is over TLS");
     }
     Ok(())
 }
 
-/// Says who answers; whether that is the server itself, and what it answers can be shown.
-fn describe_route(
-    out: &mut String,
-    site: &Site,
-    raw: &[u8],
-    query: Option<&[u8]>,
-    peer: Option<IpAddr>,
-) -> bool {
-    let (path, number, rules) = match site.route(raw, query, peer) {
-        Route::Answer(_, why) => {
-            line(out, "answer", &why);
+/// Describes the handler; `true` if this server itself responds and the response can be shown.
+fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
+    let site = resolved.site;
+    let (path, number, rules) = match resolved.route() {
+        None => return true,
+        Some(Route::Answer(_, why)) => {
+            line(out, "answer", why);
             return true;
         }
-        // Only a running server has any.
-        Route::Deployed { .. } => return false,
-        Route::Mount { path, number, rules } => (path, number, rules),
+        // Only a running server has deployed applications.
+        Some(Route::Deployed { .. }) => return false,
+        Some(Route::Mount { path, number, rules }) => (path, *number, rules),
     };
     if !rules.is_empty() {
-        let rewritten = String::from_utf8_lossy(&path);
+        let rewritten = String::from_utf8_lossy(path);
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
     let (at, handler) = site.mount(number);
-    let place = site.place(&path, number);
+    let place = site.place(path, number);
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
-        Handler::Fixed(_) => format!("{at}: a fixed answer"),
+        Handler::Fixed(_) => format!("{at}: a fixed response"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
             let upstreams: Vec<_> =
                 proxy.config().upstreams.iter().map(ToString::to_string).collect();
-            format!("{at}: passed on to {}", upstreams.join(", "))
+            format!("{at}: forwarded to {}", upstreams.join(", "))
         }
         Handler::Gateway(gateway) => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
@@ -218,13 +222,13 @@ fn describe_route(
 fn describe_script(gateway: &Gateway, found: Option<&io::Result<Found>>) -> String {
     let root = gateway.scripts().map_or(Path::new(""), Scripts::root);
     match found {
-        None => "whatever the application answers".to_owned(),
+        None => "decided by the application".to_owned(),
         Some(Ok(Found::Script { file, info })) => {
             let file = in_root(root, file);
             let info = String::from_utf8_lossy(info);
             if info.is_empty() { file } else { format!("{file}, PATH_INFO {info}") }
         }
-        Some(Ok(Found::Other)) => "no script: what the files say".to_owned(),
+        Some(Ok(Found::Other)) => "not a script: served as a file".to_owned(),
         Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
         Some(Ok(Found::Denied)) => "a file this user may not read: 403 Forbidden".to_owned(),
         Some(Err(e)) => format!("the look-up failed: {e}"),
@@ -246,9 +250,11 @@ fn describe_target(root: &Path, target: &Target) -> String {
             }
             text
         }
-        Target::Directory(path, _) => format!("the directory {}, without index", in_root(path)),
-        Target::SlashMissing => "a directory, asked for without its slash".to_owned(),
-        Target::Missing => "nothing that is served".to_owned(),
+        Target::Directory(path, _) => {
+            format!("the directory {}, without an index file", in_root(path))
+        }
+        Target::SlashMissing => "a directory, requested without its trailing slash".to_owned(),
+        Target::Missing => "no such file".to_owned(),
         Target::Denied => "a file this user may not read".to_owned(),
         Target::Status(status) => format!("nothing; try_files ends with {status}"),
     }

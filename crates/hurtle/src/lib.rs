@@ -33,22 +33,7 @@ pub mod sys;
 pub mod rt;
 
 #[doc(hidden)]
-pub mod semantics;
-
-#[doc(hidden)]
 pub mod clock;
-
-#[doc(hidden)]
-pub mod h1;
-
-#[doc(hidden)]
-pub mod proxy_protocol;
-
-#[doc(hidden)]
-pub mod fcgi;
-
-#[doc(hidden)]
-pub mod cgi;
 
 #[doc(hidden)]
 pub mod config;
@@ -93,6 +78,15 @@ pub mod handler;
 pub mod site;
 
 #[doc(hidden)]
+pub mod deadline;
+
+#[doc(hidden)]
+pub mod protocol;
+
+#[doc(hidden)]
+pub mod pipeline;
+
+#[doc(hidden)]
 pub mod serve;
 
 #[doc(hidden)]
@@ -103,3 +97,8 @@ pub mod explain;
 
 #[doc(hidden)]
 pub mod cli;
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

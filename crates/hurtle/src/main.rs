@@ -1,33 +1,33 @@
-//! The `hurtle` command: reads its arguments, does one thing, and says what went wrong.
+//! The `hurtle` command: parses its arguments, runs one command and reports errors.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use hurtle::cli::{Cli, Command, Refused, ServeArgs};
+use hurtle::cli::{Cli, Command, ConfigProblems, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::{config, explain, observe, server, tls};
 
-/// A configuration that cannot be used, as clap's exit code for bad arguments.
+/// Exit code for an unusable configuration, the same as clap's for wrong arguments.
 const EXIT_CONFIG: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().into_command() {
         Command::Serve(args) => serve(args),
-        Command::Check(args) => args.load().map_err(Failure::Config).and_then(|_| say("ok")),
+        Command::Check(args) => args.load().map_err(CommandError::Config).and_then(|_| say("ok")),
         Command::PrintConfig(args) => args
             .config()
-            .map_err(Failure::Config)
-            .and_then(|meant| say(config::print(&meant.config).trim_end())),
-        Command::Explain(args) => args.config().map_err(Failure::Config).and_then(|config| {
-            let text = explain::explain(&config, &args.question()).map_err(Failure::Run)?;
+            .map_err(CommandError::Config)
+            .and_then(|loaded| say(config::print(&loaded.config).trim_end())),
+        Command::Explain(args) => args.config().map_err(CommandError::Config).and_then(|config| {
+            let text = explain::explain(&config, &args.request()).map_err(CommandError::Run)?;
             say(text.trim_end())
         }),
-        Command::KeepApp(args) => return keep_app(&args.kept()),
+        Command::KeepApp(args) => return keep_app(&args.options()),
         Command::Purge(args) => args
             .socket()
-            .map_err(Failure::Config)
-            .and_then(|socket| args.give(&socket).map_err(Failure::Run))
+            .map_err(CommandError::Config)
+            .and_then(|socket| args.send(&socket).map_err(CommandError::Run))
             .and_then(|answer| say(answer.trim_end())),
     };
     match outcome {
@@ -36,44 +36,44 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(args: ServeArgs) -> Result<(), Failure> {
-    let meant = args.config().map_err(Failure::Config)?;
-    let errors = observe::init(&meant.config.error_log).map_err(|e| {
-        Failure::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
+fn serve(args: ServeArgs) -> Result<(), CommandError> {
+    let loaded = args.config().map_err(CommandError::Config)?;
+    let errors = observe::init(&loaded.config.error_log).map_err(|e| {
+        CommandError::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
     })?;
-    if let Some((authority, is_new)) = &meant.authority {
+    if let Some((authority, is_new)) = &loaded.authority {
         say(&tls::local::how_to_trust(authority, *is_new))?;
     }
-    server::process::run(meant.config, meant.any_port, &errors).map_err(Failure::Run)
+    server::process::run(loaded.config, loaded.any_port, &errors).map_err(CommandError::Run)
 }
 
-fn keep_app(kept: &keeper::Kept) -> ExitCode {
-    match keeper::keep(kept) {
+fn keep_app(options: &keeper::KeeperOptions) -> ExitCode {
+    match keeper::run(options) {
         Ok(code) => ExitCode::from(code),
-        Err(e) => Failure::Run(e).report(),
+        Err(e) => CommandError::Run(e).report(),
     }
 }
 
-/// Why the command failed.
-enum Failure {
-    Config(Refused),
+/// The reason of a failure.
+enum CommandError {
+    Config(ConfigProblems),
     Run(io::Error),
 }
 
-impl Failure {
+impl CommandError {
     fn report(self) -> ExitCode {
         let mut err = io::stderr();
-        // Nobody is left to tell if this fails.
+        // A failure to write to standard error cannot be reported.
         match self {
-            Failure::Config(problems) => {
+            CommandError::Config(problems) => {
                 for problem in problems {
                     let _ = writeln!(err, "{problem}");
                 }
                 ExitCode::from(EXIT_CONFIG)
             }
-            // A reader that has seen enough.
-            Failure::Run(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Failure::Run(e) => {
+            // The reader of standard output has closed the pipe.
+            CommandError::Run(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            CommandError::Run(e) => {
                 let _ = writeln!(err, "hurtle: {e}");
                 ExitCode::FAILURE
             }
@@ -81,6 +81,6 @@ impl Failure {
     }
 }
 
-fn say(text: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{text}").map_err(Failure::Run)
+fn say(text: &str) -> Result<(), CommandError> {
+    writeln!(io::stdout(), "{text}").map_err(CommandError::Run)
 }

@@ -1,6 +1,8 @@
-//! The few things of the runtime that code outside transport and server needs.
+//! The parts of the async runtime that code outside of `transport` and `server` uses.
 
 mod alarm;
+#[cfg(test)]
+pub mod simulated;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -17,22 +19,21 @@ use pin_project_lite::pin_project;
 pub use alarm::Alarm;
 
 thread_local! {
-    /// How often tasks of this worker had a turn that was not a part of a long body.
+    /// Turns of this worker's tasks that were not part of a long body.
     static TURNS: Cell<u64> = const { Cell::new(0) };
-    /// Whether this turn is one.
+    /// The current turn is part of a long body.
     static IS_LONG: Cell<bool> = const { Cell::new(false) };
-    /// What a task was in that was over at once, for the next one of its kind.
+    /// The allocation of a task that ended at once, for the next task of the same type.
     static ROOM: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 
-/// Runs `task` beside the others on this worker.
+/// Runs `task` concurrently on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    // In its box: a task within another future would be twice as large.
+    // Boxed: a task within another future would be twice as large.
     spawn_boxed(Box::pin(task));
 }
 
-/// Runs `task` at once as far as it goes without waiting, and then, if it is not over, beside the
-/// others on this worker.
+/// Polls `task` once at once; if it is not ready, runs it concurrently on this worker.
 pub fn begin<F: Future + 'static>(task: F) {
     let room = ROOM.take().and_then(|room| room.downcast::<Pin<Box<F>>>().ok());
     let mut begun = match room {
@@ -42,7 +43,7 @@ pub fn begin<F: Future + 'static>(task: F) {
         }
         None => Box::new(Box::pin(task)),
     };
-    // As a task of its own it is asked again, and then whoever it waits for knows whom to wake.
+    // As a task of its own it is polled again, which registers the real waker.
     match begun.as_mut().as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(_) => ROOM.set(Some(begun)),
         Poll::Pending => spawn_boxed(*begun),
@@ -58,29 +59,29 @@ fn spawn_boxed(mut task: Pin<Box<impl Future + 'static>>) {
     })));
 }
 
-/// The same, until the task's handle is dropped.
+/// As `spawn`, but dropping the handle ends the task.
 pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
     Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
 }
 
-/// Lets every other connection that is ready have its turn first.
+/// Yields to all other tasks that are ready.
 pub async fn give_way() {
     tokio::task::yield_now().await;
 }
 
-/// Says that this turn is a part of a long body; returns how many turns so far were not. While
-/// that stays the same, nobody has come who would mind a longer wait.
+/// Marks this turn as part of a long body; returns the number of turns so far that were not. While
+/// that number stays the same, no other task is delayed by longer turns.
 pub fn long_turn() -> u64 {
     IS_LONG.set(true);
     TURNS.get()
 }
 
-/// Waits at least this long. What a worker waits for again and again has an [`Alarm`].
+/// Waits at least `time`. For repeated waits of a worker use an [`Alarm`].
 pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// `None` if `task` took longer.
+/// Awaits `task` for at most `time`; `None` if it took longer.
 pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
     Timeout { timed: tokio::time::timeout(time, task) }
 }
@@ -101,22 +102,22 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// A bell that one task waits for and others ring, on whatever worker.
+/// A notification from any thread to the tasks that wait for it.
 #[derive(Debug, Default)]
 pub struct Bell(tokio::sync::Notify);
 
 impl Bell {
-    /// Wakes who waits, or the next one who will.
+    /// Wakes one waiting task, or the next one to wait.
     pub fn ring(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all tasks that wait now.
     pub fn ring_all(&self) {
         self.0.notify_waiters();
     }
 
-    /// Waits for the bell, at most this long (`None`: as long as it takes).
+    /// Waits for a ring, for at most `at_most` (`None`: without limit).
     pub async fn wait(&self, at_most: Option<Duration>) {
         match at_most {
             None => self.0.notified().await,
@@ -125,12 +126,12 @@ impl Bell {
     }
 }
 
-/// Threads for tasks that may hold the one they run on: as many as there are processors, and more
-/// for what asks for them (`spawn_blocking`).
+/// Threads for tasks that may block their thread: one for each processor, and more on demand
+/// (`spawn_blocking`).
 pub struct Threads(Option<tokio::runtime::Runtime>);
 
 impl Threads {
-    /// Starts them, called `name`.
+    /// Starts threads called `name`.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -139,14 +140,14 @@ impl Threads {
         Ok(Threads(Some(threads.thread_name(name).enable_all().build()?)))
     }
 
-    /// Runs a task there.
+    /// Runs a task on these threads.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(self.0.as_ref().map(|threads| threads.spawn(task).abort_handle()))
     }
 }
 
 impl Drop for Threads {
-    /// Waits for none of them: the last handle may go on any thread, and a task never end.
+    /// Does not wait for tasks: the last handle may be dropped on any thread, and a task may never end.
     fn drop(&mut self) {
         if let Some(threads) = self.0.take() {
             threads.shutdown_background();
@@ -160,12 +161,12 @@ impl fmt::Debug for Threads {
     }
 }
 
-/// A task on other threads, or beside the others on this one. Dropped, it ends the task, at its next wait.
+/// A handle on a task. Dropping it ends the task at its next await.
 #[derive(Debug)]
 pub struct Task(Option<tokio::task::AbortHandle>);
 
 impl Task {
-    /// Lets the task run to its own end.
+    /// Detaches the task: it runs to its end.
     pub fn let_go(mut self) {
         self.0 = None;
     }
@@ -179,40 +180,40 @@ impl Drop for Task {
     }
 }
 
-/// A value on its way from one task to another, maybe on another thread.
+/// Creates a channel for one value, between tasks of any threads.
 pub fn once<T>() -> (Teller<T>, Told<T>) {
     let (teller, told) = tokio::sync::oneshot::channel();
     (Teller(teller), Told(told))
 }
 
-/// Who gives the value.
+/// The sending end of `once`.
 #[derive(Debug)]
 pub struct Teller<T>(tokio::sync::oneshot::Sender<T>);
 
-/// Who waits for it.
+/// The receiving end of `once`.
 #[derive(Debug)]
 pub struct Told<T>(tokio::sync::oneshot::Receiver<T>);
 
 impl<T> Teller<T> {
-    /// Whether nobody waits for it any more.
+    /// Returns true if the receiving end was dropped.
     pub fn is_deaf(&self) -> bool {
         self.0.is_closed()
     }
 
-    /// Gives it; if nobody waits any more it is dropped.
+    /// Sends the value; if the receiving end was dropped, so is the value.
     pub fn tell(self, value: T) {
         drop(self.0.send(value));
     }
 }
 
 impl<T> Told<T> {
-    /// The value; `None`: its giver is gone.
+    /// Waits for the value; `None` if the sending end was dropped.
     pub async fn wait(self) -> Option<T> {
         self.0.await.ok()
     }
 }
 
-/// Which of two tasks was done first.
+/// The result of the task that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First<A, B> {
     /// The first.
@@ -221,13 +222,13 @@ pub enum First<A, B> {
     B(B),
 }
 
-/// Runs two tasks until one is done, and drops the other. The first is asked first.
+/// Runs two tasks until one ends, and drops the other. `a` is polled first.
 pub fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
     Race { a, b }
 }
 
-// Types, not async functions: those keep what they are given twice, once as an argument and once
-// where they await it, and so each layer of them doubles the ones beneath it.
+// Types, not async functions: an async function stores an argument that it awaits twice, so each
+// layer would double the size of those beneath it.
 pin_project! {
     /// See `race`.
     pub struct Race<A, B> {
@@ -250,12 +251,12 @@ impl<A: Future, B: Future> Future for Race<A, B> {
     }
 }
 
-/// Runs two tasks until both are done.
+/// Runs two tasks until both end.
 pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
     tokio::join!(a, b)
 }
 
-/// Runs two tasks until both are done, or one of them has failed, and drops the other.
+/// Runs two tasks until both end, or until one fails, and drops the other.
 ///
 /// # Errors
 /// The first failure.
@@ -279,10 +280,10 @@ pub async fn try_both<E>(
     .await
 }
 
-/// Does what may panic; the error is what the panic said. What panicked must not be asked again.
+/// Runs `work` and catches a panic. State that `work` shared must not be used after one.
 ///
 /// # Errors
-/// It panicked.
+/// The panic's message.
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(panic.as_ref()))
 }

@@ -1,4 +1,4 @@
-//! From a host name and a path to the handler that answers: sites, rules, mounts, access.
+//! Routes a host name and a path to a handler: sites, access, rules, mounts.
 
 mod access;
 mod deployed;
@@ -9,18 +9,18 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::Fields;
+use hurtle_http::semantics::glob;
+use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
 use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName};
 use crate::files::{self, Entry, Store};
-use crate::h1::response::Fields;
 use crate::handler::app::App;
-use crate::handler::directory::Means;
-use crate::handler::gateway::{Authorizer, Slots};
-use crate::handler::{Ask, Handler, Place, dress};
-use crate::semantics::glob;
-use crate::semantics::host;
+use crate::handler::directory::Resources;
+use crate::handler::gateway::Slots;
+use crate::handler::{Handler, HandlerRequest, MatchedPath, apply_header_rules};
 use crate::tls;
 use access::admits;
 use deployed::{Deployed, NamesLane};
@@ -28,10 +28,12 @@ use https::{Demand, hsts_rule};
 
 pub use deployed::Deployment;
 pub use https::Channel;
+pub use resolved::Resolved;
 pub use route::Route;
 
 mod internal;
 mod mount;
+mod resolved;
 mod route;
 mod slashes;
 
@@ -43,42 +45,47 @@ use mount::Mount;
 pub struct Sites {
     sites: Vec<Site>,
     exact: HashMap<Vec<u8>, usize>,
-    /// Suffixes with their leading dot, longest first.
+    /// Wildcard suffixes with their leading dot, longest first.
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
     names_lane: NamesLane,
 }
 
-/// What is served under a set of names.
+/// The configuration and the handlers of a set of host names.
 #[derive(Debug)]
 pub struct Site {
     config: config::Site,
     mounts: Vec<Mount>,
-    /// What is mounted beside them for now.
+    /// Applications that are deployed at run time.
     deployed: Deployed,
-    /// Whether any address is refused anywhere, so that the usual site need not ask.
+    /// `true` if the site or a mount restricts client addresses.
     guarded: bool,
     demand: Demand,
-    /// Whether a request's body may be anybody's business.
+    /// `true` if a handler may read request bodies.
     has_readers: bool,
-    /// Whether a request may be answered, or handed on, at once.
+    /// `true` if a handler may respond, or forward, without a wait.
     answers_at_once: bool,
-    /// Whether files are served anywhere.
+    /// `true` if a mount serves files.
     has_files: bool,
-    /// Whether answers are stored anywhere, and nothing about a client decides who answers.
+    /// `true` if a mount has a response cache, and no route depends on the client.
     stores_for_all: bool,
-    /// What all of it asks of clients, but for mounts that say otherwise.
+    /// The authentication of mounts without their own.
     gate: Option<Rc<Gate>>,
-    /// Whether anything is asked anywhere.
+    /// `true` if the site or a mount requires authentication.
     gated: bool,
-    /// Whether anybody is asked before anything is answered.
+    /// `true` if a mount has an authorizer.
     has_authorizers: bool,
 }
 
 impl Sites {
-    /// Makes the sites; each files mount gets a lane of its own in the pool. `guard` knows the users,
-    /// `slots` how many programs may run.
-    pub fn new(config: &config::Config, means: &Means, guard: &Guard, slots: &Slots) -> Sites {
+    /// Creates the sites; each files mount gets its own lane in the pool. `guard` holds the users,
+    /// and `slots` limits the running programs.
+    pub fn new(
+        config: &config::Config,
+        resources: &Resources,
+        guard: &Guard,
+        slots: &Slots,
+    ) -> Sites {
         let sites = &config.sites;
         let https_port = config.listen_tls.iter().find_map(config::Listen::port);
         let mut exact = HashMap::new();
@@ -98,10 +105,10 @@ impl Sites {
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         let mut made: Vec<_> = (sites.iter().zip(tls::policies(sites)))
             .map(|(site, policy)| {
-                Site::new(site, Demand::new(site, policy, https_port), (means, slots), guard)
+                Site::new(site, Demand::new(site, policy, https_port), (resources, slots), guard)
             })
             .collect();
-        // What is kept of internal files is kept apart: nobody can ask for it.
+        // Internal files have cache keys of their own, because no client may request them.
         let internals = made.iter_mut().flat_map(|site| &mut site.mounts);
         for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
             internal.key = sites.len() + n;
@@ -110,7 +117,7 @@ impl Sites {
         Sites { default, sites: made, exact, wildcards, names_lane: NamesLane::default() }
     }
 
-    /// The site that answers to this name, by number; `None`: 421 (RFC 9110 15.5.20).
+    /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
     pub fn find(&self, name: Option<&[u8]>) -> Option<(usize, &Site)> {
         let number = if self.exact.is_empty() && self.wildcards.is_empty() {
             self.default
@@ -120,12 +127,12 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
-    /// A site by its number.
+    /// Returns a site by its number.
     pub fn site(&self, number: usize) -> &Site {
         &self.sites[number]
     }
 
-    /// Begins to ask upstreams how they are, where that is configured.
+    /// Starts the health checks of upstreams, where they are configured.
     pub fn watch_upstreams(&self) {
         for mount in self.sites.iter().flat_map(|site| &site.mounts) {
             if let Handler::Proxy(proxy) = &mount.handler {
@@ -134,7 +141,7 @@ impl Sites {
         }
     }
 
-    /// Mounts an application in the site of that number, where nothing else is mounted.
+    /// Mounts an application in the site with this number, at a path without a mount.
     pub fn mount(&mut self, number: usize, app: App) {
         let site = &mut self.sites[number];
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
@@ -147,7 +154,7 @@ impl Sites {
         let mut normal = Vec::with_capacity(name.len());
         host::normalize(name, &mut normal);
         if let Some(address) = ipv6(&normal) {
-            // RFC 5952: one address has many spellings; sites know the shortest.
+            // RFC 5952: an IPv6 address has many spellings; sites use the canonical one.
             normal = format!("[{address}]").into_bytes();
         }
         if let Some(number) = self.exact.get(&normal) {
@@ -162,7 +169,12 @@ impl Sites {
 }
 
 impl Site {
-    fn new(config: &config::Site, demand: Demand, means: (&Means, &Slots), guard: &Guard) -> Site {
+    fn new(
+        config: &config::Site,
+        demand: Demand,
+        resources: (&Resources, &Slots),
+        guard: &Guard,
+    ) -> Site {
         let gate = |auth: &Auth| match auth {
             Auth::None => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
@@ -170,10 +182,10 @@ impl Site {
         let own = config.auth.as_ref().and_then(gate);
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
-            Mount::new(mount, means, gate)
+            Mount::new(mount, resources, gate)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
-        // The first that matches is then the longest.
+        // Longest first, so that the first match is the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
         let mut config = config.clone();
@@ -198,17 +210,18 @@ impl Site {
         }
     }
 
-    /// What browsers are told of coming by TLS only (RFC 6797).
+    /// Returns the value of Strict-Transport-Security (RFC 6797).
     pub fn hsts(&self) -> Option<&HeaderValue> {
         self.config.tls.as_ref()?.hsts.as_ref()
     }
 
-    /// Whether requests that come by this channel are answered here.
+    /// Returns whether the site answers requests on this channel.
     pub fn is_open_to(&self, channel: Channel) -> bool {
         self.demand.is_met(channel)
     }
 
-    /// The answer where they are not; `target`: the path and the query asked for, as sent.
+    /// Returns the response to a request on the wrong channel. `target` has the path and the query
+    /// as sent.
     pub fn elsewhere(
         &self,
         channel: Channel,
@@ -218,98 +231,72 @@ impl Site {
         self.demand.answer(channel, name, target)
     }
 
-    /// Whether somebody reads requests' bodies: applications, proxies, directories that
-    /// take uploads.
+    /// Returns whether a handler reads request bodies: applications, proxies, upload directories.
     pub fn has_readers(&self) -> bool {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Whether somebody is in it who answers, or to whom a request is handed on, at once:
-    /// applications, proxies.
+    /// Returns whether a handler may respond, or forward, without a wait: applications, proxies.
     pub fn answers_at_once(&self) -> bool {
         self.answers_at_once || !self.deployed.is_empty()
     }
 
-    /// Whether files are served anywhere in it.
+    /// Returns whether a mount serves files.
     pub fn has_files(&self) -> bool {
         self.has_files
     }
 
-    /// Whether answers are stored anywhere in it, and nothing about a client decides who answers.
+    /// Returns whether a mount has a response cache, and no route depends on the client.
     pub fn stores_for_all(&self) -> bool {
         self.stores_for_all && self.deployed.is_empty()
     }
 
-    /// Whether this client may have a file that was found before.
+    /// Returns whether access rules allow this client a file from the file cache.
     pub fn admits(&self, entry: &Entry, peer: Option<IpAddr>) -> bool {
         !self.guarded
             || (admits(&self.config.access, peer) && admits(&self.mounts[entry.mount].access, peer))
     }
 
-    /// Whether this client has lately shown what it must for a file that was found before.
+    /// Returns whether this client was authenticated recently for a file from the file cache.
     pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
         if self.has_authorizers && self.mounts[entry.mount].authorizer.is_some() {
-            // Only it knows.
+            // The authorizer must decide about each request.
             return false;
         }
         let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
-        gate.is_none_or(|gate| gate.knows(credentials, now_ms))
+        gate.is_none_or(|gate| gate.is_remembered(credentials, now_ms))
     }
 
-    /// What a client must show for a path as it was sent, whatever it does there; `None`: nothing,
-    /// or it is not admitted all the same.
-    pub fn gate(
+    /// Answers a GET or HEAD with this route.
+    pub async fn answer(
         &self,
-        raw: &[u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Option<&Rc<Gate>> {
-        if !self.gated {
-            return None;
-        }
-        match self.route(raw, query, peer) {
-            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) | Route::Deployed { .. } => self.gate.as_ref(),
-            Route::Mount { number, .. } => self.mounts[number].gate.as_ref(),
-        }
-    }
-
-    /// Who is asked before a path is answered, as it was sent.
-    pub fn authorizer(
-        &self,
-        raw: &[u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Option<&Rc<Authorizer>> {
-        if !self.has_authorizers {
-            return None;
-        }
-        match self.route(raw, query, peer) {
-            Route::Answer(..) | Route::Deployed { .. } => None,
-            Route::Mount { number, .. } => self.mounts[number].authorizer.as_ref(),
-        }
-    }
-
-    /// Answers a GET or HEAD from scratch.
-    pub async fn answer(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        (route, peer): (Route<'_>, Option<IpAddr>),
+    ) -> Answer {
         match store.revalidated(ask.key).await {
             Ok(Some(entry)) if self.admits(&entry, peer) => {
                 return files::answer(&entry, StatusCode::OK, &ask.file);
             }
-            // What troubles the disk now will be said by the look-up below.
+            // The look-up below reports disk errors.
             _ => {}
         }
-        let mut answer = self.dispatch(store, ask, peer).await;
+        let mut answer = self.dispatch(store, ask, route).await;
         if answer.status.is_client_error() || answer.status.is_server_error() {
             answer = self.with_page(store, ask, answer).await;
         }
         answer
     }
 
-    async fn dispatch(&self, store: &Rc<Store>, ask: &Ask<'_>, peer: Option<IpAddr>) -> Answer {
-        let (path, number) = match self.route(ask.key.path, ask.query, peer) {
+    async fn dispatch(
+        &self,
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        route: Route<'_>,
+    ) -> Answer {
+        let (path, number) = match route {
             Route::Answer(answer, _) => return *answer,
-            // It came while this request was read; the next one reaches it.
+            // Requests with this route were forwarded before this call.
             Route::Deployed { .. } => return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None),
             Route::Mount { path, number, .. } => (path, number),
         };
@@ -320,45 +307,45 @@ impl Site {
             None => mount.handler.call(store, ask, &place).await,
         };
         if mount.takes_uploads() {
-            // What strangers have put there, and what is said of it, is what it says it is.
+            // Uploaded files are untrusted, so browsers must not guess their type.
             let no_sniff = HeaderValue::from_static("nosniff");
             answer = answer.with(header::X_CONTENT_TYPE_OPTIONS, no_sniff);
         }
-        // As nginx's add_header: an error is not dressed as what was asked for.
+        // Like nginx's add_header: the rules do not apply to errors.
         if let Fields::Map(map) = &mut answer.fields
             && answer.status.as_u16() < 400
         {
-            dress(map, place.rules());
+            apply_header_rules(map, place.rules());
         }
         answer
     }
 
-    /// The files that the upstreams of a mount may name, if they may any.
+    /// Returns the internal files that a mount's upstreams may name; `None`: none.
     pub fn internal(&self, number: usize) -> Option<&Internal> {
         self.mounts[number].internal.as_ref()
     }
 
-    /// A mount by its number, and its path.
+    /// Returns a mount's path and handler by its number.
     pub fn mount(&self, number: usize) -> (&str, &Handler) {
         let mount = &self.mounts[number];
         let path = std::str::from_utf8(&mount.path).unwrap_or("");
         (if path.is_empty() { "/" } else { path }, &mount.handler)
     }
 
-    /// Who is told what an answer will need.
+    /// Returns the clients that get early hints.
     pub fn early_hints(&self) -> EarlyHints {
         self.config.early_hints
     }
 
-    /// The rules for the fields of what is answered for a path.
+    /// Returns the header rules for a path.
     pub fn header_rules<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a HeaderRule> {
         self.config.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, path))
     }
 
-    /// What a path means to the mount of that number, which must hold it.
-    pub fn place<'a>(&'a self, path: &'a [u8], number: usize) -> Place<'a> {
+    /// Resolves a path in the mount with this number, which must contain it.
+    pub fn place<'a>(&'a self, path: &'a [u8], number: usize) -> MatchedPath<'a> {
         let rest = &path[self.mounts[number].path.len().min(path.len())..];
-        Place {
+        MatchedPath {
             path,
             rest: rest.strip_prefix(b"/").unwrap_or(rest),
             mount: number,
@@ -367,9 +354,14 @@ impl Site {
         }
     }
 
-    /// Puts the site's own page in the place of a plain error.
-    pub async fn with_page(&self, store: &Rc<Store>, ask: &Ask<'_>, plain: Answer) -> Answer {
-        // 412 and 416 come from a file that is there, and their fields say something of it.
+    /// Replaces a plain error response with the site's error page.
+    pub async fn with_page(
+        &self,
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        plain: Answer,
+    ) -> Answer {
+        // 412 and 416 with a file's fields describe that file, and keep them.
         if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
             return plain;
         }

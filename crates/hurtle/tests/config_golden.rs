@@ -1,42 +1,42 @@
-//! Configurations and what the server says to them, one sin a file: tests/golden/config/*.txt, each
-//! `TOML`, a line of dashes, and `ok` or the problems. And docs/config.md, held against the schema.
+//! Golden files of the configuration: each tests/golden/config/*.txt holds TOML, a line of dashes,
+//! and `ok` or the problems. Also checks docs/config.md against the schema.
 //!
-//! A new case is a file with its TOML alone; `HURTLE_BLESS=1 cargo test -p hurtle --test
-//! config_golden` writes the rest, for its author to read before it is committed.
+//! A new case is a file with its TOML only. `HURTLE_BLESS=1 cargo test -p hurtle --test
+//! config_golden` writes the rest; read it before you commit it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hurtle::config::{Config, Problem, Site, check, manifest, print, reference};
+use hurtle::config::{Config, ConfigError, Site, check, manifest, print, reference};
 
-/// What refreshes whatever is stale here.
+/// The command that updates stale files.
 const REFRESH: &str = "HURTLE_BLESS=1 cargo test -p hurtle --test config_golden";
-/// Between what is given and what comes of it.
+/// Separates the TOML from the outcome.
 const RULE: &str = "----------\n";
-/// What the configurations are called in their problems.
+/// The file name in problems.
 const FILE: &str = "hurtle.toml";
-/// Fewer files than this means that they were not found.
+/// Fewer files mean that the directory was not found.
 const CASES_MIN: usize = 30;
 
 #[test]
-fn every_configuration_is_answered_as_its_file_says() {
+fn every_configuration_has_the_outcome_of_its_file() {
     let cases = cases();
     assert!(cases.len() >= CASES_MIN, "only {} golden files", cases.len());
     let mut stale = Vec::new();
     for case in cases {
         let written = read(&case);
         let (toml, _) = written.split_once(RULE).unwrap_or((&written, ""));
-        assert!(toml.starts_with("# "), "{}: its first line says what is wrong", case.display());
+        assert!(toml.starts_with("# "), "{}: its first line describes the case", case.display());
         let answered = format!("{toml}{RULE}{}", outcome(toml));
         if !fresh(&case, &written, &answered) {
             stale.push(format!("{}:\n{}", case.display(), outcome(toml)));
         }
     }
-    assert!(stale.is_empty(), "changed; if that is meant: {REFRESH}\n\n{}", stale.join("\n"));
+    assert!(stale.is_empty(), "changed; to accept the changes: {REFRESH}\n\n{}", stale.join("\n"));
 }
 
 #[test]
-fn a_good_configuration_is_printed_as_it_is_read() {
+fn a_valid_configuration_is_printed_and_read_back_equal() {
     for case in cases() {
         let written = read(&case);
         let (toml, _) = written.split_once(RULE).unwrap_or((&written, ""));
@@ -55,15 +55,15 @@ fn the_reference_page_is_the_schema() {
     assert!(fresh(&page, &written, &reference()), "docs/config.md is stale: {REFRESH}");
 }
 
-/// Blocks of TOML in the documents; fewer means that they were not found.
+/// Blocks of TOML in the documents; fewer mean that they were not found.
 const BLOCKS_MIN: usize = 19;
 
 #[test]
-fn what_the_documents_offer_to_copy_is_right() {
+fn the_examples_of_the_documents_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let entries = fs::read_dir(root.join("docs")).expect("the documents are there");
     let mut pages: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    // What that one shows is the deathmatch's, not the server's.
+    // deathmatch.md shows configurations of another program.
     pages.retain(|page| page.extension().is_some_and(|md| md == "md"));
     pages.retain(|page| !page.ends_with("deathmatch.md"));
     pages.push(root.join("README.md"));
@@ -79,7 +79,7 @@ fn what_the_documents_offer_to_copy_is_right() {
     assert!(count >= BLOCKS_MIN, "only {count} blocks");
 }
 
-/// What is said to a block of a document: a configuration, what goes into one, or a manifest.
+/// The outcome of a block of a document: a configuration, a part of one, or a manifest.
 fn shown(block: &str) -> String {
     let first = block.lines().next().unwrap_or("");
     let tls = "listen_tls = \"127.0.0.1:8443\"\n";
@@ -99,19 +99,19 @@ fn shown(block: &str) -> String {
     }
 }
 
-/// `ok`, or the problems, a line each.
+/// `ok`, or the problems, one line each.
 fn outcome(toml: &str) -> String {
     said(check(toml, Path::new(FILE)))
 }
 
-fn said<T>(checked: Result<T, Vec<Problem>>) -> String {
+fn said<T>(checked: Result<T, Vec<ConfigError>>) -> String {
     match checked {
         Ok(_) => "ok\n".to_owned(),
         Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect(),
     }
 }
 
-/// Whether a file is as it should be; it is made so when asked.
+/// `true` if a file is up to date; updates it if `HURTLE_BLESS` is set.
 fn fresh(file: &Path, written: &str, wanted: &str) -> bool {
     if written != wanted && std::env::var_os("HURTLE_BLESS").is_some() {
         fs::write(file, wanted).expect("a blessed file can be written");

@@ -1,9 +1,9 @@
-//! HTTP/1.1 on the wire, one sin (or virtue) a file: `golden/h1/NAME.txt` holds request bytes and
-//! the outcome a client must see. Every file is sent whole, byte by byte, and cut at random places:
-//! where a packet ends must not matter.
+//! Golden files of HTTP/1.1: `golden/h1/NAME.txt` holds the bytes of requests and the outcome that
+//! a client must see. Each is sent whole, byte by byte, and cut at random places, because the
+//! outcome must not depend on packet boundaries.
 //!
 //! ```text
-//! # A sentence that says what is wrong and what follows (RFC 9112 5.1)
+//! # A sentence that describes the case (RFC 9112 5.1)
 //! GET / HTTP/1.1\r\n
 //! Host : a\r\n
 //! \r\n
@@ -11,14 +11,14 @@
 //! 400
 //! close
 //! ```
-//! In the request the file's own line breaks are not sent; `\r \n \t \\ \xHH` are what they look
-//! like, `\repeat(N,text)` is `text` N times, and a last line `(half-close)` is the client's FIN. An
-//! outcome is, for each answer in order, a status (`200 HEAD`: the answer to a HEAD), under it
-//! `Field: value`, `!Field` for one that must be absent, `body: text`; then `open` (another request
-//! is answered), `close`, or `gone` (closed, in order or by a reset: the client sent more than the
-//! server had promised to read). Interim answers are passed over.
+//! Line breaks of the file are not sent; `\r \n \t \\ \xHH` are escapes, `\repeat(N,text)` is
+//! `text` N times, and a last line `(half-close)` half-closes the connection. An outcome lists for each
+//! response its status (`200 HEAD`: the response to a HEAD), then `Field: value`, `!Field` for an
+//! absent field, and `body: text`. Its last line is `open` (another request is answered), `close`,
+//! or `gone` (closed or reset, because the client sent more than the server reads). Interim
+//! responses are skipped.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 #[path = "it/support/mod.rs"]
@@ -31,7 +31,7 @@ use http::{HeaderValue, StatusCode};
 use hurtle::config::{Config, HostName, MountHandler};
 use support::{Client, Server, site};
 
-/// The files the requests ask for.
+/// The files that the requests name.
 const TREE: &[(&str, &str)] = &[
     ("index.html", "index\n"),
     ("hello.txt", "hello\n"),
@@ -41,14 +41,14 @@ const TREE: &[(&str, &str)] = &[
     ("../beside.txt", "secret\n"),
 ];
 
-/// Ways to cut each request at random, beside whole and byte by byte.
+/// Random ways to cut each request, in addition to whole and byte by byte.
 const CUTS: u64 = 3;
 
-/// A request this long is cut into pieces of 1 KiB instead of bytes, for the sake of time.
+/// A longer request is cut into pieces of 1 KiB instead of bytes, to save time.
 const BYTEWISE_BYTES_MAX: usize = 4 << 10;
 
 #[test]
-fn every_file_has_its_outcome_however_it_is_cut() {
+fn every_file_has_its_outcome_for_every_cut() {
     let server = Server::with(TREE, add_other_site);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/h1");
     let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
@@ -79,7 +79,7 @@ fn every_file_has_its_outcome_however_it_is_cut() {
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// A second site, to see which authority a request went by.
+/// Adds a second site, which shows the authority that a request was routed by.
 fn add_other_site(config: &mut Config) {
     let text = HeaderValue::from_static("text/plain");
     let fixed = MountHandler::Fixed {
@@ -93,14 +93,14 @@ fn add_other_site(config: &mut Config) {
     config.sites.push(other);
 }
 
-/// Sizes of pieces, and how that is called.
+/// Sizes of pieces with a description.
 fn cuts(len: usize, seed: &str) -> Vec<(String, Vec<usize>)> {
     let piece = if len <= BYTEWISE_BYTES_MAX { 1 } else { 1 << 10 };
     let mut cuts = vec![
         ("whole".to_owned(), vec![len]),
         (format!("in pieces of {piece}"), vec![piece; len.div_ceil(piece)]),
     ];
-    // FNV-1a of the name, then xorshift: every run cuts alike.
+    // FNV-1a of the name seeds xorshift, so that every run cuts in the same places.
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
@@ -120,7 +120,7 @@ fn cuts(len: usize, seed: &str) -> Vec<(String, Vec<usize>)> {
     cuts
 }
 
-/// A file.
+/// A golden file.
 struct Case {
     sentence: String,
     request: Vec<u8>,
@@ -129,7 +129,7 @@ struct Case {
     end: End,
 }
 
-/// What is asked of one answer.
+/// The expected response.
 struct Expected {
     status: u16,
     method: &'static str,
@@ -204,7 +204,8 @@ impl Case {
             if let Some(body) = expected.body.as_ref().filter(|b| **b != response.body) {
                 return problem(format!("not the body {}", body.escape_ascii()));
             }
-            // RFC 9112 9.6: who will close says so; RFC 9110 6.6.1: every answer is dated.
+            // The last response announces the close (RFC 9112 section 9.6), and every response has
+            // a Date (RFC 9110 section 6.6.1).
             let last = number == self.answers.len() && !matches!(self.end, End::Open);
             if last && !self.half_close && response.field("Connection") != Some("close") {
                 return problem("no Connection: close".to_owned());

@@ -24,22 +24,35 @@ use hurtle::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+/// A nice value that was set, not added to, was no precedence where the program itself was started
+/// with `nice`, and beyond that it was the opposite.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_thread_that_gives_precedence_is_nice_and_no_other_is() {
+fn a_thread_that_gives_precedence_is_nicer_than_the_program_and_no_other_is() {
+    const NICE_MAX: i32 = 19;
     // proc_pid_stat(5), the 19th field: 16 after the name's closing bracket.
     let nice = || {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
         fields.split_whitespace().nth(16).unwrap().parse::<i32>().unwrap()
     };
-    let before = nice();
-    let behind = std::thread::spawn(move || {
-        sys::give_precedence();
-        nice()
-    });
-    assert!(behind.join().unwrap() > before, "it is served after the others");
-    assert_eq!(nice(), before, "whoever started it is not");
+    let set = |nice| rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice);
+    let started_with = nice();
+    for before in started_with..=NICE_MAX {
+        // A thread begins with the nice value of the one that starts it.
+        let starting = std::thread::spawn(move || {
+            set(before).unwrap();
+            let behind = std::thread::spawn(move || {
+                sys::give_precedence();
+                nice()
+            });
+            (behind.join().unwrap(), nice())
+        });
+        let (behind, starting) = starting.join().unwrap();
+        assert_eq!(behind, (before + 10).min(NICE_MAX), "it is served after those of {before}");
+        assert_eq!(starting, before, "the thread that started it is not");
+    }
+    assert_eq!(nice(), started_with, "nor is any other");
 }
 
 #[test]

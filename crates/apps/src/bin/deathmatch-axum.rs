@@ -12,7 +12,7 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
 use tower_http::services::ServeFile;
 
-/// More than any step of a ladder opens at once.
+/// More connections than any step of a ladder opens at once.
 const BACKLOG: u32 = 4096;
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn serve(site: &Site) -> io::Result<()> {
         socket.set_reuseaddr(true)?;
         socket.bind(site.address)?;
         let listener = socket.listen(BACKLOG)?.tap_io(|stream| {
-            // A connection that is gone already says so when it is read.
+            // A connection that is closed already reports that when it is read.
             let _ = stream.set_nodelay(true);
         });
         axum::serve(listener, app).await

@@ -1,5 +1,5 @@
-//! The application mounted in hurtle: on its workers, or (`--isolated`) on threads of its own. A
-//! handler answers with files through `hurtle::file`.
+//! The application mounted in hurtle: on its workers, or (`--isolated`) on threads of its own. Its
+//! handlers answer with files through `hurtle::file`.
 //!
 //! `deathmatch-hurtle-app [--isolated] PORT DIRECTORY WORKERS INBOX`, on 127.0.0.1.
 
@@ -28,7 +28,7 @@ fn serve(site: &Site, isolated: bool) -> io::Result<()> {
         let download = async move |request: Request| hurtle::file(docroot, name, &request).await;
         app = app.route(&route, get(download));
     }
-    // As `axum::serve` does: else each request finishes its handler first.
+    // Hurtle finishes each request first, as `axum::serve` does.
     let app = app.with_state(());
     let mut config = Config::new(Vec::new());
     config.listen = vec![Listen::Tcp(site.address)];

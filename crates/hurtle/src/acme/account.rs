@@ -1,4 +1,4 @@
-//! An authority, and the account with it: made once, and kept (RFC 8555 7.3).
+//! An authority and the account with it (RFC 8555 section 7.3), which is created once and stored.
 
 use std::fmt;
 use std::fs;
@@ -12,18 +12,18 @@ use instant_acme::{
 };
 use rustls::pki_types::Der;
 
-use super::http::{Advice, Http, why};
+use super::http::{Http, RetryAfter, reason};
 use super::storage::Storage;
 use crate::config;
 
-/// An authority.
+/// A certificate authority.
 pub(super) struct Authority {
     pub(super) directory: String,
     email: Option<String>,
     binding: Option<(String, Vec<u8>)>,
     http: Http,
-    advice: Advice,
-    /// While all goes well.
+    retry_after: RetryAfter,
+    /// Dropped after a failed attempt, so that the next one reads everything again.
     account: Option<Account>,
 }
 
@@ -34,16 +34,20 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Reads its files.
+    /// Reads the files that the configuration names.
+    ///
+    /// # Errors
+    /// The unusable file and the reason.
     pub(super) fn load(
         authority: &config::Authority,
         acme: &config::Acme,
     ) -> io::Result<Authority> {
-        let (http, advice) = Http::new(authority.root.as_deref()).map_err(io::Error::other)?;
+        let (http, retry_after) = Http::new(authority.root.as_deref()).map_err(io::Error::other)?;
         let binding = authority.binding.as_ref();
         let binding = binding.map(|binding| {
-            let told = |e: String| io::Error::other(format!("{}: {e}", binding.key.display()));
-            let key = binding_key(&binding.key).map_err(told)?;
+            let key = binding_key(&binding.key);
+            let key = key.map_err(|e| format!("{}: {e}", binding.key.display()));
+            let key = key.map_err(io::Error::other)?;
             io::Result::Ok((binding.id.clone(), key))
         });
         Ok(Authority {
@@ -51,19 +55,19 @@ impl Authority {
             email: acme.email.clone(),
             binding: binding.transpose()?,
             http,
-            advice,
+            retry_after,
             account: None,
         })
     }
 
-    /// When the authority wants to be asked again, in seconds since 1970; 0: it did not say.
-    pub(super) fn advice(&self) -> u64 {
-        self.advice.take()
+    /// Takes the `Retry-After` of the last refused request, in seconds since 1970; 0 without one.
+    pub(super) fn take_retry_after(&self) -> u64 {
+        self.retry_after.take()
     }
 
-    /// The account, found or made. The caller holds the storage's lock.
+    /// Reads or creates the account. The caller holds the storage's lock.
     pub(super) async fn account(&mut self, storage: &Storage) -> Result<Account, String> {
-        if let Some(account) = self.kept(storage).await? {
+        if let Some(account) = self.stored(storage).await? {
             return Ok(account);
         }
         let contact = self.email.iter().map(|email| format!("mailto:{email}"));
@@ -71,55 +75,56 @@ impl Authority {
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
         let new = NewAccount {
             contact: &contact,
-            // No configuration without it.
+            // The configuration requires `accept_terms`.
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
         let binding = self.binding.as_ref();
         let binding = binding.map(|(id, key)| ExternalAccountKey::new(id.clone(), key));
         let builder = Account::builder_with_http(Box::new(self.http.clone()));
-        let made = builder.create(&new, self.directory.clone(), binding.as_ref()).await;
-        let (account, credentials) = made.map_err(|e| format!("no account: {}", why(&e)))?;
-        let kept = storage.keep_account(&self.directory, &credentials);
-        kept.map_err(|e| e.to_string())?;
+        let created = builder.create(&new, self.directory.clone(), binding.as_ref()).await;
+        let (account, credentials) = created.map_err(|e| format!("no account: {}", reason(&e)))?;
+        let written = storage.write_account(&self.directory, &credentials);
+        written.map_err(|e| e.to_string())?;
         self.account = Some(account.clone());
         Ok(account)
     }
 
-    /// The account, if there is one.
-    async fn kept(&mut self, storage: &Storage) -> Result<Option<Account>, String> {
+    /// Reads the account; `None` if there is none.
+    async fn stored(&mut self, storage: &Storage) -> Result<Option<Account>, String> {
         if self.account.is_none() {
-            let kept: Option<AccountCredentials> =
+            let stored: Option<AccountCredentials> =
                 storage.account(&self.directory).map_err(|e| e.to_string())?;
-            let Some(kept) = kept else { return Ok(None) };
+            let Some(stored) = stored else { return Ok(None) };
             let builder = Account::builder_with_http(Box::new(self.http.clone()));
-            let account = builder.from_credentials(kept).await.map_err(|e| why(&e))?;
+            let account = builder.from_credentials(stored).await.map_err(|e| reason(&e))?;
             self.account = Some(account);
         }
         Ok(self.account.clone())
     }
 
-    /// To be read from the storage anew, and its directory from the authority.
+    /// Drops the account, so that the next use reads it and the authority's directory again.
     pub(super) fn close(&mut self) {
         self.account = None;
     }
 
-    /// The authority knows the account no more.
+    /// Removes an account that the authority does not know.
     pub(super) fn forget(&mut self, storage: &Storage) {
         self.close();
-        // Where this fails the next attempt meets the same.
-        let _ = storage.forget_account(&self.directory);
+        // If this fails, the next attempt repeats it.
+        let _ = storage.remove_account(&self.directory);
     }
 
-    /// When a certificate is to be renewed, from and to, and in how many seconds to ask again
-    /// (RFC 9773 4).
+    /// Fetches the renewal window of a certificate (start and end, in seconds since 1970), and in how
+    /// many seconds to fetch it again (RFC 9773 section 4).
     pub(super) async fn renewal(
         &mut self,
         id: &(Vec<u8>, Vec<u8>),
         storage: &Storage,
     ) -> Result<((u64, u64), u64), String> {
-        let account = self.kept(storage).await?.ok_or("there is no account with it")?;
-        let (info, in_time) = account.renewal_info(&identifier(id)).await.map_err(|e| why(&e))?;
+        let account = self.stored(storage).await?.ok_or("there is no account with it")?;
+        let (info, in_time) =
+            account.renewal_info(&identifier(id)).await.map_err(|e| reason(&e))?;
         let window = info.suggested_window;
         let secs = |at: i64| u64::try_from(at).unwrap_or_default();
         let window = (secs(window.start.unix_timestamp()), secs(window.end.unix_timestamp()));
@@ -127,7 +132,7 @@ impl Authority {
     }
 }
 
-/// How a certificate is called in RFC 9773 (4.1).
+/// The certificate's identifier (RFC 9773 section 4.1).
 pub(super) fn identifier((issuer, serial): &(Vec<u8>, Vec<u8>)) -> CertificateIdentifier<'static> {
     CertificateIdentifier::new(Der::from_slice(issuer), Der::from_slice(serial)).into_owned()
 }
@@ -135,5 +140,5 @@ pub(super) fn identifier((issuer, serial): &(Vec<u8>, Vec<u8>)) -> CertificateId
 fn binding_key(path: &Path) -> Result<Vec<u8>, String> {
     let text = fs::read_to_string(path).map_err(|e| e.to_string())?;
     let key = BASE64_URL_SAFE_NO_PAD.decode(text.trim().trim_end_matches('='));
-    key.map_err(|e| format!("{e}; it must hold the key in base64url, as the authority gives it"))
+    key.map_err(|e| format!("{e}; it must contain the key in base64url, as the authority gives it"))
 }

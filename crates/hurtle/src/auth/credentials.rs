@@ -1,9 +1,9 @@
-//! The value of Authorization for the Basic scheme (RFC 7617 2), as a name and a password.
+//! Parses the Authorization value of the Basic scheme (RFC 7617 section 2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What a client has shown.
+/// The name and password that a client sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) name: String,
@@ -11,16 +11,16 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// `None`: another scheme, or nothing that could be right.
+    /// Parses a value; `None` for another scheme or a malformed value.
     pub(super) fn parse(value: &[u8]) -> Option<Credentials> {
         let (scheme, rest) = value.split_at_checked("Basic ".len())?;
-        // RFC 9110 11.1: schemes have no case.
+        // RFC 9110 section 11.1: schemes are case-insensitive.
         if !scheme.eq_ignore_ascii_case(b"Basic ") {
             return None;
         }
         let decoded = STANDARD.decode(rest.trim_ascii()).ok()?;
         let text = String::from_utf8(decoded).ok()?;
-        // A password may hold colons, a name may not; neither holds control characters.
+        // A password may hold colons, a name may not. Neither may hold control characters.
         let (name, password) = text.split_once(':')?;
         if text.contains(char::is_control) {
             return None;

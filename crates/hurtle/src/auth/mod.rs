@@ -1,7 +1,6 @@
-//! Basic authentication (RFC 7617): whether a client has shown the name and the password of a user.
-//! Passwords are checked off the event loops, two at once at most, however many are asked for; a
-//! success is remembered for a while, under a hash whose key nobody knows. `credentials` reads the
-//! field; whether passwords may come in clear is the configuration's and the server's to say.
+//! Basic authentication (RFC 7617). Passwords are verified on their own threads, at most two at
+//! once. A successful check is cached for a minute, under a keyed hash of the header. The
+//! configuration decides whether passwords may be sent without TLS.
 
 mod credentials;
 
@@ -21,54 +20,55 @@ use crate::clock;
 use crate::config::{Basic, Config, User, read_users};
 use crate::disk::{Disk, Failure, Lane};
 
-/// Threads that check passwords.
+/// Number of threads that verify passwords.
 const THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
-/// How long a success is remembered: a page and what it is made of, not a working day.
+/// Lifetime of a cached success, in milliseconds: long enough for a page and its resources.
 const REMEMBERED_MS: u64 = 60_000;
 
-/// Successes a worker remembers for one gate; more are forgotten all at once.
+/// Maximum number of cached successes of one gate in one worker. A full cache drops expired
+/// entries, then all.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Everybody who may be let in anywhere, and who checks it: one for the process.
+/// All users of the configuration, and the threads that verify passwords. One per process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     files: Arc<HashMap<PathBuf, Arc<Users>>>,
-    /// `None`: nothing is asked anywhere.
+    /// `None` if no site or mount requires a password.
     checkers: Option<(Disk, Lane)>,
 }
 
-/// The users of a file.
+/// The users of one file.
 #[derive(Debug, Default)]
 struct Users {
     hashes: HashMap<String, String>,
-    /// For names that nobody has: one of these is checked in vain.
-    any: Vec<String>,
+    /// Hashes that are verified for unknown user names, so that they take the same time.
+    decoys: Vec<String>,
     secret: RandomState,
 }
 
-/// What a site or mount asks, as one worker knows it.
+/// The password requirement of a site or mount, for one worker.
 #[derive(Debug)]
 pub struct Gate {
     users: Arc<Users>,
-    /// Where they are written down: one name in two files is two users.
+    /// The file of users. Equal names in two files are two users.
     file: PathBuf,
     realm: String,
     challenge: HeaderValue,
     checkers: Option<(Disk, Lane)>,
     remembered: RefCell<HashMap<(u64, u64), u64>>,
-    /// Two keys, for a hash too long to be met by chance.
+    /// Two hash keys: a 128-bit key makes collisions negligible.
     secrets: (RandomState, RandomState),
 }
 
 impl Guard {
-    /// Reads every file of users that a configuration names.
+    /// Reads every file of users that the configuration names.
     ///
     /// # Errors
-    /// What is wrong in them; a thread refused by the system.
+    /// A file is unreadable or malformed, or a thread cannot be started.
     pub fn read(config: &Config) -> io::Result<Guard> {
         let mut files = HashMap::new();
-        for basic in config.gates() {
+        for basic in config.basic_auths() {
             let users = read_users(&basic.users).map_err(|problems| {
                 io::Error::new(io::ErrorKind::InvalidData, problems.join("\n"))
             })?;
@@ -85,14 +85,14 @@ impl Guard {
         Ok(Guard { files: Arc::new(files), checkers })
     }
 
-    /// One that lets nobody in, for those who only ask what is asked.
+    /// A guard without users, for `hurtle explain`, which verifies no passwords.
     pub fn closed() -> Guard {
         Guard { files: Arc::default(), checkers: None }
     }
 
-    /// What a site or mount asks.
+    /// Returns the gate of a site or mount.
     pub fn gate(&self, basic: &Basic) -> Gate {
-        // RFC 7617 2.1: names and passwords are UTF-8.
+        // RFC 7617 section 2.1: names and passwords are UTF-8.
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
         Gate {
             users: self.files.get(&basic.users).cloned().unwrap_or_default(),
@@ -108,46 +108,47 @@ impl Guard {
 }
 
 impl Gate {
-    /// What the client is told the password is for.
+    /// The realm of the challenge.
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// Whether this value of Authorization was right a while ago.
-    pub fn knows(&self, authorization: Option<&[u8]>, now_ms: u64) -> bool {
+    /// True if this Authorization value was verified recently.
+    pub fn is_remembered(&self, authorization: Option<&[u8]>, now_ms: u64) -> bool {
         let Some(value) = authorization else { return false };
         self.remembered.borrow().get(&self.key(value)).is_some_and(|until_ms| now_ms < *until_ms)
     }
 
-    /// Lets the client in, or says what it is answered.
+    /// Verifies an Authorization value.
     ///
     /// # Errors
-    /// 401 with the challenge; 503 where too many ask at once.
+    /// The response: 401 with the challenge, or 503 if too many checks are queued.
     pub async fn check(&self, authorization: Option<&[u8]>) -> Result<(), Answer> {
-        if self.knows(authorization, clock::now_ms()) {
+        if self.is_remembered(authorization, clock::now_ms()) {
             return Ok(());
         }
         let Some(value) = authorization else { return Err(self.refusal()) };
-        let Some(shown) = Credentials::parse(value) else { return Err(self.refusal()) };
+        let Some(credentials) = Credentials::parse(value) else { return Err(self.refusal()) };
         let Some((checkers, lane)) = &self.checkers else { return Err(self.refusal()) };
         let users = Arc::clone(&self.users);
-        match checkers.run(*lane, move || users.admit(&shown)).await {
+        match checkers.run(*lane, move || users.verify(&credentials)).await {
             Ok(true) => {
                 self.remember(value);
                 Ok(())
             }
             Ok(false) => Err(self.refusal()),
             Err(Failure::Busy) => {
-                tracing::warn!("too many passwords to check; answered 503");
+                tracing::warn!("the queue of password checks is full; answered 503");
                 Err(Answer::error(StatusCode::SERVICE_UNAVAILABLE, None))
             }
             Err(Failure::Panicked) => Err(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)),
         }
     }
 
-    /// Who a client is that was let in: the same for as long as the server's configuration is.
+    /// Returns a unique name for an authenticated client. It is stable as long as the configuration
+    /// is.
     pub fn user(&self, authorization: Option<&[u8]>) -> Option<String> {
-        // RFC 7617 2: a name holds no colon.
+        // RFC 7617 section 2: a name holds no colon, so `name:file` is unambiguous.
         let name = Credentials::parse(authorization?)?.name;
         Some(format!("{name}:{}", self.file.display()))
     }
@@ -176,19 +177,19 @@ impl Gate {
 
 impl Users {
     fn new(users: Vec<User>) -> Users {
-        let any = users.iter().map(|user| user.hash.clone()).collect();
+        let decoys = users.iter().map(|user| user.hash.clone()).collect();
         let hashes = users.into_iter().map(|user| (user.name, user.hash)).collect();
-        Users { hashes, any, secret: RandomState::new() }
+        Users { hashes, decoys, secret: RandomState::new() }
     }
 
-    /// Whether somebody has that name and that password. A name that nobody has costs as much as
-    /// one of these, always the same one: that tells nobody which names there are.
-    fn admit(&self, shown: &Credentials) -> bool {
-        let known = self.hashes.get(&shown.name);
-        let stand_in = self.secret.hash_one(&shown.name) % (self.any.len().max(1) as u64);
-        let Some(hash) = known.or_else(|| self.any.get(stand_in as usize)) else { return false };
-        // An error is a password longer than bcrypt looks at, which is never right.
-        let right = bcrypt::non_truncating_verify(&shown.password, hash).unwrap_or(false);
+    /// Verifies a name and password. An unknown name takes as long as a known one: it is verified
+    /// against the hash of one user, always the same one. So the duration does not reveal names.
+    fn verify(&self, credentials: &Credentials) -> bool {
+        let known = self.hashes.get(&credentials.name);
+        let decoy = self.secret.hash_one(&credentials.name) % (self.decoys.len().max(1) as u64);
+        let Some(hash) = known.or_else(|| self.decoys.get(decoy as usize)) else { return false };
+        // bcrypt fails for passwords longer than 72 bytes, which are never correct.
+        let right = bcrypt::non_truncating_verify(&credentials.password, hash).unwrap_or(false);
         right && known.is_some()
     }
 }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_his_name_and_his_password() {
+    fn name_and_password_must_match() {
         let users = users();
         let long = "x".repeat(80);
         let rows = [
@@ -212,20 +213,21 @@ mod tests {
             ("in UTF-8, with a colon", "björn", "påss:word", true),
             ("another's password", "anna", "påss:word", false),
             ("no password", "anna", "", false),
-            ("a known password, a name nobody has", "bo", "secret", false),
+            ("a known password, an unknown name", "bo", "secret", false),
             ("names have a case", "Anna", "secret", false),
             ("longer than is looked at", "anna", &long, false),
         ];
         for (sentence, name, password, want) in rows {
-            let shown = Credentials { name: name.into(), password: password.into() };
-            assert_eq!(users.admit(&shown), want, "{sentence}");
+            let credentials = Credentials { name: name.into(), password: password.into() };
+            assert_eq!(users.verify(&credentials), want, "{sentence}");
         }
-        assert!(!Users::default().admit(&Credentials { name: "a".into(), password: "b".into() }));
+        assert!(!Users::default().verify(&Credentials { name: "a".into(), password: "b".into() }));
     }
 
     #[test]
-    fn every_spelling_of_a_hash_is_one() {
-        // As `htpasswd -nbB -C 4 anna secret` and others write it: a, b and y are the same.
+    fn every_variant_of_a_hash_is_accepted() {
+        // Output of `htpasswd -nbB -C 4 anna secret` and others: variants a, b and y are
+        // equivalent.
         let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
         for variant in ["$2a$", "$2b$", "$2y$"] {
             let hash = format!("{variant}{}", &hash[4..]);
@@ -234,13 +236,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_ends() {
+    fn the_cache_is_bounded_and_expires() {
         let gate = Guard::closed().gate(&Basic::new("users".into()));
         let now_ms = clock::now_ms();
         gate.remember(b"Basic one");
-        assert!(gate.knows(Some(b"Basic one"), now_ms));
-        assert!(!gate.knows(Some(b"Basic two"), now_ms) && !gate.knows(None, now_ms));
-        assert!(!gate.knows(Some(b"Basic one"), now_ms + 2 * REMEMBERED_MS), "not for ever");
+        assert!(gate.is_remembered(Some(b"Basic one"), now_ms));
+        assert!(
+            !gate.is_remembered(Some(b"Basic two"), now_ms) && !gate.is_remembered(None, now_ms)
+        );
+        assert!(!gate.is_remembered(Some(b"Basic one"), now_ms + 2 * REMEMBERED_MS), "it expires");
         for n in 0..3 * REMEMBERED_MAX {
             gate.remember(format!("Basic {n}").as_bytes());
         }

@@ -1,5 +1,5 @@
-//! A file's bytes frame by frame, for whoever stands between an application and the engine and
-//! looks at them (compression). Where nobody does, the engine sends the `FileSlice` beside it.
+//! A file's bytes frame by frame, for layers between an application and the transport that read them
+//! (compression). Without such a layer the transport sends the `FileSlice` itself.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,46 +16,47 @@ use super::{BoxError, OpenFile, Part};
 use crate::disk::Disk;
 use crate::sys;
 
-/// A frame's size: large enough for compressors, small enough for many at once.
+/// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
 const FRAME_BYTES: u64 = 64 << 10;
 
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
 ///
-/// It ends with an error if the file becomes shorter, or is edited, while it is read.
+/// It ends with an error if the file becomes shorter, or is edited, while it is read. One that grows
+/// is read up to the length it had.
 #[derive(Default)]
 pub struct FileBody {
     parts: VecDeque<Part>,
-    /// Bytes still to come.
+    /// Bytes left to read.
     left: u64,
     /// `None`: no part is a file.
     disk: Option<Disk>,
     reading: Option<Reading>,
-    /// Bytes of a file have been given, which others could contradict.
-    begun: bool,
+    /// A frame of a file was read: an edit from then on is an error.
+    has_begun: bool,
 }
 
-/// A frame on its way from the file.
+/// A read in progress.
 type Reading = Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>;
 
 impl FileBody {
-    /// These parts, read on `disk`, whose lanes the files know.
+    /// A body of `parts`; reads that miss the page cache run on `disk`.
     pub fn new(parts: Vec<Part>, disk: Disk) -> FileBody {
         let left = parts.iter().map(Part::len).sum();
         FileBody { parts: parts.into(), left, disk: Some(disk), ..FileBody::default() }
     }
 
-    /// Begins to read the next frame of the file at the front; `None`: all is said.
+    /// Begins to read the next frame of the first part; `None` if the first part is no file.
     fn begin(&mut self) -> Option<Reading> {
         let Some(Part::File(slice)) = self.parts.front_mut() else { return None };
         let (file, offset) = (Arc::clone(&slice.file), slice.offset);
         let len = slice.len.min(FRAME_BYTES) as usize;
-        let checked = self.begun;
-        self.begun = true;
+        let checked = self.has_begun;
+        self.has_begun = true;
         Some(Box::pin(read(self.disk.clone()?, file, offset, len, checked)))
     }
 
-    /// Counts what was read.
+    /// Counts `len` bytes as read.
     fn took(&mut self, len: u64) {
         self.left = self.left.saturating_sub(len);
         if let Some(Part::File(slice)) = self.parts.front_mut() {
@@ -65,7 +66,7 @@ impl FileBody {
     }
 }
 
-/// Reads some of it; `checked`: it must be what it was when it was opened.
+/// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.
 async fn read(
     disk: Disk,
     file: Arc<OpenFile>,
@@ -93,8 +94,9 @@ async fn read(
     if read == 0 {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
     }
-    if checked && !file.is_unchanged() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file was edited"));
+    if checked && !file.is_intact() {
+        let edited = |_| io::Error::new(io::ErrorKind::InvalidData, "the file was edited");
+        file.check_intact().await.map_err(edited)?;
     }
     piece.truncate(read);
     Ok(piece.into())

@@ -1,4 +1,4 @@
-//! What an application says of its answer before it has made it (103 Early Hints, RFC 8297).
+//! Fields that an application sends before its response (103 Early Hints, RFC 8297).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -7,9 +7,9 @@ use std::task::{Poll, Waker};
 
 use http::HeaderMap;
 
-/// Tells a client what an answer will need while an application makes it: in the extensions of
-/// requests whose client is told (`early_hints` of the site): unless configured, of those that came by
-/// HTTP/2. Over HTTP/1.1 some clients take the first answer for the last (RFC 8297 3).
+/// Sends early hints while an application makes its response. Found in the extensions of requests
+/// whose client gets hints (`early_hints` of the site; HTTP/2 only unless configured). Over HTTP/1.1
+/// some clients take an interim response for the final one (RFC 8297 3).
 #[derive(Clone, Default)]
 pub struct EarlyHints(Arc<Mutex<State>>);
 
@@ -20,8 +20,8 @@ struct State {
 }
 
 impl EarlyHints {
-    /// Sends these fields in an interim answer: `Link`, above all. They are no part of the answer,
-    /// which has its own. What has not left when the answer is there, does not.
+    /// Sends `fields` in an interim response, mostly `Link`. The final response does not repeat them.
+    /// Fields that are still queued when the final response is ready are dropped.
     pub fn send(&self, fields: HeaderMap) {
         let teller = {
             let mut state = self.state();
@@ -36,7 +36,7 @@ impl EarlyHints {
         }
     }
 
-    /// Waits until there is something to send.
+    /// Waits for the next fields to send.
     pub(crate) async fn told(&self) -> HeaderMap {
         poll_fn(|cx| {
             let mut state = self.state();
@@ -51,7 +51,7 @@ impl EarlyHints {
         .await
     }
 
-    /// Nothing that can panic runs while the lock is held, so a poisoned one is as good.
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

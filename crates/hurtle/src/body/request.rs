@@ -1,5 +1,5 @@
-//! A request's body on its way from a connection to whoever reads it, maybe on another thread. The
-//! connection reads no more than is asked for: one frame lies here at most.
+//! Passes a request's body from its connection to its reader, maybe on another thread. The connection
+//! reads a frame only when the reader asks for one, so at most one frame waits here.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -21,18 +21,18 @@ use super::BoxError;
 /// gone, or broke the rules; its request is then answered by the server.
 #[derive(Default)]
 pub struct RequestBody {
-    /// `None`: the request has no body, or all of it was read.
+    /// `None` if the request has no body, or all of it was read.
     slot: Option<Arc<Slot>>,
-    /// Bytes still to come, where the client said.
+    /// Bytes left, if the client sent a Content-Length.
     left: Option<u64>,
 }
 
-/// What is told to a client while its body comes (RFC 9110 15.2).
+/// An interim response, sent while the body is received (RFC 9110 15.2).
 #[derive(Debug)]
 pub struct Interim {
-    /// Informational.
+    /// A 1xx status.
     pub status: StatusCode,
-    /// Without anything of a body or of the connection.
+    /// Fields, without those of a body or of the connection.
     pub fields: HeaderMap,
 }
 
@@ -45,32 +45,32 @@ struct Slot(Mutex<State>);
 #[derive(Default)]
 struct State {
     frame: Option<Result<Frame<Bytes>, BoxError>>,
-    /// Nothing comes after `frame`.
+    /// `frame` is the last one.
     ended: bool,
-    /// The reader waits.
+    /// The reader waits for a frame.
     wanted: bool,
-    /// The reader is gone.
+    /// The reader was dropped.
     abandoned: bool,
     interim: Option<Interim>,
     reader: Option<Waker>,
     feeder: Option<Waker>,
 }
 
-/// Both ends of a body of `len` bytes (`None`: its end will tell).
+/// Creates both ends of a body of `len` bytes (`None`: unknown until the end).
 pub fn feed(len: Option<u64>) -> (Feeder, RequestBody) {
     let slot = Arc::<Slot>::default();
     (Feeder(Arc::clone(&slot)), RequestBody { slot: Some(slot), left: len })
 }
 
 impl Slot {
-    /// Nothing that can panic runs while the lock is held, so a poisoned one is as good.
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Feeder {
-    /// Waits until the reader wants more; `false`: it is gone, or has been given the end.
+    /// Waits until the reader asks for a frame. `false`: the reader was dropped, or has the last frame.
     pub async fn wanted(&self) -> bool {
         poll_fn(|cx| {
             let mut state = self.0.state();
@@ -83,7 +83,7 @@ impl Feeder {
         .await
     }
 
-    /// Waits until the reader is gone.
+    /// Waits until the reader was dropped.
     pub async fn abandoned(&self) {
         poll_fn(|cx| {
             let mut state = self.0.state();
@@ -96,33 +96,33 @@ impl Feeder {
         .await;
     }
 
-    /// Whether the reader waits at this moment.
+    /// Returns true if the reader waits for a frame.
     pub fn is_wanted(&self) -> bool {
         let state = self.0.state();
         state.wanted && !state.abandoned
     }
 
-    /// What the reader has to tell the client, if it is not told yet.
+    /// Takes the interim response that the reader wants sent.
     pub fn interim(&self) -> Option<Interim> {
         self.0.state().interim.take()
     }
 
-    /// Whether the reader is gone.
+    /// Returns true if the reader was dropped.
     pub fn is_abandoned(&self) -> bool {
         self.0.state().abandoned
     }
 
-    /// Gives a frame to the reader, who wanted one; `last`: the body ends with it.
+    /// Gives the reader the frame it asked for; with `last`, the body ends after it.
     pub fn put(&self, frame: Frame<Bytes>, last: bool) {
         self.give(Some(Ok(frame)), last);
     }
 
-    /// Tells the reader that it will never be whole, and why.
+    /// Ends the body with an error.
     pub fn fail(&self, error: BoxError) {
         self.give(Some(Err(error)), true);
     }
 
-    /// Tells the reader that the body is whole.
+    /// Ends the body.
     pub fn end(&self) {
         self.give(None, true);
     }
@@ -151,9 +151,8 @@ impl Drop for Feeder {
 }
 
 impl RequestBody {
-    /// Has the client told something before more of the body is asked for. Where something still
-    /// waits to be told, where nothing more is asked for, and in a protocol without interim answers,
-    /// it is not.
+    /// Sends an interim response before more of the body is read. It is dropped if another one still
+    /// waits, if no more of the body is read, or if the protocol has no interim responses.
     pub fn tell(&self, interim: Interim) {
         if let Some(slot) = &self.slot {
             slot.state().interim.get_or_insert(interim);

@@ -1,5 +1,4 @@
-//! A body whose bytes come frame by frame, from whoever makes them. How frames leave is the
-//! protocols' matter.
+//! A response body that comes frame by frame. The protocols decide how frames are written.
 
 use std::error::Error;
 use std::fmt;
@@ -11,23 +10,23 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-/// What can go wrong in a body that somebody else makes.
+/// The error of a body made outside of the server.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a body has next; `None` is its end.
+/// The next frame of a body; `None` at its end.
 pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
-/// A body up to this many bytes that is all there leaves as bytes; a longer one in turns.
+/// A body of one frame up to this size is sent as bytes; a longer one in turns.
 const WHOLE_BYTES_MAX: usize = 256 << 10;
 
-/// Frames of data, and perhaps trailers behind them.
+/// Frames of data, then perhaps trailers.
 pub struct Stream {
     frames: Pin<Box<dyn Frames + Send>>,
-    /// The next frame, if it was looked at before it was asked for, and the length with it.
+    /// The first frame, if `whole` polled it, and the length the body had stated before.
     seen: Option<Box<(Next, Option<u64>)>>,
 }
 
-/// A body whose types are forgotten.
+/// A type-erased body.
 trait Frames {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next>;
     fn exact_len(&self) -> Option<u64>;
@@ -40,7 +39,7 @@ where
     B::Error: Into<BoxError>,
 {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
-        // Where the data are `Bytes` already, this copies nothing.
+        // If the data is `Bytes` already, this copies nothing.
         let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
         let polled = self.poll_frame(cx);
         polled.map(|next| Some(next?.map(|frame| frame.map_data(bytes)).map_err(Into::into)))
@@ -56,7 +55,7 @@ where
 }
 
 impl Stream {
-    /// Takes any body.
+    /// Wraps any body.
     pub fn new<B>(body: B) -> Stream
     where
         B: Body + Send + 'static,
@@ -65,9 +64,9 @@ impl Stream {
         Stream { frames: Box::pin(body), seen: None }
     }
 
-    /// Makes the first frame, if it is there: what comes back is the whole body, if that frame is all
-    /// of it and as long as the body said, or else as was `declared` for it; or why there is nothing.
-    /// `None`: the body comes by frames, this one among them.
+    /// Polls the first frame. Returns its data if it is the whole body and as long as the body stated,
+    /// or as was `declared` where it stated nothing; or the body's error. `None`: the body comes in
+    /// frames, and `frame` returns this one first.
     pub fn whole(
         &mut self,
         cx: &mut Context<'_>,
@@ -96,12 +95,12 @@ impl Stream {
         len <= WHOLE_BYTES_MAX && self.is_end() && said.is_none_or(|said| said == len as u64)
     }
 
-    /// Bytes of data it will give, if it knows.
+    /// Length of the data in bytes, if the body states it.
     pub fn exact_len(&self) -> Option<u64> {
         self.seen.as_ref().map_or_else(|| self.frames.exact_len(), |seen| seen.1)
     }
 
-    /// Whether it knows that nothing more will come.
+    /// Returns true if the body states that no frame follows.
     pub fn is_end(&self) -> bool {
         match &self.seen {
             Some(seen) => seen.0.is_none(),
@@ -109,13 +108,13 @@ impl Stream {
         }
     }
 
-    /// Waits for the next frame. A panic of its maker is an error like others; after any, the
-    /// stream must not be asked again.
+    /// Waits for the next frame. A panic of the body is returned as an error. After an error the
+    /// stream must not be polled again.
     pub async fn frame(&mut self) -> Next {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The next frame if it is there; else `None`, and the task is woken when it comes.
+    /// Returns the next frame if it is ready; else `None`, and wakes the task when it is.
     pub async fn frame_at_once(&mut self) -> Option<Next> {
         poll_fn(|cx| match self.poll(cx) {
             Poll::Ready(next) => Poll::Ready(Some(next)),
@@ -130,7 +129,7 @@ impl Stream {
         }
         let body = self.frames.as_mut();
         catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Some(Err("the body's maker panicked".into()))))
+            .unwrap_or_else(|_| Poll::Ready(Some(Err("the response body panicked".into()))))
     }
 }
 

@@ -1,5 +1,5 @@
-//! A file without a name, so that nothing is left of it when the server ends, however it does. All of
-//! this waits for the disk.
+//! A file without a name, so that it is gone when the server ends, however it ends. Every function
+//! here blocks on the disk.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use super::{OpenFile, Stamp};
 use crate::disk::Lane;
 use crate::sys;
 
-/// Nobody but the server's user.
+/// Access for the server's user only.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A file that is being written.
@@ -25,7 +25,7 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// An empty one in `directory`.
+    /// Creates an empty file in `directory`.
     ///
     /// # Errors
     /// The system's.
@@ -39,10 +39,10 @@ impl Unnamed {
         Ok(Unnamed { fd, len: 0 })
     }
 
-    /// Writes these bytes behind those before.
+    /// Appends `bytes`.
     ///
     /// # Errors
-    /// The system's; then it holds some of them.
+    /// The system's; some of the bytes may have been written.
     pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let put = || rustix::io::pwrite(&self.fd, bytes, self.len);
@@ -56,7 +56,7 @@ impl Unnamed {
         Ok(())
     }
 
-    /// The file as it is now, to be read; slow reads queue in `lane`.
+    /// Ends writing and returns the file for reading; reads that miss the page cache queue in `lane`.
     ///
     /// # Errors
     /// The system's.
@@ -66,11 +66,11 @@ impl Unnamed {
     }
 }
 
-/// For where no file is without a name: it has one for a moment.
+/// For file systems without unnamed files: creates a file and removes its name at once.
 fn create_and_remove(directory: &OwnedFd) -> io::Result<OwnedFd> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
-    // Nobody else who may write there knows it before.
+    // Other users who may write there cannot guess the name.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
     let name = format!(".hurtle-{:x}-{now:x}-{number:x}", std::process::id());
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;

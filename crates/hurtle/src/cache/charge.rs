@@ -1,17 +1,17 @@
-//! What is taken of a bounded space, given back when it is dropped: what is evicted while it is
-//! still being sent counts until it is gone.
+//! Accounting of a bounded space. A charge is returned when it is dropped, so a response that is
+//! evicted while it is sent counts until it has been sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A space and what is taken of it.
+/// A bounded space: bytes, or a number of descriptors.
 #[derive(Debug)]
 pub(super) struct Space {
     used: AtomicU64,
     max: u64,
 }
 
-/// A part of it that is taken.
+/// A part of a space that is in use.
 #[derive(Debug)]
 pub struct Charge {
     space: Arc<Space>,
@@ -27,7 +27,7 @@ impl Space {
         self.used.load(Relaxed)
     }
 
-    /// Takes a part before it is known to be free; `None`: it could never be.
+    /// Takes a part, whether or not it is free. `None`: it is larger than the space.
     pub(super) fn charge(self: &Arc<Space>, amount: u64) -> Option<Charge> {
         if amount > self.max {
             return None;
@@ -46,12 +46,12 @@ impl Charge {
         self.amount
     }
 
-    /// Adds another of the same space.
+    /// Adds another charge of the same space.
     pub(super) fn merge(&mut self, mut other: Charge) {
         self.amount += std::mem::take(&mut other.amount);
     }
 
-    /// Gives back what is more than this.
+    /// Returns the amount above `to`.
     pub(super) fn shrink(&mut self, to: u64) {
         let over = self.amount.saturating_sub(to);
         self.amount -= over;

@@ -1,5 +1,5 @@
-//! A response that is being fetched: one request does, those for the same key wait for what comes of
-//! it. Whoever fetches may fail or be called off; then those who wait are told, or begin anew.
+//! Collapsed fetches: one request fetches a response, other requests for the same key wait for it.
+//! If the fetch fails, those that wait get its status; if it is given up, they begin again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,48 +10,48 @@ use super::live::{Live, Reader};
 use super::{Cache, SLOT_BYTES, Stored, UNCACHEABLE_MS};
 use crate::rt::{Teller, Told};
 
-/// How somebody takes part in fetching.
+/// The part of a request in a fetch.
 #[derive(Debug)]
 pub enum Join {
-    /// He fetches.
+    /// It fetches.
     Lead(Flight),
-    /// Somebody else does; this is told what comes. Nothing told: begin anew.
-    Wait(Told<News>),
-    /// The body is coming already.
+    /// It waits for the fetch of another request. No news: the fetch was given up.
+    Wait(Told<FetchResult>),
+    /// The fetch has its head, and the body is arriving.
     Coming(Reader),
-    /// What is coming is not for this request.
+    /// The response that is arriving does not answer this request.
     Alone,
-    /// Something else is known by now: it is to be looked up again.
+    /// The cache has changed since the look-up, which has to be repeated.
     Anew,
 }
 
-/// What came of fetching.
+/// The result of a fetch.
 #[derive(Debug)]
-pub enum News {
-    /// A body that is still coming.
+pub enum FetchResult {
+    /// A response whose body is arriving.
     Coming(Reader),
-    /// It is stored.
+    /// A stored response.
     Stored(Arc<Stored>),
-    /// Nothing: with this status.
+    /// No response; the client gets this status.
     Failed(StatusCode),
-    /// What came is not for others.
+    /// A response that other requests may not use.
     Released,
 }
 
-/// Who waits for a response, or is already given it.
+/// A fetch and the requests that wait for it.
 #[derive(Debug)]
-pub(super) struct Flying {
+pub(super) struct PendingFetch {
     pub(super) id: u64,
     pub(super) state: State,
 }
 
 #[derive(Debug)]
 pub(super) enum State {
-    Asked(Vec<Teller<News>>),
+    Asked(Vec<Teller<FetchResult>>),
     Coming(Arc<Live>),
 }
 
-/// The fetcher's hold on a key; dropped, it is given up.
+/// The fetching request's claim to a key. Dropping it gives the fetch up.
 pub struct Flight {
     cache: Arc<Cache>,
     key: Arc<[u8]>,
@@ -67,12 +67,12 @@ impl Flight {
         &self.key
     }
 
-    /// Whose it is.
+    /// The cache it belongs to.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// The head is there and may be stored, the body is coming: everybody gets it as it comes.
+    /// Gives a response whose head has arrived and may be stored to all requests that wait.
     pub fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
@@ -85,18 +85,19 @@ impl Flight {
         };
         for teller in waiting {
             match live.reader() {
-                Some(reader) => teller.tell(News::Coming(reader)),
-                None => teller.tell(News::Released),
+                Some(reader) => teller.tell(FetchResult::Coming(reader)),
+                None => teller.tell(FetchResult::Released),
             }
         }
     }
 
-    /// Nobody can join any more what is coming.
+    /// Ends the claim: no request can join the fetch any more.
     pub fn close(self) {
         drop(self);
     }
 
-    /// It is complete: it is stored, unless it was called off meanwhile, and those who wait have it.
+    /// Stores the complete response, unless its key was purged during the fetch, and gives it to
+    /// all requests that wait.
     pub fn store(self, stored: &Arc<Stored>) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (flying, gone) = {
@@ -109,10 +110,11 @@ impl Flight {
             (flying, gone)
         };
         drop(gone);
-        tell(flying, || News::Stored(Arc::clone(stored)));
+        tell(flying, || FetchResult::Stored(Arc::clone(stored)));
     }
 
-    /// What came may not be stored, and what comes next will not either: nobody waits for a while.
+    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the requests that wait: the
+    /// response may not be stored, and the next one will be alike.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (flying, gone) = {
@@ -125,24 +127,24 @@ impl Flight {
             (flying, gone)
         };
         drop(gone);
-        tell(flying, || News::Released);
+        tell(flying, || FetchResult::Released);
     }
 
-    /// What came is for one request only.
+    /// Releases the requests that wait: the response is for one request only.
     pub fn release(self) {
         let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        tell(flying, || News::Released);
+        tell(flying, || FetchResult::Released);
     }
 
-    /// Nothing came.
+    /// Ends the fetch without a response.
     pub fn fail(self, status: StatusCode) {
         let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        tell(flying, || News::Failed(status));
+        tell(flying, || FetchResult::Failed(status));
     }
 }
 
-fn tell(flying: Option<Flying>, news: impl Fn() -> News) {
-    if let Some(Flying { state: State::Asked(waiting), .. }) = flying {
+fn tell(flying: Option<PendingFetch>, news: impl Fn() -> FetchResult) {
+    if let Some(PendingFetch { state: State::Asked(waiting), .. }) = flying {
         waiting.into_iter().for_each(|teller| teller.tell(news()));
     }
 }

@@ -1,5 +1,5 @@
-//! A body that is still coming from its upstream: read by as many clients as want it, each at its
-//! own pace, and kept for later ones if there is room for it.
+//! A body that is arriving from its upstream. Any number of clients read it, each at its own pace.
+//! It is kept whole if there is room, so that it can be stored.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,53 +14,53 @@ use slab::Slab;
 use super::{Cache, Charge, Head};
 use crate::body::BoxError;
 
-/// Pieces of this size are kept, and one is a frame.
+/// Size of a piece, in bytes. A reader gets one piece as one frame.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Of a body that is not kept, how far the fastest reader may be ahead of the slowest, in bytes.
+/// How far the fetch may be ahead of the slowest reader of a body that is not kept, in bytes.
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
 
-/// A body under way.
+/// A body that is arriving.
 #[derive(Debug)]
 pub struct Live {
-    /// What it is the body of.
+    /// The response it belongs to.
     pub head: Head,
-    /// Its length, if that was said.
+    /// Its length in bytes, if the head gives it.
     pub length: Option<u64>,
-    coming: Mutex<Coming>,
+    coming: Mutex<LiveState>,
 }
 
 #[derive(Debug)]
-struct Coming {
-    /// Whole pieces, of which the first begins at `start`.
+struct LiveState {
+    /// Full pieces; the first begins at `start`.
     pieces: VecDeque<Bytes>,
     start: u64,
     tail: Vec<u8>,
     end: End,
-    /// The room for it, until somebody else has it.
+    /// Its room in memory, until `finish` hands it on.
     charge: Option<Charge>,
-    /// All that came is here; else it is too much.
+    /// `true`: all of it is here. `false`: it is too large, and read pieces were dropped.
     kept: bool,
-    readers: Slab<Place>,
+    readers: Slab<Position>,
     filler: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// There is more to come.
+    /// More will arrive.
     Open,
     Whole,
     Broken,
 }
 
-/// How far a reader is.
+/// The position of a reader.
 #[derive(Debug)]
-struct Place {
+struct Position {
     at: u64,
     waker: Option<Waker>,
 }
 
-/// A client's way through a body under way.
+/// A client's reader of a body that is arriving.
 #[derive(Debug)]
 pub struct Reader {
     live: Arc<Live>,
@@ -69,9 +69,9 @@ pub struct Reader {
 }
 
 impl Live {
-    /// One that has not begun. `charge`: the room for it, or for its beginning.
+    /// An empty body. `charge`: room for all of it, or for its beginning if `length` is unknown.
     pub fn new(head: Head, length: Option<u64>, charge: Charge) -> Arc<Live> {
-        let coming = Coming {
+        let coming = LiveState {
             pieces: VecDeque::new(),
             start: 0,
             tail: Vec::new(),
@@ -84,22 +84,22 @@ impl Live {
         Arc::new(Live { head, length, coming: Mutex::new(coming) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Coming> {
-        // Nothing in here is left half done by a panic.
+    fn lock(&self) -> MutexGuard<'_, LiveState> {
+        // No panic can leave the state half changed.
         self.coming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader from the beginning; `None`: that is no longer here.
+    /// A reader from the beginning; `None`: the beginning was dropped.
     pub fn reader(self: &Arc<Live>) -> Option<Reader> {
         let mut coming = self.lock();
         if !coming.kept {
             return None;
         }
-        let number = coming.readers.insert(Place { at: 0, waker: None });
+        let number = coming.readers.insert(Position { at: 0, waker: None });
         Some(Reader { live: Arc::clone(self), number, ended: false })
     }
 
-    /// Takes what came. False: it is too much to be kept, from now on.
+    /// Adds bytes. `false`: the body has become too large to be kept.
     pub fn push(&self, mut data: &[u8], cache: &Cache) -> bool {
         let mut coming = self.lock();
         while !data.is_empty() {
@@ -126,7 +126,7 @@ impl Live {
         coming.kept
     }
 
-    /// Waits until there is room for more of what is not kept. False: nobody reads it.
+    /// Waits until a body that is not kept may grow. `false`: it has no reader.
     pub async fn room(&self) -> bool {
         poll_fn(|cx| {
             let mut coming = self.lock();
@@ -146,7 +146,7 @@ impl Live {
         .await
     }
 
-    /// The whole of it came: readers are told; what was kept, with the room it takes.
+    /// Ends the body. Returns it with its room, if it was kept.
     pub fn finish(&self) -> Option<(Bytes, Charge)> {
         let mut coming = self.lock();
         coming.end = End::Whole;
@@ -157,12 +157,12 @@ impl Live {
         Some((body, charge))
     }
 
-    /// Keeps this as long as there are readers: what they read is in memory.
+    /// Holds a charge as long as there are readers, which read from memory.
     pub fn hold(&self, charge: Option<Charge>) {
         self.lock().charge = charge;
     }
 
-    /// It broke off: readers must not take it for whole.
+    /// Ends the body with an error: it broke off.
     pub fn fail(&self) {
         let mut coming = self.lock();
         coming.end = End::Broken;
@@ -170,14 +170,14 @@ impl Live {
     }
 }
 
-impl Coming {
-    /// Bytes that came.
+impl LiveState {
+    /// Number of bytes that have arrived.
     fn reach(&self) -> u64 {
         let pieces: usize = self.pieces.iter().map(Bytes::len).sum();
         self.start + (pieces + self.tail.len()) as u64
     }
 
-    /// All of it, in one piece of which the others are now parts.
+    /// Joins the pieces. They become slices of the returned bytes.
     fn join(&mut self) -> Bytes {
         let mut body = Vec::with_capacity(self.pieces.len() * PIECE_BYTES + self.tail.len());
         self.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
@@ -203,7 +203,7 @@ impl Coming {
         }
     }
 
-    /// What is next at a place.
+    /// The bytes from a position to the end of its piece.
     fn piece(&self, at: u64) -> Option<Bytes> {
         // A reader is never before the first piece, and pieces are few enough for `usize`.
         let offset = usize::try_from(at - self.start).ok()?;
@@ -218,7 +218,7 @@ impl Coming {
 }
 
 impl Reader {
-    /// What it reads the body of.
+    /// The body it reads.
     pub fn live(&self) -> &Arc<Live> {
         &self.live
     }

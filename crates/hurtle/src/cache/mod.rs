@@ -1,9 +1,8 @@
-//! Responses of upstreams, stored for others (RFC 9111): where they are, who is just fetching one,
-//! and the bounds on all of them. What may be stored and used, `semantics::caching` says; fetching
-//! is the engine's.
+//! The store of a response cache (RFC 9111): stored responses, fetches under way, and the bounds on
+//! both. `semantics::caching` decides which responses may be stored and used; `serve` fetches them.
 //!
-//! One cache serves all workers, so that an object is fetched once. Its keys are spread over shards,
-//! each with a lock that is held for a look-up and never while anything is waited for.
+//! One cache serves all workers, so that an object is fetched once. Its keys are spread over
+//! shards, each with a lock that is held for a look-up and never while anything is waited for.
 
 mod charge;
 mod flight;
@@ -20,12 +19,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
+use hurtle_http::request::RequestFields;
 
 use crate::config;
 use crate::disk::{Disk, Lane};
 
 pub use charge::Charge;
-pub use flight::{Flight, Join, News};
+pub use flight::{FetchResult, Flight, Join};
 pub use live::{Live, Reader};
 pub use registry::Caches;
 pub use stored::{Content, Head, Kept, Stored};
@@ -33,50 +33,52 @@ pub use stored::{Content, Head, Kept, Stored};
 use charge::Space;
 use shard::Shard;
 
-/// Parts of a cache that are locked apart.
+/// Number of parts of a cache, each with its own lock.
 const SHARDS: usize = 16;
 
-/// How long it is remembered that a response must not be stored, so that nobody waits for the next
-/// one of its kind.
+/// How long a key is marked uncacheable after a response that must not be stored, in milliseconds.
+/// Requests for it are forwarded without waiting for each other.
 pub const UNCACHEABLE_MS: u64 = 30_000;
 
-/// What a key costs beside its bytes, in bytes; with the bound on bytes it bounds their number.
+/// Memory of a key beside its own bytes. The bound on bytes thus bounds the number of keys.
 const SLOT_BYTES: u64 = 256;
 
-/// A body in memory may be this part of all the memory at most.
+/// A body in memory takes at most this fraction of all memory: a quarter.
 const OBJECT_SHARE: u64 = 4;
 
-/// Bodies larger than this go to the disk, where there is one: below, a read from memory is cheaper
-/// than `sendfile`.
+/// Larger bodies go to the disk, if there is one, in bytes: below, sending from memory is cheaper
+/// than
+/// `sendfile`.
 const DISK_FROM_BYTES: usize = 64 << 10;
 
 /// One mount's cache, shared by all workers.
 pub struct Cache {
     shards: [Mutex<Shard>; SHARDS],
-    /// Of which no client knows what it makes of his keys.
+    /// Seeded at random, so that clients cannot choose keys that collide.
     hasher: DefaultHashBuilder,
     memory: Arc<Space>,
     disk_bytes: Arc<Space>,
     /// Descriptors of bodies on disk.
     files: Arc<Space>,
-    /// Where large bodies are kept.
+    /// The directory for large bodies.
     directory: Option<PathBuf>,
     object_bytes_max: u64,
+    heuristic_percent: u64,
     disk: Disk,
     lane: Lane,
-    /// The shard that gives something up next.
+    /// The next shard to evict from.
     hand: AtomicUsize,
     flights: AtomicU64,
 }
 
-/// What is known of a key.
+/// The result of a look-up.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// A response for this request, however old.
+    /// A stored response for this request, fresh or stale.
     pub stored: Option<Arc<Stored>>,
-    /// There are some, but for other requests (Vary).
+    /// Only variants for other requests are stored (Vary).
     pub varies: bool,
-    /// What comes is not to be stored, as far as is known.
+    /// The last response was not to be stored, less than [`UNCACHEABLE_MS`] ago.
     pub uncacheable: bool,
 }
 
@@ -87,7 +89,7 @@ impl Found {
     }
 }
 
-/// What room is asked for.
+/// A bounded space of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Memory,
@@ -96,7 +98,7 @@ enum Room {
 }
 
 impl Cache {
-    /// An empty one. `files_max`: descriptors it may hold.
+    /// An empty cache. `files_max`: descriptors it may hold.
     pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
         let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
         let hasher = DefaultHashBuilder::default();
@@ -104,10 +106,11 @@ impl Cache {
             shards: std::array::from_fn(|_| Mutex::new(Shard::new(hasher.clone()))),
             hasher,
             memory: Space::new(config.memory),
-            disk_bytes: Space::new(config.disk_size),
+            disk_bytes: Space::new(config.disk.as_ref().map_or(0, |disk| disk.bytes_max)),
             files: Space::new(files_max),
-            directory: config.disk.clone(),
+            directory: config.disk.as_ref().map(|disk| disk.directory.clone()),
             object_bytes_max,
+            heuristic_percent: config.heuristic_percent,
             disk: disk.clone(),
             lane: disk.lane(),
             hand: AtomicUsize::new(0),
@@ -120,14 +123,26 @@ impl Cache {
         self.object_bytes_max
     }
 
-    /// What is stored for a request with these field lines.
-    pub fn find(&self, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
-        self.find_hashed(self.hash(key), key, lines, now_ms)
+    /// The part of the time since Last-Modified that a response without a lifetime is fresh; 0:
+    /// none.
+    pub fn heuristic_percent(&self) -> u64 {
+        self.heuristic_percent
     }
 
-    /// The same, for whoever has kept the key's hash.
-    pub fn find_hashed(&self, hash: u64, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
-        self.shard_of(hash).find(hash, key, lines, now_ms)
+    /// Looks a request up: its key and its fields.
+    pub fn find(&self, key: &[u8], fields: RequestFields<'_>, now_ms: u64) -> Found {
+        self.find_hashed(self.hash(key), key, fields, now_ms)
+    }
+
+    /// The same, for a key whose hash is known.
+    pub fn find_hashed(
+        &self,
+        hash: u64,
+        key: &[u8],
+        fields: RequestFields<'_>,
+        now_ms: u64,
+    ) -> Found {
+        self.shard_of(hash).find(hash, key, fields, now_ms)
     }
 
     /// A key's hash.
@@ -135,30 +150,35 @@ impl Cache {
         self.hasher.hash_one(key)
     }
 
-    /// Takes part in fetching what is missing: as the one who fetches, or one of those who wait.
-    /// `found`: what was known before; by now it may be there.
-    pub fn join(self: &Arc<Self>, key: &[u8], lines: &[u8], now_ms: u64, found: &Found) -> Join {
+    /// Joins the fetch of a missing response, or starts it. `found`: the result of the look-up
+    /// before; [`Join::Anew`] if it has changed since.
+    pub fn join(
+        self: &Arc<Self>,
+        key: &[u8],
+        fields: RequestFields<'_>,
+        now_ms: u64,
+        found: &Found,
+    ) -> Join {
         let id = self.flights.fetch_add(1, Relaxed);
         let flight = || Flight::new(Arc::clone(self), key, id);
         let hash = self.hash(key);
         let mut shard = self.shard_of(hash);
-        match shard.is_flying(key) || shard.find(hash, key, lines, now_ms).is_as(found) {
-            true => shard.join(key, lines, id, flight),
+        match shard.is_flying(key) || shard.find(hash, key, fields, now_ms).is_as(found) {
+            true => shard.join(key, fields, id, flight),
             false => Join::Anew,
         }
     }
 
-    /// Forgets what is stored for a target that may have changed (RFC 9111 4.4); what is just being
-    /// fetched is not stored either.
+    /// Removes a key whose target may have changed (RFC 9111 4.4). A fetch under way is not stored.
     pub fn invalidate(&self, key: &[u8]) {
         let gone = self.shard(key).remove(key);
         drop(gone);
     }
 
-    /// Forgets all whose key is chosen; how many there were.
+    /// Removes every chosen key. Returns the number of responses removed.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let purged = self.shards.iter().map(|shard| {
-            // What is dropped is dropped after the lock.
+            // The responses are dropped after the lock is released.
             let gone = lock(shard).remove_all(&chosen);
             gone.iter().map(shard::Slot::count).sum::<usize>()
         });
@@ -174,17 +194,17 @@ impl Cache {
         self.shard_of(self.hash(key))
     }
 
-    /// Told by other bits than those that the shard's own table goes by.
+    /// Selects a shard by other bits of the hash than the shard's own table uses.
     fn shard_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
         lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
 
-    /// Room in memory, for what is about to be there; `None`: there is none, whatever is given up.
+    /// Reserves memory, evicting responses if needed. `None`: there is not enough.
     pub fn reserve(&self, bytes: u64) -> Option<Charge> {
         self.room(Room::Memory, bytes)
     }
 
-    /// Whether a charge is this much, or can be made so.
+    /// Enlarges a charge to this much. `false`: there is no room.
     fn covers(&self, charge: &mut Charge, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(charge.amount());
         missing == 0 || self.room(Room::Memory, missing).map(|more| charge.merge(more)).is_some()
@@ -205,10 +225,10 @@ impl Cache {
         Some(charge)
     }
 
-    /// Gives up what was not used lately; false: there is nothing left.
+    /// Evicts a key that was not used lately. `false`: there is none.
     fn evict(&self, room: Room) -> bool {
         let on_disk = room != Room::Memory;
-        // Twice round: the first may find that all were used.
+        // Two rounds: the first one may only clear marks of use.
         for _ in 0..2 * SHARDS {
             let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
             let gone = lock(&self.shards[at]).evict(on_disk);
@@ -221,7 +241,7 @@ impl Cache {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // Nothing in here is left half done by a panic.
+    // No panic can leave a shard half changed.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -238,7 +258,7 @@ mod tests {
     use http::StatusCode;
 
     use super::*;
-    use crate::semantics::caching::Freshness;
+    use hurtle_http::semantics::caching::Freshness;
 
     fn cache(memory: u64) -> Arc<Cache> {
         let config = config::ResponseCache { memory, ..config::ResponseCache::default() };
@@ -252,12 +272,12 @@ mod tests {
             status: StatusCode::OK,
             lines: "A: b\r\n".into(),
             freshness,
-            age_secs: 0,
+            age_ms: 0,
             came_ms: 0,
             selected: Vec::new(),
         };
-        let found = cache.find(key, b"", 0);
-        let Join::Lead(flight) = cache.join(key, b"", 0, &found) else { return };
+        let found = cache.find(key, RequestFields::NONE, 0);
+        let Join::Lead(flight) = cache.join(key, RequestFields::NONE, 0, &found) else { return };
         let Some((room, body)) = cache.reserve(head.cost()).zip(cache.reserve(len as u64)) else {
             return;
         };
@@ -276,7 +296,7 @@ mod tests {
                     for n in 0..2_000_usize {
                         let key = (n * 7 + thread) % 300;
                         store(cache, key.to_string().as_bytes(), (n * 37 + thread) % 9_000);
-                        cache.find(key.to_string().as_bytes(), b"", 0);
+                        cache.find(key.to_string().as_bytes(), RequestFields::NONE, 0);
                     }
                 });
             }
@@ -290,11 +310,14 @@ mod tests {
     #[test]
     fn what_was_missing_and_is_there_by_now_is_not_fetched_again() {
         let cache = cache(100_000);
-        let missing = cache.find(b"a", b"", 0);
+        let missing = cache.find(b"a", RequestFields::NONE, 0);
         store(&cache, b"a", 5);
-        assert!(matches!(cache.join(b"a", b"", 0, &missing), Join::Anew));
-        let known = cache.find(b"a", b"", 0);
-        assert!(matches!(cache.join(b"a", b"", 0, &known), Join::Lead(_)), "it is asked about");
+        assert!(matches!(cache.join(b"a", RequestFields::NONE, 0, &missing), Join::Anew));
+        let known = cache.find(b"a", RequestFields::NONE, 0);
+        assert!(
+            matches!(cache.join(b"a", RequestFields::NONE, 0, &known), Join::Lead(_)),
+            "it is asked about"
+        );
     }
 
     #[test]
@@ -302,7 +325,10 @@ mod tests {
         let cache = cache(100_000);
         for n in 0..1_000 {
             store(&cache, n.to_string().as_bytes(), 5_000);
-            assert!(n == 0 || cache.find(b"0", b"", 0).stored.is_some(), "gone after {n}");
+            assert!(
+                n == 0 || cache.find(b"0", RequestFields::NONE, 0).stored.is_some(),
+                "gone after {n}"
+            );
         }
     }
 
@@ -310,11 +336,13 @@ mod tests {
     fn what_is_refused_is_remembered_for_a_while() {
         let cache = cache(100_000);
         let nothing = Found::default();
-        let Join::Lead(flight) = cache.join(b"a", b"", 0, &nothing) else { panic!("not alone") };
+        let Join::Lead(flight) = cache.join(b"a", RequestFields::NONE, 0, &nothing) else {
+            panic!("not alone")
+        };
         flight.refuse(1_000);
-        let joined = cache.join(b"a", b"", 1_000, &nothing);
+        let joined = cache.join(b"a", RequestFields::NONE, 1_000, &nothing);
         assert!(matches!(joined, Join::Anew), "it is known by now: {joined:?}");
-        assert!(cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS - 1).uncacheable);
-        assert!(!cache.find(b"a", b"", 1_000 + UNCACHEABLE_MS).uncacheable);
+        assert!(cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS - 1).uncacheable);
+        assert!(!cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS).uncacheable);
     }
 }

@@ -1,4 +1,4 @@
-//! The caches of a server: each is made by the worker that comes first, and found by the others.
+//! The caches of a server. The first worker that needs a cache creates it, the others find it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,12 +14,12 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// None yet; each will hold so many descriptors at most.
+    /// An empty registry. `files_max`: descriptors that each cache may hold.
     pub fn new(files_max: u64) -> Caches {
         Caches { all: Arc::default(), files_max }
     }
 
-    /// The cache of a proxy; mounts that are configured alike share one. `None`: it has none.
+    /// The cache of a proxy, shared by mounts with equal configurations. `None`: it has none.
     pub fn of(&self, proxy: &config::Proxy, disk: &Disk) -> Option<Arc<Cache>> {
         let config = proxy.cache.as_ref()?;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ impl Caches {
         Some(cache)
     }
 
-    /// Forgets, in all of them, every key that is chosen; how many responses there were.
+    /// Removes every chosen key from all caches. Returns the number of responses removed.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(_, cache)| cache.purge(&chosen)).sum()

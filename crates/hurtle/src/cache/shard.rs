@@ -1,36 +1,37 @@
-//! A part of a cache behind one lock: what is stored, by key, and who is fetching what. What is
-//! given up is handed out, to be dropped after the lock.
+//! A part of a cache behind one lock: stored responses and fetches, by key. Removed responses are
+//! returned, so that the caller drops them after the lock.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::flight::{Flying, Join, State};
+use super::flight::{Join, PendingFetch, State};
 use super::{Charge, Flight, Found, Stored};
 use crate::rt;
+use hurtle_http::request::RequestFields;
 
-/// Responses stored for one key: those that were asked for last.
+/// Responses stored for one key at most; the newest stay.
 pub(super) const VARIANTS_MAX: usize = 8;
 
-/// Keys and what is known of them. Evicted by second chance: a hand goes round the slots, and takes
-/// one that was not used since it last passed.
+/// Keys and their slots. Eviction is by second chance: a hand goes round the slots and takes one
+/// that was not used since it last passed.
 #[derive(Debug)]
 pub(super) struct Shard {
     hasher: DefaultHashBuilder,
-    /// Where each key's slot is.
+    /// The position of each key's slot.
     index: HashTable<usize>,
     slots: Vec<Slot>,
     hand: usize,
-    flying: HashMap<Arc<[u8]>, Flying>,
+    flying: HashMap<Arc<[u8]>, PendingFetch>,
 }
 
-/// What is known of a key.
+/// A key with its responses.
 #[derive(Debug)]
 pub(super) struct Slot {
     hash: u64,
     key: Arc<[u8]>,
-    /// The latest first.
+    /// Newest first.
     variants: Vec<Arc<Stored>>,
     uncacheable_until_ms: u64,
     used: bool,
@@ -49,24 +50,30 @@ impl Slot {
         }
     }
 
-    /// Responses in it.
+    /// Number of responses.
     pub(super) fn count(&self) -> usize {
         self.variants.len()
     }
 }
 
 impl Shard {
-    /// An empty one, whose keys are hashed so.
+    /// An empty shard. `hasher` hashes its keys.
     pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
         let (slots, flying) = (Vec::new(), HashMap::new());
         Shard { hasher, index: HashTable::new(), slots, hand: 0, flying }
     }
 
-    pub(super) fn find(&mut self, hash: u64, key: &[u8], lines: &[u8], now_ms: u64) -> Found {
+    pub(super) fn find(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        fields: RequestFields<'_>,
+        now_ms: u64,
+    ) -> Found {
         let Some(at) = self.at(hash, key) else { return Found::default() };
         let slot = &mut self.slots[at];
         slot.used = true;
-        let stored = slot.variants.iter().find(|stored| stored.head.answers(lines)).cloned();
+        let stored = slot.variants.iter().find(|stored| stored.head.answers(fields)).cloned();
         Found {
             varies: stored.is_none() && !slot.variants.is_empty(),
             uncacheable: now_ms < slot.uncacheable_until_ms,
@@ -81,43 +88,44 @@ impl Shard {
     pub(super) fn join(
         &mut self,
         key: &[u8],
-        lines: &[u8],
+        fields: RequestFields<'_>,
         id: u64,
         flight: impl FnOnce() -> Flight,
     ) -> Join {
         match self.flying.get_mut(key).map(|flying| &mut flying.state) {
             Some(State::Asked(waiting)) => {
                 let (teller, told) = rt::once();
-                // Who has given up waiting is counted no longer.
+                // Requests that no longer wait are removed.
                 waiting.retain(|teller: &rt::Teller<_>| !teller.is_deaf());
                 waiting.push(teller);
                 Join::Wait(told)
             }
-            Some(State::Coming(live)) if live.head.answers(lines) => match live.reader() {
+            Some(State::Coming(live)) if live.head.answers(fields) => match live.reader() {
                 Some(reader) => Join::Coming(reader),
                 None => Join::Alone,
             },
             Some(State::Coming(_)) => Join::Alone,
             None => {
                 let flight = flight();
-                let flying = Flying { id, state: State::Asked(Vec::new()) };
+                let flying = PendingFetch { id, state: State::Asked(Vec::new()) };
                 self.flying.insert(Arc::clone(flight.key()), flying);
                 Join::Lead(flight)
             }
         }
     }
 
-    /// Whose flight it is, if it was not called off.
-    pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut Flying> {
+    /// The fetch with this id, unless its key was purged.
+    pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
         self.flying.get_mut(key).filter(|flying| flying.id == id)
     }
 
-    pub(super) fn land(&mut self, key: &[u8], id: u64) -> Option<Flying> {
+    pub(super) fn land(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
         self.flying(key, id)?;
         self.flying.remove(key)
     }
 
-    /// Stores in place of what answered the same request; what goes is returned.
+    /// Stores a response in place of the one that answers the same requests. Returns removed
+    /// responses.
     pub(super) fn insert(
         &mut self,
         key: &Arc<[u8]>,
@@ -136,7 +144,7 @@ impl Shard {
         gone
     }
 
-    /// Remembers that what comes for a key is not to be stored.
+    /// Marks a key as uncacheable. Returns removed responses.
     pub(super) fn refuse(
         &mut self,
         key: &Arc<[u8]>,
@@ -159,12 +167,12 @@ impl Shard {
         &mut self.slots[at]
     }
 
-    /// Where a key's slot is.
+    /// The position of a key's slot.
     fn at(&self, hash: u64, key: &[u8]) -> Option<usize> {
         self.index.find(hash, |at| *self.slots[*at].key == *key).copied()
     }
 
-    pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<Flying>) {
+    pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<PendingFetch>) {
         let at = self.at(self.hasher.hash_one(key), key);
         (at.map(|at| self.take(at)), self.flying.remove(key))
     }
@@ -179,7 +187,7 @@ impl Shard {
         gone
     }
 
-    /// Looks at each slot once at most: what was used is spared until the next time.
+    /// Evicts a slot that was not used since the last visit. Each slot is visited once at most.
     pub(super) fn evict(&mut self, on_disk: bool) -> Option<Slot> {
         for _ in 0..self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
@@ -194,7 +202,7 @@ impl Shard {
         None
     }
 
-    /// Takes a slot out; the last one comes to its place.
+    /// Removes a slot; the last one takes its position.
     fn take(&mut self, at: usize) -> Slot {
         let last = self.slots.len() - 1;
         if let Ok(entry) = self.index.find_entry(self.slots[at].hash, |other| *other == at) {

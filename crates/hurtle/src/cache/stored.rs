@@ -1,47 +1,48 @@
-//! A response as it is stored: its fields, what they say of its age, whose requests it answers,
-//! and its body.
+//! A stored response: its fields, its freshness and age, the requests that it answers, and its
+//! body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use http::StatusCode;
+use hurtle_http::request::RequestFields;
+use hurtle_http::semantics::caching::Freshness;
+use hurtle_http::semantics::fields::list;
 
 use super::Charge;
 use crate::body::OpenFile;
-use crate::h1::fields::pairs;
-use crate::semantics::caching::Freshness;
 
 /// A response without its body.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// Its status.
     pub status: StatusCode,
-    /// Its field lines, each ended by CRLF: Date is among them, Age and what frames a body is not.
+    /// Its field lines, each ended by CRLF, with Date, without Age and without body framing.
     pub lines: Bytes,
-    /// How long it may be used.
+    /// Its freshness.
     pub freshness: Freshness,
-    /// Its age when it came, in seconds.
-    pub age_secs: u64,
-    /// When that was, on `clock`'s scale.
+    /// Its age on arrival, in milliseconds.
+    pub age_ms: u64,
+    /// The time of arrival, on `clock`'s scale.
     pub came_ms: u64,
-    /// What the request had that it answers, of the fields that Vary names.
-    pub selected: Vec<Selecting>,
+    /// The fields that Vary names, with their values in the request that it answered.
+    pub selected: Vec<SelectingField>,
 }
 
-/// A field's name and value, where the request had it.
-type Selecting = (Box<[u8]>, Option<Vec<u8>>);
+/// A field's name, and its value if the request had it.
+type SelectingField = (Box<[u8]>, Option<Vec<u8>>);
 
 static SERIALS: AtomicU64 = AtomicU64::new(0);
 
 /// A stored response.
 #[derive(Debug)]
 pub struct Stored {
-    /// What tells it from all others, of whatever cache.
+    /// A number that no other stored response has, in any cache.
     pub serial: u64,
-    /// Without its body.
+    /// The response without its body.
     pub head: Head,
-    /// Its body, which outlives a head that was refreshed.
+    /// Its body, shared with the responses before it that a 304 has updated.
     pub content: Arc<Content>,
     _charge: Charge,
 }
@@ -49,12 +50,12 @@ pub struct Stored {
 /// A body and the room it takes.
 #[derive(Debug)]
 pub struct Content {
-    /// Where it is.
+    /// The body.
     pub kept: Kept,
     _charges: Vec<Charge>,
 }
 
-/// Where a body is.
+/// The place of a body.
 #[derive(Clone, Debug)]
 pub enum Kept {
     /// In memory.
@@ -66,49 +67,78 @@ pub enum Kept {
 impl Head {
     /// Its age now, in seconds (RFC 9111 4.2.3).
     pub fn age(&self, now_ms: u64) -> u64 {
-        self.age_secs.saturating_add(now_ms.saturating_sub(self.came_ms) / 1_000)
+        self.age_ms.saturating_add(now_ms.saturating_sub(self.came_ms)) / 1_000
     }
 
-    /// Whether it answers a request with these field lines (RFC 9111 4.1).
-    pub fn answers(&self, lines: &[u8]) -> bool {
-        self.selected.iter().all(|(name, value)| is_selecting(lines, name, value.as_deref()))
+    /// Whether it answers a request with these fields (RFC 9111 4.1).
+    pub fn answers(&self, fields: RequestFields<'_>) -> bool {
+        self.selected.iter().all(|(name, value)| is_selecting(fields, name, value.as_deref()))
     }
 
-    /// What of a request's field lines selects a response that names these in Vary.
-    pub fn selected(vary: &[&[u8]], lines: &[u8]) -> Vec<Selecting> {
-        vary.iter().map(|name| (Box::from(*name), selecting(lines, name))).collect()
+    /// The selecting fields of a request, for a response with this Vary.
+    pub fn selected(vary: &[&[u8]], fields: RequestFields<'_>) -> Vec<SelectingField> {
+        vary.iter().map(|name| (Box::from(*name), selecting(fields, name))).collect()
     }
 
-    /// Memory it takes, in bytes, roughly.
+    /// The memory it takes, in bytes, roughly.
     pub fn cost(&self) -> u64 {
-        let selected = |(name, value): &Selecting| name.len() + value.as_ref().map_or(0, Vec::len);
+        let selected =
+            |(name, value): &SelectingField| name.len() + value.as_ref().map_or(0, Vec::len);
         let selected: usize = self.selected.iter().map(selected).sum();
         HEAD_BYTES + (self.lines.len() + selected) as u64
     }
 }
 
-/// What a head costs beside its bytes.
+/// Memory of a head beside its fields, in bytes.
 const HEAD_BYTES: u64 = 256;
 
-/// The lines of a field as one value; RFC 9111 4.1 lets whitespace and line breaks differ.
-fn selecting(lines: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-    let of_name = pairs(lines).filter(|(other, _)| other.eq_ignore_ascii_case(name));
-    let values: Vec<&[u8]> = of_name.map(|(_, value)| value).collect();
-    (!values.is_empty()).then(|| values.join(&b", "[..]))
+/// Request fields that are lists of names without case, so that whitespace between elements and
+/// case change nothing (RFC 9110 12.5.3, 12.5.4). Their order stays: some origins go by it.
+fn is_caseless_list(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"accept-encoding") || name.eq_ignore_ascii_case(b"accept-language")
 }
 
-/// Whether they are this; most fields have one line at most, which is not copied.
-fn is_selecting(lines: &[u8], name: &[u8], expected: Option<&[u8]>) -> bool {
-    let mut of_name = pairs(lines).filter(|(other, _)| other.eq_ignore_ascii_case(name));
+/// The lines of a field as one value, in the form in which it is compared (RFC 9111 4.1).
+fn selecting(fields: RequestFields<'_>, name: &[u8]) -> Option<Vec<u8>> {
+    let of_name = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    let values: Vec<&[u8]> = of_name.map(|(_, value)| value).collect();
+    if values.is_empty() {
+        return None;
+    }
+    if !is_caseless_list(name) {
+        return Some(values.join(&b", "[..]));
+    }
+    let elements: Vec<&[u8]> = values.into_iter().flat_map(list).collect();
+    Some(elements.join(&b","[..]).to_ascii_lowercase())
+}
+
+/// Whether the lines of a field are a value that `selecting` returned. A field of one line is not
+/// copied.
+fn is_selecting(fields: RequestFields<'_>, name: &[u8], expected: Option<&[u8]>) -> bool {
+    let mut of_name = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let (first, second) = (of_name.next(), of_name.next());
-    match second {
-        None => first.map(|(_, value)| value) == expected,
-        Some(_) => selecting(lines, name).as_deref() == expected,
+    match (first, second) {
+        (Some((_, value)), None) if is_caseless_list(name) => {
+            expected.is_some_and(|expected| is_same_list(value, expected))
+        }
+        (first, None) => first.map(|(_, value)| value) == expected,
+        _ => selecting(fields, name).as_deref() == expected,
+    }
+}
+
+fn is_same_list(value: &[u8], expected: &[u8]) -> bool {
+    let (mut ours, mut theirs) = (list(value), list(expected));
+    loop {
+        match (ours.next(), theirs.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => {}
+            _ => return false,
+        }
     }
 }
 
 impl Stored {
-    /// One whose head takes the room of `charge`.
+    /// A response whose head takes the room of `charge`.
     pub fn new(head: Head, content: Arc<Content>, charge: Charge) -> Stored {
         Stored { serial: SERIALS.fetch_add(1, Relaxed), head, content, _charge: charge }
     }
@@ -119,7 +149,7 @@ impl Stored {
 }
 
 impl Content {
-    /// A body that takes this room.
+    /// A body that takes the room of `charges`.
     pub fn new(kept: Kept, charges: Vec<Charge>) -> Arc<Content> {
         Arc::new(Content { kept, _charges: charges })
     }

@@ -1,4 +1,4 @@
-//! A body on its way to the disk.
+//! Writing bodies to the disk.
 
 use std::io;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::body::{OpenFile, Unnamed};
 use crate::disk::Lane;
 
 impl Cache {
-    /// A whole body as it is kept: on the disk if it is large and there is room, else in memory, where
-    /// it has room already; that room, if it is not needed for it any more.
+    /// Keeps a complete body: on the disk if it is large and there is room, else in memory. Returns
+    /// `charge`, its room in memory, if it is on the disk.
     pub async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
         let in_memory = |body, charge| (Content::new(Kept::Bytes(body), vec![charge]), None);
         let Some(directory) = self.directory.as_ref().filter(|_| body.len() > DISK_FROM_BYTES)
@@ -37,7 +37,7 @@ impl Cache {
     }
 }
 
-/// Runs on the pool.
+/// Runs on a disk thread.
 fn write(directory: &Path, body: &[u8], lane: Lane) -> io::Result<OpenFile> {
     let mut file = Unnamed::create(directory)?;
     file.append(body)?;

@@ -1,4 +1,4 @@
-//! `hurtle purge`: tells a running server, by its admin socket, to forget what it has kept.
+//! `hurtle purge`: removes responses from a running server's cache by its admin socket.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{FileArgs, Refused};
+use super::{ConfigProblems, FileArgs};
 
-/// How long the server may take.
+/// Time limit of the command.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What `purge` takes.
+/// Arguments of `purge`.
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
-    /// What to forget: http://HOST/PATH as clients ask for it, or http://HOST/BEGINNING* for all
-    /// that begins so.
+    /// The response to remove: http://HOST/PATH as clients request it, or http://HOST/PREFIX* for
+    /// every path with this prefix.
     #[arg(value_name = "URL", value_parser = parse_url)]
     url: (String, String),
     #[command(flatten)]
@@ -27,11 +27,11 @@ pub struct PurgeArgs {
 }
 
 impl PurgeArgs {
-    /// Where the server takes orders.
+    /// Path of the server's admin socket.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or that it names no socket.
-    pub fn socket(&self) -> Result<PathBuf, Refused> {
+    /// The configuration is wrong, or names no socket.
+    pub fn socket(&self) -> Result<PathBuf, ConfigProblems> {
         match &self.admin {
             Some(path) => Ok(path.clone()),
             None => self.file.load()?.admin.ok_or_else(|| {
@@ -40,11 +40,11 @@ impl PurgeArgs {
         }
     }
 
-    /// Gives the order; what was answered.
+    /// Sends the command; returns the server's text.
     ///
     /// # Errors
-    /// The socket's, and what the server refused.
-    pub fn give(&self, socket: &PathBuf) -> io::Result<String> {
+    /// The socket's, or the server refused.
+    pub fn send(&self, socket: &PathBuf) -> io::Result<String> {
         let mut server = UnixStream::connect(socket).map_err(|e| unreachable(socket, &e))?;
         server.set_read_timeout(Some(TIME_MAX))?;
         let (host, path) = &self.url;
@@ -59,24 +59,24 @@ impl PurgeArgs {
     }
 }
 
-/// Says what to do where a server cannot be told.
+/// Explains how to reach a server whose socket cannot be used.
 fn unreachable(socket: &Path, e: &io::Error) -> io::Error {
     let socket = socket.display();
     let text = match e.kind() {
-        // Nobody has made it, or who has is gone.
+        // The socket does not exist, or its server has ended.
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
-            "no server takes orders on {socket}: start it, or name the socket of one that runs (its \
-             `admin`) with --admin"
+            "no server listens on {socket}: start it, or name the admin socket of a running server \
+             with --admin"
         ),
         io::ErrorKind::PermissionDenied => {
-            format!("{socket}: {e}: only the server's own user and root may give it orders")
+            format!("{socket}: {e}: only the server's own user and root may connect")
         }
         _ => format!("{socket}: {e}"),
     };
     io::Error::new(e.kind(), text)
 }
 
-/// A URL's host and the rest.
+/// Splits a URL into the host and the rest.
 fn parse_url(text: &str) -> Result<(String, String), String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let rest = rest.filter(|rest| rest.bytes().all(|b| b.is_ascii_graphic()));

@@ -1,66 +1,76 @@
-//! Certificates from authorities by themselves (ACME): from whom, on what conditions, and where they
-//! are kept. Which sites have them is said in their `[site.tls]`.
+//! Settings of automatic certificates (ACME): authorities, challenges and storage. A site opts in
+//! by its `[site.tls]`.
 
 use std::path::PathBuf;
 
 use http::Uri;
+use serde::Serialize;
 
+use super::error::{ValueError, shown};
 use super::names::Named;
-use super::problem::{Wrong, shown};
+use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::types::{Config, HostName, Site};
 use super::value::Value;
 use crate::sys;
 
-/// Where a server that gives up root keeps what it gets.
+/// Default storage of a server that gives up root.
 const SYSTEM_STORAGE: &str = "/var/lib/hurtle/acme";
 
-/// Let's Encrypt, for the world's names, without an account made elsewhere.
+/// Let's Encrypt's directory; it needs no account made elsewhere.
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// What authorities put in one certificate at most.
+/// Most names that authorities put in one certificate.
 const NAMES_MAX: usize = 100;
 
-/// How certificates are got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Settings of automatic certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Acme {
-    /// Whom authorities may write to.
+    /// Address to which authorities may send mail.
     pub email: Option<String>,
-    /// The directory of keys, certificates and what is under way; several servers may share it.
+    /// Directory of accounts, keys, certificates and pending challenges; several servers may share
+    /// it.
+    #[serde(serialize_with = "print::path")]
     pub storage: PathBuf,
-    /// How names are shown to be this server's; taken in turns.
+    /// Challenge types; each attempt uses the next one.
+    #[serde(rename = "challenge")]
     pub challenges: Vec<ChallengeKind>,
-    /// At least one; each is asked if those before it fail.
+    /// Authorities in order of preference, at least one; the next is used when one fails.
+    #[serde(rename = "authority")]
     pub authorities: Vec<Authority>,
 }
 
-/// An authority.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Authority {
-    /// The URL of its directory (RFC 8555 7.1.1).
+    /// URL of its directory (RFC 8555 section 7.1.1).
     pub directory: String,
-    /// The account with it that was made elsewhere (RFC 8555 7.3.4).
+    /// External account binding (RFC 8555 section 7.3.4).
+    #[serde(flatten)]
     pub binding: Option<Binding>,
-    /// PEM: what its own certificate is verified by, beside the system's roots.
+    /// PEM file of a root that its own certificate is verified by, in addition to the system's.
+    #[serde(serialize_with = "print::optional_path")]
     pub root: Option<PathBuf>,
 }
 
-/// An account made elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An account with the authority that was made elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Binding {
-    /// Its key identifier.
+    /// The account's key identifier.
+    #[serde(rename = "eab_id")]
     pub id: String,
-    /// The file with its key, in base64url.
+    /// The file with the account's HMAC key, in base64url.
+    #[serde(rename = "eab_key", serialize_with = "print::path")]
     pub key: PathBuf,
 }
 
-/// How a name is shown to be this server's.
+/// A way to prove control of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChallengeKind {
-    /// In a handshake (RFC 8737), on port 443.
+    /// A TLS handshake on port 443 (RFC 8737).
     TlsAlpn01,
-    /// With a file (RFC 8555 8.3), on port 80.
+    /// A request in clear on port 80 (RFC 8555 section 8.3).
     Http01,
 }
 
@@ -75,15 +85,17 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
     let automatic = config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|t| t.automatic));
     let Some(written) = top.get("acme") else {
         if automatic {
-            let wrong = Wrong::new("a certificate is \"auto\", but nothing says on what terms");
-            let hint = "read the authority's and write acme = { accept_terms = true } at the top";
+            let wrong = ValueError::new(
+                "a certificate is \"auto\", but the authority's terms are not accepted",
+            );
+            let hint = "read the terms and write acme = { accept_terms = true } at the top";
             reader.report_missing(&top.spot, wrong.hint(hint));
         }
         return;
     };
     if !automatic {
-        let wrong = Wrong::new("no site gets its certificate this way");
-        written.wrong(reader, wrong.hint("write certificate = \"auto\" in a [site.tls]"));
+        let wrong = ValueError::new("no site has an automatic certificate");
+        written.report(reader, wrong.hint("write certificate = \"auto\" in a [site.tls]"));
     }
     let Some(table) = written.table(reader) else { return };
     let has_clear = !config.listen.is_empty();
@@ -98,7 +110,7 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
 }
 
 impl Acme {
-    /// Where the certificate of the site with this first name is, behind its key.
+    /// Path of the key and certificate of the site with this first name.
     pub fn file(&self, name: &str) -> PathBuf {
         self.storage.join(format!("{name}.pem"))
     }
@@ -113,12 +125,14 @@ fn read(
     table.check_companions(reader);
     match table.get("accept_terms") {
         Some(written) if written.flag(reader) == Some(false) => {
-            let wrong = Wrong::new("authorities issue to those who accept their terms");
-            written.wrong(reader, wrong.hint("read them, and write true; or use files"));
+            let wrong =
+                ValueError::new("authorities issue certificates only if their terms are accepted");
+            written
+                .report(reader, wrong.hint("read them and write true, or use certificate files"));
         }
         Some(_) => {}
         None => {
-            let wrong = Wrong::new("accept_terms is missing");
+            let wrong = ValueError::new("accept_terms is missing");
             let hint = "read the authority's terms, and write accept_terms = true";
             reader.report_missing(&table.spot, wrong.hint(hint));
         }
@@ -131,7 +145,7 @@ fn read(
         None => system().or_else(own),
     };
     if storage.is_none() && table.get("storage").is_none() {
-        let wrong = Wrong::new("there is no HOME to keep certificates in");
+        let wrong = ValueError::new("there is no HOME to store certificates in");
         reader.report_missing(&table.spot, wrong.hint("write storage = \"/var/lib/hurtle/acme\""));
     }
     let challenges = challenges(table, has_clear, reader);
@@ -140,7 +154,7 @@ fn read(
         Some(written) => {
             if written.is_empty_list() {
                 let hint = "leave the key out for Let's Encrypt";
-                written.wrong(reader, Wrong::new("no authority").hint(hint));
+                written.report(reader, ValueError::new("no authority").hint(hint));
             }
             written.tables(reader).iter().filter_map(|table| authority(table, reader)).collect()
         }
@@ -158,11 +172,11 @@ fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Ve
     };
     let kinds: Vec<ChallengeKind> = written.list(reader, Value::choice);
     if written.is_empty_list() {
-        written.wrong(reader, Wrong::new("no challenge").hint("leave the key out for both"));
+        written.report(reader, ValueError::new("no challenge").hint("leave the key out for both"));
     }
     if kinds.contains(&ChallengeKind::Http01) && !has_clear {
-        let wrong = Wrong::new("http-01 comes in clear, where nothing listens");
-        written.wrong(reader, wrong.hint("write listen = \"0.0.0.0:80\" at the top of the file"));
+        let wrong = ValueError::new("http-01 needs a listener in clear, and there is none");
+        written.report(reader, wrong.hint("write listen = \"0.0.0.0:80\" at the top of the file"));
     }
     kinds
 }
@@ -173,7 +187,7 @@ fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     let id = table.get("eab_id").and_then(|value| value.text(reader).map(str::to_owned));
     let key = table.get("eab_key").and_then(|value| value.path(reader));
     let Some(written) = table.get("directory") else {
-        let wrong = Wrong::new("directory is missing");
+        let wrong = ValueError::new("directory is missing");
         reader.report_missing(&table.spot, wrong.hint(format!("write for example {DIRECTORY:?}")));
         return None;
     };
@@ -182,29 +196,29 @@ fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     Some(Authority { directory, binding, root })
 }
 
-/// RFC 8555 6.1: over HTTPS.
-fn directory(text: &str) -> Result<String, Wrong> {
+/// Parses a directory URL; only https is allowed (RFC 8555 section 6.1).
+fn directory(text: &str) -> Result<String, ValueError> {
     let uri = text.parse::<Uri>().ok();
     let is_https = |uri: &Uri| uri.scheme_str() == Some("https") && uri.host().is_some();
     match uri.filter(is_https) {
         Some(_) => Ok(text.to_owned()),
-        None => Err(Wrong::new(format!("{} is no https URL", shown(text)))
+        None => Err(ValueError::new(format!("{} is not an https URL", shown(text)))
             .hint(format!("write for example {DIRECTORY:?}"))),
     }
 }
 
-fn email(text: &str) -> Result<String, Wrong> {
+fn email(text: &str) -> Result<String, ValueError> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains([':', ',']);
     match text.split_once('@') {
         Some((user, host)) if is_plain && !user.is_empty() && !host.is_empty() => {
             Ok(text.to_owned())
         }
-        _ => Err(Wrong::new(format!("{} is no e-mail address", shown(text)))
+        _ => Err(ValueError::new(format!("{} is not an e-mail address", shown(text)))
             .hint("write for example \"admin@example.org\"")),
     }
 }
 
-/// Whether authorities issue for a site's names by what is there to show that they are its.
+/// Reports names for which no certificate can be issued with the supported challenges.
 pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<'_>) {
     let is_name = |host: &HostName| match host {
         HostName::Exact(name) => {
@@ -213,13 +227,13 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
         HostName::Wildcard(_) => false,
     };
     if let Some(other) = site.hosts.iter().find(|host| !is_name(host)) {
-        let wrong = Wrong::new(format!("no certificate for {other} can be got this way"));
-        written.wrong(reader, wrong.hint("name it in a site of its own, with a PEM file"));
+        let wrong = ValueError::new(format!("no automatic certificate can be issued for {other}"));
+        written.report(reader, wrong.hint("move it to a site of its own with a PEM file"));
     } else if site.hosts.is_empty() {
-        let wrong = Wrong::new("there is no name to get a certificate for");
-        written.wrong(reader, wrong.hint("write hosts = \"example.org\""));
+        let wrong = ValueError::new("an automatic certificate needs a host name");
+        written.report(reader, wrong.hint("write hosts = \"example.org\""));
     } else if site.hosts.len() > NAMES_MAX {
-        let wrong = Wrong::new(format!("one certificate is for {NAMES_MAX} names at most"));
-        written.wrong(reader, wrong.hint("write several sites"));
+        let wrong = ValueError::new(format!("a certificate has at most {NAMES_MAX} names"));
+        written.report(reader, wrong.hint("split the site"));
     }
 }

@@ -1,36 +1,42 @@
-//! Who must say who he is: `auth` of a site or a mount, and where passwords would pass in clear.
-//! The file of users is `users`'; what a password is worth, `crate::auth`'s.
+//! Authentication settings of sites and mounts, and the check that passwords do not cross a network
+//! in clear. `users` parses the file of users; `crate::auth` checks passwords.
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
+use super::error::{ValueError, shown};
 use super::names::Named;
-use super::problem::{Wrong, shown};
+use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::types::{Config, Listen, Site};
 use super::value::Value;
 
-/// What a client must show before it is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Authentication required of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "auth", rename_all = "lowercase")]
 pub enum Auth {
-    /// Nothing, and somebody said so.
+    /// None, by an explicit setting.
     None,
     /// A name and a password (RFC 7617).
     Basic(Basic),
 }
 
 /// Basic authentication.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Basic {
-    /// The file of names and hashes: absolute.
+    /// File of names and hashes: absolute path.
+    #[serde(serialize_with = "print::path")]
     pub users: PathBuf,
-    /// What the client is told it is for.
+    /// The realm sent to the client.
     pub realm: String,
-    /// Whether passwords may come in clear over a network.
+    /// `true`: passwords may cross a network in clear.
+    #[serde(rename = "auth_cleartext")]
     pub cleartext: bool,
 }
 
-/// The ways, as they are written.
+/// The values of the key `auth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuthName {
     None,
@@ -41,30 +47,31 @@ impl Named for AuthName {
     const NAMES: &'static [(&'static str, Self)] = &[("none", Self::None), ("basic", Self::Basic)];
 }
 
-/// What the client is told when nobody said.
+/// The default realm.
 pub(super) const REALM: &str = "hurtle";
 
 impl Basic {
-    /// These users, all else at its default.
+    /// Basic authentication of these users, with defaults for all else.
     pub fn new(users: PathBuf) -> Basic {
         Basic { users, realm: REALM.to_owned(), cleartext: false }
     }
 }
 
 impl Config {
-    /// Everything that asks for a password.
-    pub fn gates(&self) -> impl Iterator<Item = &Basic> {
-        self.sites.iter().flat_map(gates)
+    /// Every Basic authentication of the sites and mounts.
+    pub fn basic_auths(&self) -> impl Iterator<Item = &Basic> {
+        self.sites.iter().flat_map(basic_auths)
     }
 
-    /// Of these, what is asked of requests in clear, too: a site that redirects them asks nothing.
-    pub fn gates_in_clear(&self) -> impl Iterator<Item = &Basic> {
+    /// Those that also apply to requests in clear; a site that redirects such requests to HTTPS
+    /// requires no password of them.
+    pub fn basic_auths_in_clear(&self) -> impl Iterator<Item = &Basic> {
         let redirects = |site: &&Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
-        self.sites.iter().filter(move |site| !redirects(site)).flat_map(gates)
+        self.sites.iter().filter(move |site| !redirects(site)).flat_map(basic_auths)
     }
 }
 
-fn gates(site: &Site) -> impl Iterator<Item = &Basic> {
+fn basic_auths(site: &Site) -> impl Iterator<Item = &Basic> {
     let auths = site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()));
     auths.filter_map(|auth| match auth {
         Auth::Basic(basic) => Some(basic),
@@ -72,7 +79,7 @@ fn gates(site: &Site) -> impl Iterator<Item = &Basic> {
     })
 }
 
-/// Whether what comes in there may have crossed a network in clear.
+/// `true` if requests to this address may have crossed a network in clear.
 pub fn is_exposed(listen: &Listen) -> bool {
     match listen {
         Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -80,22 +87,23 @@ pub fn is_exposed(listen: &Listen) -> bool {
     }
 }
 
-/// `auth` of a site or a mount, with its companions; `None`: nothing is written, or it is wrong.
+/// Reads `auth` of a site or mount and the keys that belong to it; `None`: unset or wrong.
 pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     let written = table.get("auth")?;
     let users = table.get("users");
     match written.choice::<AuthName>(reader)? {
         AuthName::None => {
             if let Some(users) = users {
-                let wrong = Wrong::new("goes with auth = \"basic\" only");
-                users.wrong(reader, wrong.hint("remove it, or write auth = \"basic\""));
+                let wrong = ValueError::new("goes with auth = \"basic\" only");
+                users.report(reader, wrong.hint("remove it, or write auth = \"basic\""));
             }
             Some(Auth::None)
         }
         AuthName::Basic => {
             let Some(users) = users else {
-                let wrong = Wrong::new("there is nobody to let in");
-                let hint = "write users =, a file with a line of `htpasswd -nB NAME` for each";
+                let wrong = ValueError::new("the file of users is missing");
+                let hint =
+                    "write users = and a file with a line of `htpasswd -nB NAME` for each user";
                 reader.report_missing(&written.spot, wrong.hint(hint));
                 return None;
             };
@@ -111,27 +119,27 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     }
 }
 
-/// Reports every place where a password would come in clear over a network.
+/// Reports every setting that would let a password cross a network in clear.
 pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
     let Some(exposed) = listen.iter().find(|listen| is_exposed(listen)) else { return };
     for spot in std::mem::take(&mut reader.needs_privacy) {
-        reader.report(&spot, in_clear(exposed));
+        reader.report(&spot, exposed_error(exposed));
     }
 }
 
-/// What is wrong with asking for passwords there.
-pub(super) fn in_clear(exposed: &Listen) -> Wrong {
-    Wrong::new(format!("passwords would cross the network in clear to {exposed}")).hint(
-        "listen on 127.0.0.1 or a unix socket behind something that speaks TLS, or write \
+/// The problem of requiring passwords at an exposed address.
+pub(super) fn exposed_error(exposed: &Listen) -> ValueError {
+    ValueError::new(format!("passwords would cross the network in clear to {exposed}")).hint(
+        "listen on 127.0.0.1 or a unix socket behind a TLS proxy, or write \
          auth_cleartext = true",
     )
 }
 
-/// A realm: it goes into a quoted string of a field (RFC 9110 5.6.4).
-fn realm(text: &str) -> Result<String, Wrong> {
+/// Parses a realm; it is sent in a quoted string (RFC 9110 section 5.6.4).
+fn realm(text: &str) -> Result<String, ValueError> {
     let fits = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     if text.is_empty() || !text.chars().all(fits) {
-        return Err(Wrong::new(format!("{} is not a realm", shown(text)))
+        return Err(ValueError::new(format!("{} is not a realm", shown(text)))
             .hint("write a few plain ASCII words, without quotes"));
     }
     Ok(text.to_owned())

@@ -1,5 +1,5 @@
-//! From TOML text to a [`Config`]: the top of the file, limits and logs. Sites are `check_site`'s,
-//! the reading of single values `value`'s. Nothing here looks at the file system.
+//! Turns TOML text into a [`Config`]: the top of the file, limits and logs. `check_site` reads
+//! sites, `value` single values. Nothing here touches the file system.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::auth::check_privacy;
 use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_site::sites;
 use super::defaults::workers;
+use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
 use super::names::{FormatName, Named as _};
 use super::network::network;
-use super::problem::{Problem, Wrong, shown};
 use super::proxied::proxy_protocol;
 use super::reader::Reader;
 use super::schema::TOP;
@@ -22,18 +22,19 @@ use super::table::Table;
 use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
 use super::value::Value;
 
-/// The configuration that a text says, or every problem in it, in the order of the text.
+/// Parses a configuration; the error holds every problem in it, in the order of the text.
 ///
-/// `file` is where the text is from: its name is repeated in problems, and relative paths (roots,
+/// `file` is the source of the text: problems repeat its name, and relative paths (roots,
 /// logs, sockets) are relative to its directory. A relative `file` is taken from the working
-/// directory. Whether roots exist is not asked here but by `load`.
-pub fn check(text: &str, file: &Path) -> Result<Config, Vec<Problem>> {
+/// directory. `load` checks that roots exist.
+pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
     let mut reader = Reader::new(text, file);
     let config = read(&mut reader);
     reader.finish(config)
 }
 
-/// What the text says, with defaults in place of what is wrong; problems are left in the reader.
+/// Reads the configuration with defaults in place of wrong values; the reader collects the
+/// problems.
 pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     let document = reader.parse();
     let top = Table::top(&document, &TOP, reader);
@@ -70,7 +71,7 @@ fn admin(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
     let path = value.path(reader)?;
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         let hint = format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
-        value.wrong(reader, Wrong::new("the path is too long").hint(hint));
+        value.report(reader, ValueError::new("the path is too long").hint(hint));
     }
     Some(path)
 }
@@ -85,17 +86,18 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     let both = config.listen.iter().find(|a| config.listen_tls.contains(a) && !is_any_port(a));
     let has_certificates = config.sites.iter().any(|site| site.tls.is_some());
     if let (Some(written), Some(both)) = (&written, both) {
-        let wrong = Wrong::new(format!("{both} is in listen too")).hint("remove one of the two");
-        written.wrong(reader, wrong);
+        let wrong =
+            ValueError::new(format!("{both} is in listen too")).hint("remove one of the two");
+        written.report(reader, wrong);
     }
     match written {
         Some(written) if !has_certificates => {
-            let wrong = Wrong::new("no site has a certificate");
+            let wrong = ValueError::new("no site has a certificate");
             let hint = "write a [site.tls] beneath a [[site]]";
             reader.report_missing(&written.spot, wrong.hint(hint));
         }
         None if has_certificates => {
-            let wrong = Wrong::new("a site has a certificate, but nothing listens with TLS");
+            let wrong = ValueError::new("a site has a certificate, but nothing listens with TLS");
             let hint = "write listen_tls = \"0.0.0.0:443\" at the top of the file";
             reader.report_missing(&top.spot, wrong.hint(hint));
         }
@@ -106,24 +108,27 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
 fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
     let items = value.items(reader);
     if items.is_empty() && value.is_empty_list() {
-        value.wrong(reader, Wrong::new("no address").hint("leave the key out for 127.0.0.1:8080"));
+        value.report(
+            reader,
+            ValueError::new("no address").hint("leave the key out for 127.0.0.1:8080"),
+        );
     }
     let mut addresses: Vec<Listen> = Vec::new();
     for item in items {
         let Some(text) = item.text(reader) else { continue };
         match listen(text, |path| reader.absolute(path)) {
             Ok(address) if addresses.contains(&address) && !is_any_port(&address) => {
-                let wrong = Wrong::new(format!("{} is listed twice", shown(text)));
-                item.wrong(reader, wrong.hint("remove one"));
+                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
+                item.report(reader, wrong.hint("remove one"));
             }
             Ok(address) => addresses.push(address),
-            Err(wrong) => item.wrong(reader, wrong),
+            Err(wrong) => item.report(reader, wrong),
         }
     }
     Some(addresses)
 }
 
-/// Port 0 is another one each time.
+/// Port 0 is a different free port each time, so it may be listed twice.
 fn is_any_port(address: &Listen) -> bool {
     matches!(address, Listen::Tcp(address) if address.port() == 0)
 }
@@ -136,12 +141,12 @@ fn count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
     value.integer(reader).and_then(NonZeroUsize::new)
 }
 
-/// The name of a user or a group. Whether there is one is asked when the server becomes it.
+/// The name of a user or group. The server looks it up when it switches to it.
 fn account(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>> {
     let name = value.parse(reader, |text| {
         let odd = |c: char| c.is_control() || matches!(c, ':' | '/');
         if text.is_empty() || text.contains(odd) {
-            return Err(Wrong::new(format!("{} is not a name", shown(text)))
+            return Err(ValueError::new(format!("{} is not a name", shown(text)))
                 .hint("write one that the system knows, such as \"www-data\""));
         }
         Ok(text.to_owned())
@@ -169,14 +174,14 @@ fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
     table.set("address_rate", reader, Value::size, &mut l.address_rate);
     table.set("programs", reader, Value::integer, &mut l.programs);
     table.set("write_stall", reader, Value::duration, &mut l.write_stall);
-    table.set("requests_per_connection", reader, maybe, &mut l.requests_per_connection);
-    table.set("connections_per_address", reader, maybe, &mut l.connections_per_address);
-    table.set("connections", reader, maybe, &mut l.connections);
+    table.set("requests_per_connection", reader, optional, &mut l.requests_per_connection);
+    table.set("connections_per_address", reader, optional, &mut l.connections_per_address);
+    table.set("connections", reader, optional, &mut l.connections);
     Some(limits)
 }
 
-/// A limit there may be none of.
-fn maybe<T: TryFrom<u64>>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<T>> {
+/// A limit that may be unset.
+fn optional<T: TryFrom<u64>>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<T>> {
     value.integer(reader).map(Some)
 }
 
@@ -186,13 +191,13 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     let mut name = FormatName::Combined;
     let mut fields = LogField::all();
     table.set("format", reader, Value::choice, &mut name);
-    table.set("fields", reader, chosen_fields, &mut fields);
+    table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
     if let Some(written) = table.get("fields")
         && name != FormatName::Json
     {
-        let wrong = Wrong::new("goes with format = \"json\" only");
-        written.wrong(reader, wrong.hint("remove it"));
+        let wrong = ValueError::new("goes with format = \"json\" only");
+        written.report(reader, wrong.hint("remove it"));
     }
     log.format = match name {
         FormatName::Combined => LogFormat::Combined,
@@ -202,20 +207,20 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     Some(Some(log))
 }
 
-fn chosen_fields(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<LogField>> {
+fn json_fields(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<LogField>> {
     let mut fields = Vec::new();
     for item in value.items(reader) {
         match item.choice::<LogField>(reader) {
             Some(field) if fields.contains(&field) => {
-                let wrong = Wrong::new(format!("\"{}\" is listed twice", field.name()));
-                item.wrong(reader, wrong.hint("remove one"));
+                let wrong = ValueError::new(format!("\"{}\" is listed twice", field.name()));
+                item.report(reader, wrong.hint("remove one"));
             }
             Some(field) => fields.push(field),
             None => {}
         }
     }
     if value.is_empty_list() {
-        value.wrong(reader, Wrong::new("no field").hint("leave the key out for all of them"));
+        value.report(reader, ValueError::new("no field").hint("leave the key out for all of them"));
     }
     Some(fields)
 }

@@ -1,4 +1,4 @@
-//! Mounts of a site: that each has one handler and a path of its own, and what the handler needs.
+//! Reads the mounts of a site: each has one handler and a path of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
+use super::error::{ValueError, shown};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
 use super::network::network;
-use super::problem::{Wrong, shown};
 use super::reader::Reader;
 use super::schema::one_of;
 use super::table::Table;
@@ -22,13 +22,13 @@ use super::uploads::uploads;
 use super::upstream::proxy;
 use super::value::Value;
 
-/// What stands for the path asked for in `try_files`.
+/// Placeholder for the requested path in `try_files`.
 const PATH_PLACEHOLDER: &str = "{path}";
 
-/// The keys of which a mount has one.
+/// The keys that choose a handler; a mount has exactly one.
 const HANDLERS: [&str; 6] = ["files", "proxy", "fastcgi", "cgi", "redirect", "respond"];
 
-/// The mounts of a site.
+/// Reads the mounts of a site; `site` is the site's authentication.
 pub(super) fn mounts(
     tables: &[Table<'_>],
     site: Option<&Auth>,
@@ -49,7 +49,7 @@ pub(super) fn mounts(
         let handler = handler(table, auth.as_ref().or(site), reader);
         let Some(path) = path else { continue };
         if let Some(owner) = taken.get(&path) {
-            let wrong = Wrong::new(format!("the path {} is already {owner}'s", shown(&path)));
+            let wrong = ValueError::new(format!("the path {} is already {owner}'s", shown(&path)));
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
@@ -58,7 +58,7 @@ pub(super) fn mounts(
     mounts
 }
 
-/// Client addresses let in, of a site or a mount.
+/// Reads the admitted client addresses of a site or mount.
 pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
     let mut access = Access::default();
     let networks = |name, reader: &mut Reader<'_>, slot: &mut Vec<_>| {
@@ -71,14 +71,14 @@ pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
     if let (Some(value), Some(both)) =
         (table.get("deny"), access.deny.iter().find(|net| access.allow.contains(net)))
     {
-        let wrong = Wrong::new(format!("{both} is both allowed and denied"));
-        value.wrong(reader, wrong.hint("remove it from one of the two"));
+        let wrong = ValueError::new(format!("{both} is both allowed and denied"));
+        value.report(reader, wrong.hint("remove it from one of the two"));
     }
     access
 }
 
-/// A mount's path; the slash at its end that some write means nothing.
-pub(super) fn mount_path(text: &str) -> Result<String, Wrong> {
+/// Parses a mount's path and removes a trailing slash.
+pub(super) fn mount_path(text: &str) -> Result<String, ValueError> {
     let path = url_path(text)?;
     Ok(match path.strip_suffix('/') {
         Some("") | None => path,
@@ -94,7 +94,7 @@ fn handler(
     let written: Vec<Value<'_>> = HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
     match written.as_slice() {
         [] => {
-            let wrong = Wrong::new("the mount has nothing to answer with");
+            let wrong = ValueError::new("the mount has no handler");
             reader.report_missing(
                 &table.spot,
                 wrong.hint("write files =, proxy =, fastcgi =, cgi =, redirect = or respond ="),
@@ -104,8 +104,9 @@ fn handler(
         [_] => table.check_companions(reader),
         [_, others @ ..] => {
             for value in others {
-                let wrong = Wrong::new(format!("a mount has {} only", one_of(&HANDLERS)));
-                value.wrong(reader, wrong.hint("remove it, or write two mounts"));
+                let wrong =
+                    ValueError::new(format!("a mount has only one of {}", one_of(&HANDLERS)));
+                value.report(reader, wrong.hint("remove it, or write two mounts"));
             }
         }
     }
@@ -136,11 +137,12 @@ fn fixed(table: &Table<'_>, body: &Value<'_>, reader: &mut Reader<'_>) -> Option
     table.set("status", reader, final_status, &mut status);
     table.set("content_type", reader, |v, r| v.parse(r, media_type), &mut content_type);
     let body_text = body.text(reader)?.to_owned();
-    // RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5.
+    // No content is allowed (RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5).
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     if !body_text.is_empty() && bodiless.contains(&status) {
-        let wrong = Wrong::new(format!("an answer with status {} has no body", status.as_u16()));
-        body.wrong(reader, wrong.hint("write respond = \"\""));
+        let wrong =
+            ValueError::new(format!("a response with status {} has no body", status.as_u16()));
+        body.report(reader, wrong.hint("write respond = \"\""));
     }
     Some(MountHandler::Fixed { status, body: body_text, content_type })
 }
@@ -172,11 +174,11 @@ fn files(
     Some(Files { root: directory?, ..files })
 }
 
-/// Names of files that a directory stands for.
+/// Reads the index file names of a directory.
 pub(super) fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let name = |text: &str| {
         if text.contains(['/', '\0']) || matches!(text, "" | "." | "..") {
-            return Err(Wrong::new(format!("{} is not a file name", shown(text)))
+            return Err(ValueError::new(format!("{} is not a file name", shown(text)))
                 .hint("write a name such as \"index.html\""));
         }
         Ok(text.to_owned())
@@ -191,30 +193,30 @@ fn try_files(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<TryFile>>
     for (i, item) in items.iter().enumerate() {
         let Some(element) = item.parse(reader, try_file) else { continue };
         if i < last && matches!(element, TryFile::Status(_)) {
-            let wrong = Wrong::new("a status ends the search, so what follows is never tried");
-            item.wrong(reader, wrong.hint("put it last"));
+            let wrong = ValueError::new("a status ends the search, so what follows is never tried");
+            item.report(reader, wrong.hint("put it last"));
         }
         tried.push(element);
     }
     Some(tried)
 }
 
-fn try_file(text: &str) -> Result<TryFile, Wrong> {
+fn try_file(text: &str) -> Result<TryFile, ValueError> {
     if let Some(status) = text.strip_prefix('=') {
         let known = status.parse::<u16>().ok().filter(|n| {
             status.len() == 3 && (FINAL_STATUS_MIN..=STATUS_MAX).contains(&u64::from(*n))
         });
         let known = known.and_then(|n| StatusCode::from_u16(n).ok()).map(TryFile::Status);
         return known.ok_or_else(|| {
-            Wrong::new(format!("{} is not = and a final status", shown(text)))
+            ValueError::new(format!("{} is not = and a final status", shown(text)))
                 .hint("write for example \"=404\"")
         });
     }
-    // The path asked for begins with a slash and is checked by itself.
+    // The requested path begins with a slash and is checked separately.
     let around = text.replace(PATH_PLACEHOLDER, "x");
     if around.contains(['{', '}', '$']) {
-        return Err(Wrong::new(format!("{} has an unknown placeholder", shown(text)))
-            .hint(format!("the only one is {PATH_PLACEHOLDER}, the path asked for")));
+        return Err(ValueError::new(format!("{} has an unknown placeholder", shown(text)))
+            .hint(format!("the only one is {PATH_PLACEHOLDER}, the requested path")));
     }
     match text.strip_prefix(PATH_PLACEHOLDER) {
         Some(rest) => url_path(&format!("/x{}", rest.replace(PATH_PLACEHOLDER, "/x"))),
@@ -231,7 +233,7 @@ fn media_types(
     for (extension, spot, value) in value.pairs(reader) {
         let plain = extension.trim_start_matches(['.', '*']).to_lowercase();
         if extension != plain || plain.is_empty() || plain.contains(['.', '/', '\0']) {
-            let wrong = Wrong::new("not a file-name extension in lower case, without its dot");
+            let wrong = ValueError::new("not a file-name extension in lower case, without its dot");
             reader.report(&spot, wrong.hint("write it as in foo = \"text/x-foo\""));
         }
         types.extend(value.parse(reader, media_type).map(|value| (plain, value)));

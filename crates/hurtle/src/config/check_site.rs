@@ -1,5 +1,5 @@
-//! Sites: their names, rules, header rules and error pages, and that no two claim the same. Mounts
-//! are `check_mount`'s.
+//! Reads sites: their names, rules, header rules and error pages, and that no two sites claim the
+//! same name. `check_mount` reads mounts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,33 +10,33 @@ use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
+use super::error::{ValueError, shown};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
-use super::pattern::{filled, pattern, wildcards};
-use super::problem::{Wrong, shown};
-use super::reader::{Reader, Spot};
+use super::pattern::{fill_placeholders, pattern, wildcards};
+use super::reader::{KeyPosition, Reader};
 use super::table::Table;
 use super::target::{authority, location, url_path};
 use super::types::{Files, Glob, HeaderRule, HostName, Rule, RuleAction, Site};
 use super::value::Value;
 
-/// The sites of a file, or the one that `root` stands for.
+/// Reads the sites of a file, or the single site of the shorthand `root`.
 pub(super) fn sites(top: &Table<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
     let root = top.get("root");
     let written = top.get("site");
     let apps = top.get("apps").is_some();
     match (root, written) {
         (Some(root), None) => shorthand(top, &root, reader).into_iter().collect(),
-        (None, Some(written)) => listed(&written, apps, reader),
+        (None, Some(written)) => read_sites(&written, apps, reader),
         (Some(root), Some(written)) => {
-            root.wrong(
+            root.report(
                 reader,
-                Wrong::new("stands for a single site, but there is a [[site]]")
+                ValueError::new("stands for a single site, but there is a [[site]]")
                     .hint("write files in a [[site.mount]] instead"),
             );
-            listed(&written, apps, reader)
+            read_sites(&written, apps, reader)
         }
-        // What there is to serve may come later.
+        // Applications may be deployed later.
         (None, None) if apps => vec![Site { default: true, ..Site::new() }],
         (None, None) => {
             reader.report_missing(&top.spot, nothing_to_serve());
@@ -45,8 +45,8 @@ pub(super) fn sites(top: &Table<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
     }
 }
 
-fn nothing_to_serve() -> Wrong {
-    Wrong::new("there is nothing to serve")
+fn nothing_to_serve() -> ValueError {
+    ValueError::new("there is nothing to serve")
         .hint("write root = \"public\", or a [[site]] with a [[site.mount]]")
 }
 
@@ -57,16 +57,16 @@ fn shorthand(top: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Opti
     Some(Site::of_files(files))
 }
 
-/// Which site has a name, or answers for the rest, by its key.
+/// Keys of the sites that own a name or are the default.
 #[derive(Default)]
 struct Claims {
     names: HashMap<HostName, String>,
     default: Option<String>,
-    /// Applications may come to any site.
+    /// Applications may be mounted in any site.
     apps: bool,
 }
 
-fn listed(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<Site> {
+fn read_sites(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<Site> {
     let tables = written.tables(reader);
     if written.is_empty_list() {
         reader.report_missing(&written.spot, nothing_to_serve());
@@ -96,20 +96,20 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
         site.tls = tls(&table, &site, reader);
     }
     if site.tls.as_ref().is_some_and(|tls| tls.redirect) {
-        // In clear it asks for nothing.
+        // The site only redirects requests in clear, so it requires no password of them.
         reader.needs_privacy.truncate(asked_before);
     }
     if table.get("mount").is_none() && table.get("rule").is_none() && !claims.apps {
         reader.report_missing(
             &table.spot,
-            Wrong::new("the site has nothing to answer with")
+            ValueError::new("the site has no mount and no rule")
                 .hint("write a [[site.mount]] or a [[site.rule]] beneath it"),
         );
     }
     site
 }
 
-/// Reads `hosts` and `default`, and holds them against the other sites'.
+/// Reads `hosts` and `default`, and compares them with the other sites'.
 fn names(
     table: &Table<'_>,
     alone: bool,
@@ -126,8 +126,8 @@ fn names(
             Some(HostEntry::Any) => any = Some(item.spot),
             Some(HostEntry::Name(name)) => match claims.names.get(&name) {
                 Some(owner) => {
-                    let wrong = Wrong::new(format!("the name is already taken by {owner}"));
-                    item.wrong(reader, wrong.hint("remove one of the two"));
+                    let wrong = ValueError::new(format!("the name is already taken by {owner}"));
+                    item.report(reader, wrong.hint("remove one of the two"));
                 }
                 None => {
                     claims.names.insert(name.clone(), table.spot.key.clone());
@@ -144,10 +144,10 @@ fn names(
     };
     let spot = any.clone().or(written.map(|value| value.spot)).unwrap_or(table.spot.clone());
     if default == Some(false) && any.is_some() {
-        let wrong = Wrong::new("\"*\" makes this the default site, default = false does not");
+        let wrong = ValueError::new("\"*\" makes this the default site, but default is false");
         reader.report(&spot, wrong.hint("remove one of the two"));
     } else if nameless && !site.default {
-        let wrong = Wrong::new("no host name leads to this site");
+        let wrong = ValueError::new("no host name leads to this site");
         reader.report_missing(
             &spot,
             wrong.hint("write hosts = [\"example.org\"], or default = true for all other names"),
@@ -158,11 +158,11 @@ fn names(
     }
 }
 
-fn claim_default(spot: &Spot, site: &str, claims: &mut Claims, reader: &mut Reader<'_>) {
+fn claim_default(spot: &KeyPosition, site: &str, claims: &mut Claims, reader: &mut Reader<'_>) {
     match &claims.default {
         Some(owner) => {
-            let wrong = Wrong::new(format!("{owner} is already the default site"));
-            reader.report(spot, wrong.hint("there can be one: give this one hosts only"));
+            let wrong = ValueError::new(format!("{owner} is already the default site"));
+            reader.report(spot, wrong.hint("only one is allowed: give this one hosts only"));
         }
         None => claims.default = Some(site.to_owned()),
     }
@@ -172,11 +172,12 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
     table.check_companions(reader);
     let matched = table.get("match");
     if matched.is_none() {
-        let wrong = Wrong::new("match is missing").hint("write for example match = \"/old/*\"");
+        let wrong =
+            ValueError::new("match is missing").hint("write for example match = \"/old/*\"");
         reader.report_missing(&table.spot, wrong);
     }
     let glob = matched.and_then(|value| value.parse(reader, pattern));
-    // Without a good pattern its wildcards are not known: take what is written for granted.
+    // The wildcards of a wrong pattern are unknown: accept any placeholder.
     let count = glob.as_ref().map_or(usize::MAX, |glob| wildcards(&glob.0));
     let mut status = REDIRECT_STATUS;
     table.set("status", reader, redirect_status, &mut status);
@@ -186,15 +187,17 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
             .parse(reader, |text| rule_location(text, count))
             .map(|to| RuleAction::Redirect(status, to)),
         (None, Some(to)) => to
-            .parse(reader, |text| url_path(&filled(text, count)?).map(|_| text.to_owned()))
+            .parse(reader, |text| {
+                url_path(&fill_placeholders(text, count)?).map(|_| text.to_owned())
+            })
             .map(RuleAction::Rewrite),
         (Some(_), Some(second)) => {
-            let wrong = Wrong::new("a rule redirects or rewrites, not both");
-            second.wrong(reader, wrong.hint("remove one, or write two rules"));
+            let wrong = ValueError::new("a rule redirects or rewrites, not both");
+            second.report(reader, wrong.hint("remove one, or write two rules"));
             None
         }
         (None, None) => {
-            let wrong = Wrong::new("the rule does nothing");
+            let wrong = ValueError::new("the rule does nothing");
             reader.report_missing(&table.spot, wrong.hint("write redirect = or rewrite ="));
             None
         }
@@ -202,23 +205,23 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
     Some(Rule { pattern: glob?, action: action? })
 }
 
-/// A Location with placeholders, none of them in the host: what a client asks for may choose the
-/// path it is sent to, never the site.
-fn rule_location(text: &str, wildcards: usize) -> Result<String, Wrong> {
-    location(&filled(text, wildcards)?)?;
+/// Parses a Location with placeholders; none may be in the host, so that a request cannot choose
+/// the site it is redirected to.
+fn rule_location(text: &str, wildcards: usize) -> Result<String, ValueError> {
+    location(&fill_placeholders(text, wildcards)?)?;
     if authority(text).is_some_and(|authority| authority.contains('{')) {
-        return Err(Wrong::new(format!("{} lets the request choose the host", shown(text)))
+        return Err(ValueError::new(format!("{} lets the request choose the host", shown(text)))
             .hint("write a / before the {"));
     }
     Ok(text.to_owned())
 }
 
-/// A status that goes with a Location (RFC 9110, section 15.4).
+/// Reads a redirect status (RFC 9110 section 15.4).
 pub(super) fn redirect_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode> {
     let status: u16 = value.integer(reader)?;
     if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-        let wrong = Wrong::new(format!("{status} is not a redirect"));
-        value.wrong(reader, wrong.hint("write 301, 302, 303, 307 or 308"));
+        let wrong = ValueError::new(format!("{status} is not a redirect"));
+        value.report(reader, wrong.hint("write 301, 302, 303, 307 or 308"));
         return None;
     }
     StatusCode::from_u16(status).ok()
@@ -233,8 +236,8 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
             let name = field_name(name).map_err(|wrong| reader.report(&spot, wrong)).ok();
             let Some((name, value)) = name.zip(value.parse(reader, field_value)) else { continue };
             if rule.set.iter().any(|(other, _)| *other == name) {
-                let wrong = Wrong::new(format!("{name} is set twice"));
-                reader.report(&spot, wrong.hint("case does not count in names: remove one"));
+                let wrong = ValueError::new(format!("{name} is set twice"));
+                reader.report(&spot, wrong.hint("names are case-insensitive: remove one"));
             }
             rule.set.push((name, value));
         }
@@ -243,7 +246,7 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
         rule.remove = value.list(reader, |item, reader| item.parse(reader, field_name));
     }
     if table.get("set").is_none() && table.get("remove").is_none() {
-        let wrong = Wrong::new("the rule does nothing").hint("write set = or remove =");
+        let wrong = ValueError::new("the rule does nothing").hint("write set = or remove =");
         reader.report_missing(&table.spot, wrong);
     }
     Some(rule)
@@ -254,7 +257,7 @@ fn error_pages(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<BTreeMap<St
     for (name, spot, value) in value.pairs(reader) {
         let path = value.parse(reader, url_path);
         let status = name.parse::<u16>().ok().filter(|status| {
-            // "+404" and "0404" would be second names of one status.
+            // "+404" and "0404" would be other spellings of the same status.
             *name == status.to_string()
                 && (ERROR_STATUS_MIN..=STATUS_MAX).contains(&u64::from(*status))
         });
@@ -262,7 +265,7 @@ fn error_pages(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<BTreeMap<St
             Some(status) => pages.extend(path.map(|path| (status, path))),
             None => reader.report(
                 &spot,
-                Wrong::new("not an error status")
+                ValueError::new("not an error status")
                     .hint(format!("write one from {ERROR_STATUS_MIN} to {STATUS_MAX}")),
             ),
         }

@@ -1,5 +1,4 @@
-//! What a value is when nobody wrote it: the single place. (`Limits` has its own beside its
-//! fields.)
+//! The default value of every key. (`Limits` has its own beside its fields.)
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -18,31 +17,31 @@ use super::types::{
     LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
 };
 
-/// The port of a server that nobody gave one.
+/// Default port.
 const PORT: u16 = 8080;
-/// The same, with TLS.
+/// Default port with TLS.
 const TLS_PORT: u16 = 8443;
-/// Queue of connections for each listener.
+/// Backlog of each listener, in connections.
 const BACKLOG: u32 = 4_096;
 /// Threads that wait for disks.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 /// Memory for cached files, in bytes.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Status of a redirect: found for now, and so not remembered by browsers should it be a slip.
+/// Status of a redirect: temporary, so that browsers do not remember a mistake.
 pub(super) const REDIRECT_STATUS: StatusCode = StatusCode::FOUND;
-/// Status of a fixed answer.
+/// Status of a fixed response.
 pub(super) const FIXED_STATUS: StatusCode = StatusCode::OK;
-/// Content-Type of a fixed answer.
+/// Content-Type of a fixed response.
 pub(super) const FIXED_CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; charset=utf-8");
-/// Where a mount is when it does not say.
+/// Path of a mount.
 pub(super) const MOUNT_PATH: &str = "/";
-/// What a header rule matches when it does not say: everything.
+/// Pattern of a header rule: every path.
 pub(super) const HEADER_PATTERN: &str = "**";
 
 impl Config {
-    /// These sites, all else at its default.
+    /// A configuration of these sites, with defaults for all else.
     pub fn new(sites: Vec<Site>) -> Config {
         Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
@@ -69,9 +68,9 @@ impl Config {
         }
     }
 
-    /// Speaks TLS where it spoke in clear, with this certificate for every site; `any_port`: the
-    /// address is nobody's choice.
-    pub fn serve_locally_with(&mut self, certificate: &CertificateFiles, any_port: bool) {
+    /// Replaces listeners in clear by TLS listeners, with this certificate for every site.
+    /// `any_port`: the address was not chosen by the user, so the default TLS address is used.
+    pub fn enable_local_tls(&mut self, certificate: &CertificateFiles, any_port: bool) {
         self.listen_tls = mem::take(&mut self.listen);
         if any_port {
             self.listen_tls = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, TLS_PORT)))];
@@ -84,8 +83,8 @@ impl Config {
         }
     }
 
-    /// What `hurtle DIR` means: one site for every name, the directory at `/`, listings on, no
-    /// access log. A relative `dir` is taken from the working directory.
+    /// The configuration of `hurtle DIR`: one site for every name, the directory at `/`, listings
+    /// on, no access log. A relative `dir` is relative to the working directory.
     pub fn for_directory(dir: PathBuf) -> Config {
         let root = path::absolute(&dir).unwrap_or(dir);
         let files = Files { listing: true, ..Files::new(root) };
@@ -110,7 +109,7 @@ impl Site {
         }
     }
 
-    /// The default site of a server that does nothing but serve these files.
+    /// A default site that serves these files only.
     pub(super) fn of_files(files: Files) -> Site {
         let mount = Mount {
             path: MOUNT_PATH.to_owned(),
@@ -130,7 +129,7 @@ impl Default for Site {
 }
 
 impl Files {
-    /// A directory with every choice at its default; `root` must be absolute.
+    /// A directory with default settings; `root` must be absolute.
     pub fn new(root: PathBuf) -> Files {
         Files {
             root,
@@ -161,13 +160,13 @@ impl Default for ErrorLog {
     }
 }
 
-/// What `workers = "auto"` means: the processors this process may use, container quotas included.
+/// The value of `workers = "auto"`: the processors this process may use, container quotas included.
 pub(super) fn workers() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 impl LogField {
-    /// The fields of a JSON access log that does not choose: all.
+    /// The default fields of a JSON access log: all.
     pub fn all() -> Vec<LogField> {
         LogField::NAMES.iter().map(|(_, field)| *field).collect()
     }

@@ -1,12 +1,12 @@
-//! Header field names, values and media types from text (RFC 9110, sections 5.1, 5.5 and 8.3.1).
+//! Parses field names, field values and media types (RFC 9110 sections 5.1, 5.5 and 8.3.1).
 
 use http::{HeaderName, HeaderValue};
 
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 
-/// Fields that say how a message is framed or when it was made, or that belong to the connection
-/// (RFC 9110, sections 6.4, 6.5, 6.6.1, 7.6.1 and 14.4; RFC 9112, section 6): a rule that changed
-/// them would make the message a lie, so they stay the server's.
+/// Fields that frame or date a message or belong to the connection (RFC 9110 sections 6.4, 6.5,
+/// 6.6.1, 7.6.1 and 14.4; RFC 9112 section 6). A rule that changed them would make the message
+/// invalid, so only the server sets them.
 const SERVERS_OWN: [&str; 9] = [
     "connection",
     "content-length",
@@ -19,37 +19,37 @@ const SERVERS_OWN: [&str; 9] = [
     "upgrade",
 ];
 
-/// The name of a field that a rule may set or remove.
-pub(super) fn field_name(text: &str) -> Result<HeaderName, Wrong> {
+/// Parses the name of a field that a rule may set or remove.
+pub(super) fn field_name(text: &str) -> Result<HeaderName, ValueError> {
     let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
-        return Err(Wrong::new(format!("{} is not a field name", shown(text)))
+        return Err(ValueError::new(format!("{} is not a field name", shown(text)))
             .hint("letters, digits and -, such as Cache-Control"));
     };
     if SERVERS_OWN.contains(&name.as_str()) {
         return Err(
-            Wrong::new(format!("{} is the server's own to write", shown(text))).hint("remove it")
+            ValueError::new(format!("{} is set by the server only", shown(text))).hint("remove it")
         );
     }
     Ok(name)
 }
 
-/// The value of a field.
-pub(super) fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
-    // A recipient strips it (RFC 9110, section 5.5): what is sent would not be what is written.
+/// Parses a field value.
+pub(super) fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
+    // Recipients strip surrounding whitespace (RFC 9110 section 5.5), so it would be lost.
     if text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
         return Err(wrong("begins or ends with a space")
             .hint(format!("write {}", shown(text.trim_matches([' ', '\t'])))));
     }
-    // New fields keep to ASCII (RFC 9110, section 5.5): how other bytes are read is anyone's guess.
+    // RFC 9110 section 5.5: recipients treat other bytes than ASCII as opaque data.
     let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());
     value.ok_or_else(|| {
         wrong("is not a field value").hint("write one line of printable ASCII characters")
     })
 }
 
-/// A media type with or without parameters.
-pub(super) fn media_type(text: &str) -> Result<HeaderValue, Wrong> {
+/// Parses a media type with or without parameters.
+pub(super) fn media_type(text: &str) -> Result<HeaderValue, ValueError> {
     let essence = text.split(';').next().unwrap_or_default().trim_end();
     let token = |part: &str| {
         let mark = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -57,7 +57,7 @@ pub(super) fn media_type(text: &str) -> Result<HeaderValue, Wrong> {
     };
     match essence.split_once('/') {
         Some((kind, subtype)) if token(kind) && token(subtype) => field_value(text),
-        _ => Err(Wrong::new(format!("{} is not a media type", shown(text)))
+        _ => Err(ValueError::new(format!("{} is not a media type", shown(text)))
             .hint("write one such as \"text/plain; charset=utf-8\"")),
     }
 }

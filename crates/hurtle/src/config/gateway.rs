@@ -1,66 +1,88 @@
-//! Applications that are asked by FastCGI or CGI, and authorizers: the types of their configuration,
-//! and reading them. Speaking to them is the handler's.
+//! Types and readers of FastCGI, CGI and authorizer settings. `crate::handler::gateway` connects to
+//! the applications.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::check_mount::index;
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
+use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::types::Files;
 use super::upstream::{Upstream, address};
 use super::value::Value;
 
+/// Time limit of connecting to a FastCGI application unless `connect_timeout` is set.
+pub const FASTCGI_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A FastCGI application.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FastCgi {
-    /// Where it listens.
+    /// Its address.
+    #[serde(rename = "fastcgi", serialize_with = "print::plain_upstream")]
     pub upstream: Upstream,
-    /// The directory of its scripts, whose other files are served; `None`: it has none, and is asked
-    /// for every path.
+    /// Directory of its scripts; other files in it are served. `None`: the application gets every
+    /// path.
+    #[serde(serialize_with = "print::optional_path")]
     pub root: Option<PathBuf>,
-    /// Names tried, in order, when a directory is asked for; the root's first script of them answers
-    /// for what is not there.
+    /// File names tried, in order, for a directory. The first script among them in the root answers
+    /// requests of missing files.
     pub index: Vec<String>,
-    /// What the names of scripts end with; begins with a dot.
+    /// End of the names of scripts; begins with a dot.
     pub suffix: String,
-    /// Idle connections kept, by each worker.
+    /// Idle connections that each worker keeps.
+    #[serde(rename = "keep_connections")]
     pub keep: usize,
-    /// Where the files are that it may have sent by naming them; `None`: it may not.
+    /// Directory of files that it may name in X-Accel-Redirect or X-Sendfile; `None`: none.
+    #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
-    /// How long it is waited for.
-    pub patience: Patience,
-    /// Variables beside the request's, or in their place.
+    /// Time limit of connecting to it.
+    #[serde(serialize_with = "print::duration")]
+    pub connect_timeout: Duration,
+    /// Time limits of a request.
+    #[serde(flatten)]
+    pub timeouts: GatewayTimeouts,
+    /// Variables added to the request's; they replace those of the same name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
 }
 
 /// A directory of CGI programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cgi {
     /// The directory: absolute.
+    #[serde(rename = "cgi", serialize_with = "print::path")]
     pub root: PathBuf,
-    /// Where the files are that programs may have sent by naming them; `None`: they may not.
+    /// Directory of files that programs may name in X-Accel-Redirect or X-Sendfile; `None`: none.
+    #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
-    /// How long a program is waited for.
-    pub patience: Patience,
-    /// Variables beside the request's, or in their place.
+    /// Time limits of a request.
+    #[serde(flatten)]
+    pub timeouts: GatewayTimeouts,
+    /// Variables added to the request's; they replace those of the same name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
-    /// What each may use.
+    /// Resource limits of each program.
+    #[serde(flatten)]
     pub limits: ProgramLimits,
 }
 
-/// What a program may use; the processes that it starts have the same limits, each for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Resource limits of a program; each process that it starts has the same limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramLimits {
-    /// Time of a processor.
+    /// Processor time.
+    #[serde(serialize_with = "print::duration")]
     pub cpu_time: Duration,
     /// Address space, in bytes.
+    #[serde(serialize_with = "print::size")]
     pub memory: u64,
-    /// Descriptors.
+    /// Open file descriptors.
     pub open_files: u64,
-    /// Processes and threads of the server's user; `None`: any.
+    /// Processes and threads of the server's user; `None`: unlimited.
     pub processes: Option<u64>,
 }
 
@@ -75,23 +97,23 @@ impl Default for ProgramLimits {
     }
 }
 
-/// How long an application is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Until it takes a connection.
-    pub connect: Duration,
-    /// How long it may take none of a request's bytes.
+/// Time limits of a request to an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GatewayTimeouts {
+    /// Longest time in which it reads none of the request's bytes.
+    #[serde(rename = "send_timeout", serialize_with = "print::duration")]
     pub send: Duration,
-    /// From the request's last byte to the end of the answer's head.
+    /// Time from the request's last byte to the end of the response's head.
+    #[serde(rename = "first_byte_timeout", serialize_with = "print::duration")]
     pub first_byte: Duration,
-    /// Between two reads of an answer's body.
+    /// Time between two reads of the response's body.
+    #[serde(rename = "read_timeout", serialize_with = "print::duration")]
     pub read: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            connect: Duration::from_secs(5),
+impl Default for GatewayTimeouts {
+    fn default() -> GatewayTimeouts {
+        GatewayTimeouts {
             send: Duration::from_secs(30),
             first_byte: Duration::from_secs(60),
             read: Duration::from_secs(60),
@@ -100,7 +122,7 @@ impl Default for Patience {
 }
 
 impl FastCgi {
-    /// An application with every choice at its default.
+    /// An application with default settings.
     pub fn new(upstream: Upstream) -> FastCgi {
         FastCgi {
             upstream,
@@ -109,12 +131,13 @@ impl FastCgi {
             suffix: ".php".to_owned(),
             keep: 0,
             internal: None,
-            patience: Patience::default(),
+            connect_timeout: FASTCGI_CONNECT_TIMEOUT,
+            timeouts: GatewayTimeouts::default(),
             params: BTreeMap::new(),
         }
     }
 
-    /// The files beside its scripts, if it has any: whatever is no script.
+    /// Settings of the files beside its scripts: every file that is not a script.
     pub fn files_beside(&self) -> Option<Files> {
         let index = self.index.iter().filter(|name| !name.ends_with(&self.suffix));
         let index = index.cloned().collect();
@@ -136,7 +159,8 @@ pub(super) fn fastcgi(
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);
-    f.patience = patience(table, reader);
+    table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
+    f.timeouts = timeouts(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
     Some(FastCgi { upstream: upstream?, ..made })
 }
@@ -144,7 +168,7 @@ pub(super) fn fastcgi(
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
     let root = written.directory(reader);
-    let (internal, patience) = (internal(table, reader), patience(table, reader));
+    let (internal, timeouts) = (internal(table, reader), timeouts(table, reader));
     let mut made = BTreeMap::new();
     table.set("params", reader, |v, r| Some(params(v, r)), &mut made);
     let mut limits = ProgramLimits::default();
@@ -152,7 +176,7 @@ pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_
     table.set("memory", reader, Value::size, &mut limits.memory);
     table.set("open_files", reader, Value::integer, &mut limits.open_files);
     table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
-    Some(Cgi { root: root?, internal, patience, params: made, limits })
+    Some(Cgi { root: root?, internal, timeouts, params: made, limits })
 }
 
 /// Reads the key of an authorizer.
@@ -163,28 +187,27 @@ pub(super) fn authorizer(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<U
 fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
     let text = written.text(reader)?;
     let read = address(text, |path| reader.absolute(path));
-    read.map_err(|wrong| written.wrong(reader, wrong)).ok()
+    read.map_err(|wrong| written.report(reader, wrong)).ok()
 }
 
 fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
     table.get("internal")?.directory(reader)
 }
 
-fn patience(table: &Table<'_>, reader: &mut Reader<'_>) -> Patience {
-    let mut patience = Patience::default();
-    table.set("connect_timeout", reader, Value::duration, &mut patience.connect);
-    table.set("send_timeout", reader, Value::duration, &mut patience.send);
-    table.set("first_byte_timeout", reader, Value::duration, &mut patience.first_byte);
-    table.set("read_timeout", reader, Value::duration, &mut patience.read);
-    patience
+fn timeouts(table: &Table<'_>, reader: &mut Reader<'_>) -> GatewayTimeouts {
+    let mut timeouts = GatewayTimeouts::default();
+    table.set("send_timeout", reader, Value::duration, &mut timeouts.send);
+    table.set("first_byte_timeout", reader, Value::duration, &mut timeouts.first_byte);
+    table.set("read_timeout", reader, Value::duration, &mut timeouts.read);
+    timeouts
 }
 
-fn suffix(text: &str) -> Result<String, Wrong> {
+fn suffix(text: &str) -> Result<String, ValueError> {
     let name = text.strip_prefix('.').filter(|name| !name.is_empty());
     match name {
         Some(name) if !name.contains(['/', '\0']) => Ok(text.to_owned()),
-        _ => Err(Wrong::new(format!("{} is not the end of a file's name", shown(text)))
-            .hint("write it with its dot, as in \".php\"")),
+        _ => Err(ValueError::new(format!("{} is not a file-name suffix", shown(text)))
+            .hint("begin it with a dot, as in \".php\"")),
     }
 }
 
@@ -193,12 +216,12 @@ fn params(written: &Value<'_>, reader: &mut Reader<'_>) -> BTreeMap<String, Stri
     for (name, spot, value) in written.pairs(reader) {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         if name.is_empty() || !name.bytes().all(plain) {
-            let wrong = Wrong::new("not the name of a variable");
+            let wrong = ValueError::new("not the name of a variable");
             reader.report(&spot, wrong.hint("write letters, digits and _, as in APP_ENV"));
         }
         let Some(text) = value.text(reader) else { continue };
         if text.contains('\0') {
-            value.wrong(reader, Wrong::new("holds a NUL").hint("remove it"));
+            value.report(reader, ValueError::new("holds a NUL").hint("remove it"));
         }
         params.insert(name.to_owned(), text.to_owned());
     }

@@ -1,62 +1,62 @@
-//! A site's host name from text. Matching a request's Host against it is left to the site table.
+//! Parses a site's host names. `crate::site` matches a request's Host against them.
 
 use std::net::Ipv6Addr;
 
 use super::bounds::{HOST_BYTES_MAX, HOST_LABEL_BYTES_MAX};
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 use super::types::HostName;
 
-/// What an element of `hosts` says.
+/// An element of `hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HostEntry {
-    /// `*`: every name that no site has.
+    /// `*`: every name that no other site has.
     Any,
-    /// A name or a suffix.
+    /// A name or a wildcard.
     Name(HostName),
 }
 
-/// A host name in normal form: lower case, without the root's dot. An IPv6 address keeps its
-/// brackets (`[::1]`), as it stands in a Host field (RFC 3986, section 3.2.2).
-pub(super) fn host_entry(text: &str) -> Result<HostEntry, Wrong> {
+/// Parses a host name into lower case without the root's dot. An IPv6 address keeps its brackets
+/// (`[::1]`), as in a Host field (RFC 3986 section 3.2.2).
+pub(super) fn host_entry(text: &str) -> Result<HostEntry, ValueError> {
     if text == "*" {
         return Ok(HostEntry::Any);
     }
     if let Some((_, rest)) = text.split_once("://") {
         let host = rest.split('/').next().unwrap_or_default();
         let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(h, _)| h);
-        return Err(Wrong::new(format!("{} is a URL, not a host name", shown(text)))
+        return Err(ValueError::new(format!("{} is a URL, not a host name", shown(text)))
             .hint(format!("write {}", shown(host))));
     }
-    if let Some(address) = bracketed(text) {
+    if let Some(address) = parse_bracketed(text) {
         return address.map(|name| HostEntry::Name(HostName::Exact(name)));
     }
     if let Some((host, port)) = text.rsplit_once(':')
         && is_port(port)
         && !host.contains(':')
     {
-        return Err(Wrong::new(format!("{} has a port", shown(text)))
+        return Err(ValueError::new(format!("{} has a port", shown(text)))
             .hint(format!("write {}; ports belong to listen", shown(host))));
     }
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     match name.strip_prefix("*.") {
-        Some(suffix) => labels(text, suffix).map(HostName::Wildcard),
-        None => labels(text, name).map(HostName::Exact),
+        Some(suffix) => parse_labels(text, suffix).map(HostName::Wildcard),
+        None => parse_labels(text, name).map(HostName::Exact),
     }
     .map(HostEntry::Name)
 }
 
-/// An IPv6 address, if the text is meant as one.
-fn bracketed(text: &str) -> Option<Result<String, Wrong>> {
+/// Parses an IPv6 address; `None`: the text does not look like one.
+fn parse_bracketed(text: &str) -> Option<Result<String, ValueError>> {
     if let Ok(bare) = text.parse::<Ipv6Addr>() {
-        return Some(Err(Wrong::new(format!("{} lacks its brackets", shown(text)))
+        return Some(Err(ValueError::new(format!("{} lacks its brackets", shown(text)))
             .hint(format!("write \"[{bare}]\""))));
     }
     let inner = text.strip_prefix('[')?;
     let address = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());
     Some(match address {
         Some(address) => Ok(format!("[{address}]")),
-        None => Err(Wrong::new(format!("{} is not an IPv6 address in brackets", shown(text)))
+        None => Err(ValueError::new(format!("{} is not an IPv6 address in brackets", shown(text)))
             .hint("write it as \"[::1]\", without a port")),
     })
 }
@@ -65,8 +65,8 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn labels(written: &str, name: &str) -> Result<String, Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(written)));
+fn parse_labels(written: &str, name: &str) -> Result<String, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(written)));
     if !name.is_ascii() {
         return Err(wrong("is not ASCII").hint("write the name's xn-- form"));
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_normalized_and_slips_are_told() {
+    fn names_are_normalized_and_invalid_ones_refused() {
         let exact = |name: &str| Ok(HostEntry::Name(HostName::Exact(name.into())));
         let table = [
             ("a name", "example.org", exact("example.org")),

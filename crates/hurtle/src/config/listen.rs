@@ -1,25 +1,25 @@
-//! An address to listen on, from and to text. Binding it is the server's work.
+//! Parses addresses to listen on. `crate::server` binds them.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::bounds::SOCKET_PATH_BYTES_MAX;
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 use super::types::Listen;
 
-/// What marks a unix socket.
+/// Prefix of a unix socket's path.
 pub(super) const UNIX: &str = "unix:";
 
-/// `address:port`, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `address:port`, or `unix:` and a path, which `absolute` makes absolute.
 pub(super) fn listen(
     text: &str,
-    absolute: impl FnOnce(&str) -> Result<PathBuf, Wrong>,
-) -> Result<Listen, Wrong> {
+    absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,
+) -> Result<Listen, ValueError> {
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = absolute(path)?;
         if path.as_os_str().as_bytes().len() > SOCKET_PATH_BYTES_MAX {
-            return Err(Wrong::new(format!("the path of {} is too long", shown(text)))
+            return Err(ValueError::new(format!("the path of {} is too long", shown(text)))
                 .hint(format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes")));
         }
         return Ok(Listen::Unix(path));
@@ -27,7 +27,7 @@ pub(super) fn listen(
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Listen::Tcp(address));
     }
-    Err(Wrong::new(format!("{} is not an address and a port", shown(text))).hint(hint(text)))
+    Err(ValueError::new(format!("{} is not an address and a port", shown(text))).hint(hint(text)))
 }
 
 fn hint(text: &str) -> String {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_what_is_not_one_is_told_how() {
+    fn invalid_addresses_are_refused_with_a_hint() {
         let tcp = |text: &str| Ok(Listen::Tcp(text.parse().expect("an address of this table")));
         let table = [
             ("IPv4", "127.0.0.1:80", tcp("127.0.0.1:80")),

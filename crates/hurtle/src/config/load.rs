@@ -1,5 +1,5 @@
-//! A configuration from the disk: the file that is one, and the directories it names. The one file
-//! of this folder that looks at the file system.
+//! Loads a configuration from the disk: the file and the directories and user files that it names.
+//! Only this file and `users` touch the file system.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
-use super::problem::{Place, Problem, Wrong};
+use super::error::{ConfigError, Position, ValueError};
 use super::reader::Reader;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
-/// Reads and checks a configuration file, that every root in it is a directory, and its files of
-/// users: all problems at once.
-pub fn load(file: &Path) -> Result<Config, Vec<Problem>> {
+/// Reads and checks a configuration file, its files of users, and that every root is a directory.
+///
+/// # Errors
+/// Every problem at once.
+pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     let text = text(file).map_err(|problem| vec![*problem])?;
     let mut reader = Reader::new(&text, file);
     let config = read(&mut reader);
@@ -25,21 +27,22 @@ pub fn load(file: &Path) -> Result<Config, Vec<Problem>> {
     }
     for (spot, path) in std::mem::take(&mut reader.users) {
         for problem in read_users(&path).err().unwrap_or_default() {
-            reader.report(&spot, Wrong::new(problem));
+            reader.report(&spot, ValueError::new(problem));
         }
     }
     reader.finish(config)
 }
 
-/// Whether every root of a configuration that no file said is a directory.
-pub fn check_files(config: &Config) -> Vec<Problem> {
+/// Checks the roots of a configuration that was not read from a file; returns one problem for each
+/// that is not a directory.
+pub fn check_files(config: &Config) -> Vec<ConfigError> {
     let mut problems = Vec::new();
     for (s, site) in config.sites.iter().enumerate() {
         for (m, mount) in site.mounts.iter().enumerate() {
             let MountHandler::Files(files) = &mount.handler else { continue };
-            problems.extend(not_a_directory(&files.root).map(|wrong| Problem {
+            problems.extend(not_a_directory(&files.root).map(|wrong| ConfigError {
                 file: PathBuf::new(),
-                place: None,
+                position: None,
                 key: format!("site[{s}].mount[{m}].files"),
                 what: wrong.what,
                 hint: wrong.hint,
@@ -49,30 +52,30 @@ pub fn check_files(config: &Config) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with a root.
-fn not_a_directory(path: &Path) -> Option<Wrong> {
+/// The problem with a root; `None`: it is a directory.
+fn not_a_directory(path: &Path) -> Option<ValueError> {
     let shown = path.display();
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => None,
         Ok(_) => {
             let parent = path.parent().unwrap_or(path).display();
             Some(
-                Wrong::new(format!("{shown} is not a directory"))
-                    .hint(format!("serve the directory it is in: {parent}")),
+                ValueError::new(format!("{shown} is not a directory"))
+                    .hint(format!("serve its directory instead: {parent}")),
             )
         }
         Err(error) => Some(
-            Wrong::new(format!("{shown}: {error}"))
+            ValueError::new(format!("{shown}: {error}"))
                 .hint("relative paths are relative to the configuration file"),
         ),
     }
 }
 
-/// The text of a file, within bounds and in UTF-8 (TOML 1.0, section "Spec").
-fn text(file: &Path) -> Result<String, Box<Problem>> {
-    let problem = |place, what: String, hint: &str| {
+/// Reads a file of at most `FILE_BYTES_MAX` bytes in UTF-8 (TOML 1.0, section "Spec").
+fn text(file: &Path) -> Result<String, Box<ConfigError>> {
+    let problem = |position, what: String, hint: &str| {
         let hint = Some(hint.to_owned());
-        Box::new(Problem { file: file.to_owned(), place, key: String::new(), what, hint })
+        Box::new(ConfigError { file: file.to_owned(), position, key: String::new(), what, hint })
     };
     let mut bytes = Vec::new();
     File::open(file)
@@ -86,9 +89,9 @@ fn text(file: &Path) -> Result<String, Box<Problem>> {
         let good = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..good]);
         let last = before.rsplit('\n').next().unwrap_or_default();
-        let place =
-            Place { line: before.matches('\n').count() + 1, column: last.chars().count() + 1 };
-        problem(Some(place), "not UTF-8".to_owned(), "save the file as UTF-8")
+        let position =
+            Position { line: before.matches('\n').count() + 1, column: last.chars().count() + 1 };
+        problem(Some(position), "not UTF-8".to_owned(), "save the file as UTF-8")
     })
 }
 
@@ -98,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of its own for a test, removed at its end.
+    /// A test's own directory, removed when dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_looked_up_beside_the_file_and_told_with_the_other_problems() {
+    fn a_missing_root_is_reported_with_the_other_problems() {
         let scratch = Scratch::new("root");
         assert_eq!(scratch.load("root = \"public\""), [""; 0]);
         assert_eq!(
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_says_where() {
+    fn a_file_that_is_not_utf8_is_refused_with_a_position() {
         let scratch = Scratch::new("text");
         assert_eq!(
             scratch.load(b"root = \"public\"\nuser = \"\xff\""),
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_a_problem_without_a_place() {
+    fn a_missing_file_is_a_problem_without_a_position() {
         let problems = load(Path::new("/nonexistent/hurtle.toml")).unwrap_err();
         assert_eq!(
             problems[0].to_string(),

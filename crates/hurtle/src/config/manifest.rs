@@ -1,5 +1,5 @@
-//! The manifest of an application that is deployed beside the configuration: what it may say, and
-//! where that mounts it. Finding manifests, and starting what they name, is the server's.
+//! The manifest of a deployed application (`app.toml`). `crate::server::apps` finds manifests and
+//! starts the applications.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,120 +8,123 @@ use super::bounds::{
     APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::check_mount::mount_path;
+use super::error::{ConfigError, ValueError, shown};
 use super::host::{HostEntry, host_entry};
 use super::names::names;
-use super::problem::{Problem, Wrong, shown};
 use super::reader::Reader;
-use super::schema::Absent::{Is, Means, Required};
+use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Choice, Integer, List, Map, Size, Text, Time};
 use super::schema::{Key, Section};
 use super::table::Table;
 use super::target::url_path;
 use super::types::Config;
-use super::upstream::{Proxy, Upstream, upstream};
+use super::upstream::{HealthCheck, Proxy, Upstream, upstream};
 use super::value::Value;
 
-/// What goes with an application that is started here.
+/// Keys that need `command`.
 const COMMAND: &[&str] = &["command"];
 
-/// What the names of variables begin with that the server sets itself.
+/// Prefix of the variables that only the server sets.
 const OWN_VARIABLES: &str = "HURTLE_";
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 static MANIFEST: Section = Section {
     header: "app.toml",
-    doc: "What to start, and where it answers.",
+    doc: "The process of an application and its mount.",
     keys: &[
         Key::new("path", Text("an absolute path"), Required, "\"/blog\"",
-            "Where it is mounted."),
-        Key::new("host", Text("a host name"), Means("the default site's, or the only one's"),
-            "\"example.org\"", "The site it is mounted in, by one of its `hosts`."),
-        Key::new("command", List("a program and its arguments"), Means("see `upstream`"),
-            "[\"python3\", \"app.py\"]", "What to start, in the application's directory."),
-        Key::new("socket", Choice(names::<SocketBy>), Is("\"stdin\""), "\"path\"",
-            "How it is told where to listen.").with(COMMAND),
-        Key::new("env", Map("a table of names and values"), Is("{}"), "{ LANG = \"C.UTF-8\" }",
-            "Its environment, beside PATH and HURTLE_*.").with(COMMAND),
-        Key::new("user", Text("a user's name"), Means("the server's"), "\"blog\"",
-            "User it is started as; required where the server is root.").with(COMMAND),
-        Key::new("start_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"30s\""), "\"2m\"",
-            "How long it may take until it listens.").with(COMMAND),
-        Key::new("open_files", Integer(APP_FILES_MIN, APP_FILES_MAX), Is("4096"), "65536",
-            "Descriptors a process of it may have.").with(COMMAND),
-        Key::new("memory", Size(1 << 20, BYTES_MAX), Means("unlimited"), "\"2 GiB\"",
-            "Address space a process of it may have.").with(COMMAND),
-        Key::new("processes", Integer(1, APP_PROCESSES_MAX), Means("unlimited"), "64",
-            "Processes and threads its user may have.").with(COMMAND),
-        Key::new("upstream", Text("an upstream"), Means("see `command`"),
-            "\"http://127.0.0.1:9000\"", "Who answers, where somebody else starts it."),
-        Key::new("health", Text("an absolute path"), Means("off"), "\"/blog/healthz\"",
-            "The path asked to learn whether it is well."),
+            "Path of its mount."),
+        Key::new("host", Text("a host name"), Words("the default site's, or the only one's"),
+            "\"example.org\"", "Its site, by one of the site's `hosts`."),
+        Key::new("command", List("a program and its arguments"), Words("see `upstream`"),
+            "[\"python3\", \"app.py\"]", "Command to start, in the application's directory."),
+        Key::new("socket", Choice(names::<SocketPassing>), Toml("\"stdin\""), "\"path\"",
+            "How its listening socket is passed.").with(COMMAND),
+        Key::new("env", Map("a table of names and values"), Toml("{}"), "{ LANG = \"C.UTF-8\" }",
+            "Environment variables, in addition to PATH and HURTLE_*.").with(COMMAND),
+        Key::new("user", Text("a user's name"), Words("the server's"), "\"blog\"",
+            "User that backend it; required where the server is root.").with(COMMAND),
+        Key::new("start_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"2m\"",
+            "Time limit until it listens.").with(COMMAND),
+        Key::new("open_files", Integer(APP_FILES_MIN, APP_FILES_MAX), Toml("4096"), "65536",
+            "Open file descriptors of each process.").with(COMMAND),
+        Key::new("memory", Size(1 << 20, BYTES_MAX), Words("unlimited"), "\"2 GiB\"",
+            "Address space of each process.").with(COMMAND),
+        Key::new("processes", Integer(1, APP_PROCESSES_MAX), Words("unlimited"), "64",
+            "Processes and threads of its user.").with(COMMAND),
+        Key::new("upstream", Text("an upstream"), Words("see `command`"),
+            "\"http://127.0.0.1:9000\"", "Address of an application that is started elsewhere."),
+        Key::new("health", Text("an absolute path"), Words("off"), "\"/blog/healthz\"",
+            "Path of health checks."),
     ],
 };
 
-/// A manifest, checked against the server it is for.
+/// A manifest, checked against the configuration of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The number of its site.
+    /// Index of its site in `Config::sites`.
     pub site: usize,
-    /// Where it is mounted there; no mount of the configuration is.
+    /// Path of its mount; the configuration has no mount there.
     pub path: String,
-    /// Who answers.
-    pub runs: Runs,
-    /// The path asked to learn whether it is well; `None`: nothing is asked.
+    /// The server process that handles its requests.
+    pub backend: AppBackend,
+    /// Path of its health checks; `None`: none are made.
     pub health: Option<String>,
 }
 
-/// Who answers for an application.
+/// The process that handles an application's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// What is started.
-    Here(Start),
-    /// What somebody else has started.
-    Elsewhere(Upstream),
+pub enum AppBackend {
+    /// A process that this server starts.
+    Started(AppCommand),
+    /// A process started elsewhere.
+    External(Upstream),
 }
 
-/// How an application is started.
+/// Command, environment and limits of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct AppCommand {
     /// The program and its arguments; not empty.
     pub command: Vec<String>,
-    /// How it is told where to listen.
-    pub socket: SocketBy,
-    /// Its environment, in the order written.
+    /// How its socket is passed to it.
+    pub socket: SocketPassing,
+    /// Additional environment variables, in the order written.
     pub env: Vec<(String, String)>,
-    /// The user it is started as; `None`: the server's.
+    /// User that backend it; `None`: the server's.
     pub user: Option<String>,
-    /// How long it may take until it listens.
+    /// Time limit until it accepts connections.
     pub start_timeout: Duration,
-    /// Descriptors a process may have.
+    /// Open file descriptors of a process.
     pub open_files: u64,
-    /// Bytes of address space a process may have; `None`: any.
+    /// Address space of a process, in bytes; `None`: unlimited.
     pub memory: Option<u64>,
-    /// Processes and threads its user may have; `None`: any.
+    /// Processes and threads of its user; `None`: unlimited.
     pub processes: Option<u64>,
 }
 
-/// How an application is told where to listen.
+/// How the listening socket is passed to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SocketBy {
-    /// Its descriptor 0 is a socket that listens.
+pub enum SocketPassing {
+    /// Descriptor 0 is the listening socket.
     #[default]
     Stdin,
-    /// It listens on the path in HURTLE_SOCKET.
+    /// The application binds the path in HURTLE_SOCKET.
     Path,
 }
 
-/// The manifest that a text says for a server of this configuration, or every problem in it;
-/// relative paths are relative to the directory of `file`.
-pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<Problem>> {
+/// Parses a manifest for a server of this configuration. Relative paths are relative to the
+/// directory of `file`.
+///
+/// # Errors
+/// Every problem in the text.
+pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<ConfigError>> {
     let mut reader = Reader::new(text, file);
     let document = reader.parse();
     let table = Table::top(&document, &MANIFEST, &mut reader);
     let manifest = read(&table, config, &mut reader);
     match reader.finish(manifest)? {
         Some(manifest) => Ok(manifest),
-        // Whatever kept it from being read has been told.
+        // The problems are reported already.
         None => Err(Vec::new()),
     }
 }
@@ -130,29 +133,29 @@ fn read(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<M
     let site = site(table, config, reader);
     let written = table.get("path");
     if written.is_none() {
-        let wrong = Wrong::new("path is missing").hint("write for example path = \"/blog\"");
+        let wrong = ValueError::new("path is missing").hint("write for example path = \"/blog\"");
         reader.report_missing(&table.spot, wrong);
     }
     let path = written.as_ref().and_then(|value| value.parse(reader, mount_path));
     if let (Some(written), Some(site), Some(path)) = (&written, site, &path)
         && config.sites[site].mounts.iter().any(|mount| mount.path == *path)
     {
-        let wrong = Wrong::new(format!("{} is a mount of the configuration", shown(path)));
-        written.wrong(reader, wrong.hint("choose another path"));
+        let wrong = ValueError::new(format!("{} is a mount of the configuration", shown(path)));
+        written.report(reader, wrong.hint("choose another path"));
     }
     let mut health = None;
     table.set("health", reader, |v, r| v.parse(r, url_path).map(Some), &mut health);
-    let runs = runs(table, reader);
-    Some(Manifest { site: site?, path: path?, runs: runs?, health })
+    let backend = backend(table, reader);
+    Some(Manifest { site: site?, path: path?, backend: backend?, health })
 }
 
-/// The site it is for.
+/// Finds the index of its site.
 fn site(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<usize> {
     let default = config.sites.iter().position(|site| site.default);
     let Some(written) = table.get("host") else {
         let only = (config.sites.len() == 1).then_some(0);
         if default.or(only).is_none() {
-            let wrong = Wrong::new("host is missing, and no site is the default");
+            let wrong = ValueError::new("host is missing, and there is no default site");
             reader.report_missing(&table.spot, wrong.hint("write a host name of a site"));
         }
         return default.or(only);
@@ -162,44 +165,44 @@ fn site(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<u
         HostEntry::Name(name) => config.sites.iter().position(|site| site.hosts.contains(&name)),
     };
     if found.is_none() {
-        let wrong = Wrong::new("no site of the configuration has this name");
-        written.wrong(reader, wrong.hint("write one of hosts, as it stands there"));
+        let wrong = ValueError::new("no site of the configuration has this name");
+        written.report(reader, wrong.hint("write a name of `hosts` exactly"));
     }
     found
 }
 
-fn runs(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Runs> {
+fn backend(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<AppBackend> {
     match (table.get("command"), table.get("upstream")) {
-        (Some(command), None) => start(table, &command, reader).map(Runs::Here),
+        (Some(command), None) => start(table, &command, reader).map(AppBackend::Started),
         (None, Some(written)) => {
             table.check_companions(reader);
             let text = written.text(reader)?;
             let read = upstream(text, |path| reader.absolute(path));
-            read.map(Runs::Elsewhere).map_err(|wrong| written.wrong(reader, wrong)).ok()
+            read.map(AppBackend::External).map_err(|wrong| written.report(reader, wrong)).ok()
         }
         (Some(_), Some(second)) => {
-            let wrong = Wrong::new("an application is started or runs elsewhere, not both");
-            second.wrong(reader, wrong.hint("remove command or upstream"));
+            let wrong = ValueError::new("an application has a command or an upstream, not both");
+            second.report(reader, wrong.hint("remove command or upstream"));
             None
         }
         (None, None) => {
-            let wrong = Wrong::new("there is nothing to start");
+            let wrong = ValueError::new("there is no command and no upstream");
             reader.report_missing(&table.spot, wrong.hint("write command =, or upstream ="));
             None
         }
     }
 }
 
-fn start(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Start> {
+fn start(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<AppCommand> {
     let command = written.list(reader, |item, reader| item.parse(reader, without_nul));
     if command.first().is_none_or(String::is_empty) {
-        let wrong = Wrong::new("there is no program");
-        written.wrong(reader, wrong.hint("write for example command = [\"python3\", \"app.py\"]"));
+        let wrong = ValueError::new("there is no program");
+        written.report(reader, wrong.hint("write for example command = [\"python3\", \"app.py\"]"));
         return None;
     }
-    let mut start = Start {
+    let mut start = AppCommand {
         command,
-        socket: SocketBy::default(),
+        socket: SocketPassing::default(),
         env: Vec::new(),
         user: None,
         start_timeout: Duration::from_secs(30),
@@ -222,8 +225,10 @@ fn variables(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<(String, Strin
     let mut variables = Vec::new();
     for (name, spot, value) in written.pairs(reader) {
         if name.is_empty() || name.contains(['=', '\0']) || name.starts_with(OWN_VARIABLES) {
-            let wrong = Wrong::new(format!("{} is no name for a variable", shown(name)));
-            let hint = format!("no =, and not {OWN_VARIABLES} in front, which the server sets");
+            let wrong = ValueError::new(format!("{} is not a variable name", shown(name)));
+            let hint = format!(
+                "a name has no = and does not begin with {OWN_VARIABLES}, which the server sets"
+            );
             reader.report(&spot, wrong.hint(hint));
         }
         variables.extend(value.parse(reader, without_nul).map(|value| (name.to_owned(), value)));
@@ -231,21 +236,21 @@ fn variables(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<(String, Strin
     variables
 }
 
-fn without_nul(text: &str) -> Result<String, Wrong> {
+fn without_nul(text: &str) -> Result<String, ValueError> {
     match text.contains('\0') {
-        true => Err(Wrong::new(format!("{} holds a NUL", shown(text))).hint("remove it")),
+        true => Err(ValueError::new(format!("{} holds a NUL", shown(text))).hint("remove it")),
         false => Ok(text.to_owned()),
     }
 }
 
 impl Manifest {
-    /// What passes requests on to it; `socket`: where it listens if it is started here.
+    /// The proxy settings for its requests. `socket` is its address if it is started here.
     pub fn proxy(&self, socket: &Path) -> Proxy {
-        let upstream = match &self.runs {
-            Runs::Here(_) => Upstream::Unix(PathBuf::from(socket)),
-            Runs::Elsewhere(upstream) => upstream.clone(),
+        let upstream = match &self.backend {
+            AppBackend::Started(_) => Upstream::Unix(PathBuf::from(socket)),
+            AppBackend::External(upstream) => upstream.clone(),
         };
-        Proxy { health: self.health.clone(), ..Proxy::new(vec![upstream]) }
+        Proxy { health: self.health.clone().map(HealthCheck::new), ..Proxy::new(vec![upstream]) }
     }
 }
 
@@ -267,32 +272,36 @@ mod tests {
         let config = check(CONFIG, Path::new("/etc/hurtle.toml")).expect("it is right");
         let read = manifest(text, Path::new("/srv/apps/a/app.toml"), &config);
         read.map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(|problem| problem.what.clone()).collect();
-            told.join("; ")
+            let message: Vec<String> =
+                problems.iter().map(|problem| problem.what.clone()).collect();
+            message.join("; ")
         })
     }
 
     #[test]
-    fn what_is_said_is_read_and_what_is_not_has_its_default() {
+    fn a_manifest_is_parsed_with_defaults() {
         let short = read("path = \"/a/\"\ncommand = \"./run\"").expect("it is right");
         assert_eq!((short.site, short.path.as_str()), (0, "/a"));
-        let Runs::Here(start) = short.runs else { panic!("it is started") };
-        assert_eq!((start.socket, start.open_files, start.memory), (SocketBy::Stdin, 4_096, None));
+        let AppBackend::Started(start) = short.backend else { panic!("it is started") };
+        assert_eq!(
+            (start.socket, start.open_files, start.memory),
+            (SocketPassing::Stdin, 4_096, None)
+        );
         let long = "path = \"/\"\nhost = \"b.example\"\ncommand = [\"a\", \"b c\"]\n\
                     socket = \"path\"\nenv = { X = \"1\" }\nuser = \"u\"\nmemory = \"1 GiB\"\n\
                     start_timeout = \"2s\"\nopen_files = 100\nprocesses = 3\nhealth = \"/ok\"";
         let long = read(long).expect("it is right");
         assert_eq!((long.site, long.health.as_deref()), (1, Some("/ok")));
-        let Runs::Here(start) = long.runs else { panic!("it is started") };
+        let AppBackend::Started(start) = long.backend else { panic!("it is started") };
         assert_eq!(start.command, ["a", "b c"]);
         assert_eq!(start.env, [("X".to_owned(), "1".to_owned())]);
         assert_eq!((start.memory, start.processes), (Some(1 << 30), Some(3)));
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn a_wrong_manifest_is_refused() {
         let table = [
-            ("nothing", "", "path is missing; there is nothing to start"),
+            ("nothing", "", "path is missing; there is no command and no upstream"),
             (
                 "a mount's path",
                 "path = \"/files\"\ncommand = \"a\"",
@@ -306,7 +315,7 @@ mod tests {
             (
                 "both",
                 "path = \"/a\"\ncommand = \"a\"\nupstream = \"http://a\"",
-                "an application is started or runs elsewhere, not both",
+                "an application has a command or an upstream, not both",
             ),
             (
                 "a key of the other",
@@ -317,14 +326,14 @@ mod tests {
             (
                 "the server's variable",
                 "path = \"/a\"\ncommand = \"a\"\nenv = { HURTLE_X = \"\" }",
-                "\"HURTLE_X\" is no name for a variable",
+                "\"HURTLE_X\" is not a variable name",
             ),
             ("a slip", "path = \"/a\"\ncomand = \"a\"\ncommand = \"a\"", "unknown key"),
             ("no TOML", "path", "key with no value"),
         ];
         for (sentence, text, what) in table {
-            let told = read(text).expect_err(sentence);
-            assert!(told.starts_with(what), "{sentence}: {told}");
+            let message = read(text).expect_err(sentence);
+            assert!(message.starts_with(what), "{sentence}: {message}");
         }
     }
 }

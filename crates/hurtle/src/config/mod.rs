@@ -1,9 +1,9 @@
-//! What the operator wrote, checked, as typed values: the only configuration the rest of the
-//! server sees.
+//! Reads, checks and prints the configuration; the rest of the server sees only its checked types.
 //!
-//! `check` turns TOML into a [`Config`] without touching the file system, and reports every problem
-//! at once; `load` adds what only the disk can tell. `schema` is the one table of keys, from which
-//! unknown keys are found and the reference page is written; `print` is the way back to TOML.
+//! `check` turns TOML into a [`Config`] without touching the file system and reports every problem
+//! at once; `load` adds the checks that need the disk. `schema` is the one table of keys: unknown
+//! keys are found by it and the reference page is written from it. `print` turns a `Config` back
+//! into TOML.
 
 mod acme;
 mod auth;
@@ -13,6 +13,7 @@ mod check_mount;
 mod check_site;
 mod check_tls;
 mod defaults;
+mod error;
 mod field;
 mod gateway;
 mod host;
@@ -24,7 +25,6 @@ mod names;
 mod network;
 mod pattern;
 mod print;
-mod problem;
 #[cfg(test)]
 mod properties;
 mod proxied;
@@ -49,17 +49,17 @@ mod value;
 pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
-pub use gateway::{Cgi, FastCgi, Patience, ProgramLimits};
+pub use error::{ConfigError, Position};
+pub use gateway::{Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits};
 pub use load::{check_files, load};
-pub use manifest::{Manifest, Runs, SocketBy, Start, manifest};
+pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use print::print;
-pub use problem::{Place, Problem};
 pub use proxied::ProxyProtocol;
 pub use reference::reference;
-pub use response_cache::ResponseCache;
+pub use response_cache::{DiskCache, ResponseCache};
 pub use tls::{CertificateFiles, ClientAuth, Tls};
 pub use types::*;
 pub use units::{parse_duration, parse_size};
 pub use uploads::Uploads;
-pub use upstream::{Balance, Proxy, Upstream};
+pub use upstream::{Balance, HealthCheck, Proxy, Upstream};
 pub use users::{User, parse_users, read_users};

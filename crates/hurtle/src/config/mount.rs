@@ -1,23 +1,23 @@
-//! Places for applications, which are mounted by a program and not written in a configuration.
+//! Mount points of applications that a program mounts; they are not in the configuration file.
 
 use super::check_mount::mount_path;
+use super::error::ValueError;
 use super::host::{HostEntry, host_entry};
-use super::problem::Wrong;
 use super::types::{Config, Site};
 
 impl Config {
-    /// The number of the site that answers to `host` (`*`: to every name no other site has), made
-    /// if there is none, and `path` as mounts have it.
+    /// Finds or adds the site of `host` (`*`: the default site) and checks that `path` is free
+    /// there. Returns the index of the site and the normalized path.
     ///
     /// # Errors
-    /// What is wrong with `host` or `path`.
-    pub fn place(&mut self, host: &str, path: &str) -> Result<(usize, String), String> {
-        let told = |Wrong { what, hint }| match hint {
+    /// The problem with `host` or `path`.
+    pub fn reserve_mount(&mut self, host: &str, path: &str) -> Result<(usize, String), String> {
+        let message = |ValueError { what, hint }| match hint {
             None => what,
             Some(hint) => format!("{what}: {hint}"),
         };
-        let entry = host_entry(host).map_err(told)?;
-        let path = mount_path(path).map_err(told)?;
+        let entry = host_entry(host).map_err(message)?;
+        let path = mount_path(path).map_err(message)?;
         let found = self.sites.iter().position(|site| match &entry {
             HostEntry::Any => site.default,
             HostEntry::Name(name) => site.hosts.contains(name),

@@ -1,15 +1,16 @@
-//! The written names of every closed set of values: one list each, from which they are read,
-//! printed and documented.
+//! The written names of every enumerated value: one list each, used to read, print and document it.
+
+use serde::{Serialize, Serializer};
 
 use super::acme::ChallengeKind;
-use super::manifest::SocketBy;
+use super::manifest::SocketPassing;
 use super::tls::ClientAuthMode;
 use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 use super::upstream::Balance;
 
-/// A closed set of values, each with a name.
+/// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
-    /// Every value with its name, in the order to show them.
+    /// Every value with its name, in the order of the documentation.
     const NAMES: &'static [(&'static str, Self)];
 
     /// The value's name.
@@ -19,12 +20,35 @@ pub(super) trait Named: Copy + PartialEq + 'static {
     }
 }
 
-/// Every name of a set.
+/// Serializes values by their names.
+macro_rules! serialize_by_name {
+    ($($set:ty),*) => {$(
+        impl Serialize for $set {
+            fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+                out.serialize_str(self.name())
+            }
+        }
+    )*};
+}
+
+serialize_by_name!(
+    Balance,
+    ChallengeKind,
+    EarlyHints,
+    EtagSource,
+    LogField,
+    LogLevel,
+    Schedule,
+    Sendfile,
+    Symlinks
+);
+
+/// Every name of an enumeration.
 pub(super) fn names<T: Named>() -> Vec<&'static str> {
     T::NAMES.iter().map(|(name, _)| *name).collect()
 }
 
-/// The shape of an access log line, without the fields that belong to one of them.
+/// The format of an access log line, without the fields of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FormatName {
     Combined,
@@ -57,7 +81,7 @@ impl Named for Symlinks {
         &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
 }
 
-impl Named for SocketBy {
+impl Named for SocketPassing {
     const NAMES: &'static [(&'static str, Self)] = &[("stdin", Self::Stdin), ("path", Self::Path)];
 }
 

@@ -1,23 +1,23 @@
-//! A network of client addresses from text.
+//! Parses networks of client addresses.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 
-/// A network (`10.0.0.0/8`), or an address as a network of one.
-pub(super) fn network(text: &str) -> Result<IpNet, Wrong> {
+/// Parses a network (`10.0.0.0/8`), or an address as a network of one.
+pub(super) fn network(text: &str) -> Result<IpNet, ValueError> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(IpNet::from(address));
     }
     let Ok(network) = text.parse::<IpNet>() else {
-        return Err(Wrong::new(format!("{} is not an address or a network", shown(text)))
+        return Err(ValueError::new(format!("{} is not an address or a network", shown(text)))
             .hint("write \"10.0.0.0/8\", \"2001:db8::/32\" or a single address"));
     };
-    // 10.1.2.3/8 is either that one address or all of 10/8: only its author knows.
+    // 10.1.2.3/8 is ambiguous: one address or all of 10.0.0.0/8.
     if network.trunc() != network {
-        return Err(Wrong::new(format!("{} has bits beyond its prefix", shown(text)))
+        return Err(ValueError::new(format!("{} has bits beyond its prefix", shown(text)))
             .hint(format!("write \"{}\" or \"{}\"", network.trunc(), network.addr())));
     }
     Ok(network)
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_read_and_doubtful_ones_are_not() {
+    fn networks_are_parsed_and_ambiguous_ones_are_refused() {
         let table = [
             ("IPv4", "10.0.0.0/8", Ok("10.0.0.0/8")),
             ("IPv6", "2001:db8::/32", Ok("2001:db8::/32")),

@@ -1,13 +1,12 @@
-//! A path pattern from text, and the places in a rule's target where its matches go. Matching is
-//! left to the site.
+//! Parses path patterns and the placeholders in a rule's target. `crate::site` matches them.
 
-use super::problem::{Wrong, shown};
-use super::target::decoded;
+use super::error::{ValueError, shown};
+use super::target::check_decoded;
 use super::types::Glob;
 
-/// A pattern that some path can match.
-pub(super) fn pattern(text: &str) -> Result<Glob, Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
+/// Parses a pattern; one that no path can match is an error.
+pub(super) fn pattern(text: &str) -> Result<Glob, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     if text.is_empty() {
         return Err(wrong("matches nothing").hint("\"**\" matches every path"));
     }
@@ -16,7 +15,7 @@ pub(super) fn pattern(text: &str) -> Result<Glob, Wrong> {
             wrong("has three stars").hint("\"*\" matches within a segment, \"**\" across segments")
         );
     }
-    decoded(text)?;
+    check_decoded(text)?;
     // Every path begins with a slash, so a pattern with one must begin with it or with a wildcard.
     if text.contains('/') && !text.starts_with(['/', '*']) {
         return Err(
@@ -26,21 +25,23 @@ pub(super) fn pattern(text: &str) -> Result<Glob, Wrong> {
     Ok(Glob(text.to_owned()))
 }
 
-/// How many wildcards a pattern has: `**` is one.
+/// Number of wildcards in a pattern; `**` is one.
 pub(super) fn wildcards(pattern: &str) -> usize {
     pattern.matches('*').count() - pattern.matches("**").count()
 }
 
-/// A rule's target with a harmless letter in place of each `{1}`, for its syntax to be checked; an
-/// error for one that stands for nothing among so many wildcards.
-pub(super) fn filled(target: &str, wildcards: usize) -> Result<String, Wrong> {
+/// Replaces each placeholder (`{1}`) of a target by a letter, so that its syntax can be checked.
+///
+/// # Errors
+/// A placeholder without a wildcard, or an unbalanced brace.
+pub(super) fn fill_placeholders(target: &str, wildcards: usize) -> Result<String, ValueError> {
     let mut filled = String::new();
     let mut rest = target;
     while let Some((before, opened)) = rest.split_once('{') {
         filled.push_str(before);
         let Some((number, after)) = opened.split_once('}') else {
-            return Err(Wrong::new(format!("{} has a {{ without }}", shown(target)))
-                .hint("write {1} for what the first wildcard matched"));
+            return Err(ValueError::new(format!("{} has a {{ without }}", shown(target)))
+                .hint("write {1} for the text of the first wildcard"));
         };
         if !number.parse().is_ok_and(|n: usize| (1..=wildcards).contains(&n)) {
             let hint = match wildcards {
@@ -48,15 +49,15 @@ pub(super) fn filled(target: &str, wildcards: usize) -> Result<String, Wrong> {
                 1 => "the pattern has one wildcard: {1}".to_owned(),
                 n => format!("the pattern has wildcards {{1}} to {{{n}}}"),
             };
-            let what = format!("{} stands for nothing", shown(&format!("{{{number}}}")));
-            return Err(Wrong::new(what).hint(hint));
+            let what = format!("{} has no wildcard", shown(&format!("{{{number}}}")));
+            return Err(ValueError::new(what).hint(hint));
         }
         filled.push('x');
         rest = after;
     }
     if rest.contains('}') || filled.contains('}') {
-        return Err(Wrong::new(format!("{} has a }} without {{", shown(target)))
-            .hint("write {1} for what the first wildcard matched"));
+        return Err(ValueError::new(format!("{} has a }} without {{", shown(target)))
+            .hint("write {1} for the text of the first wildcard"));
     }
     filled.push_str(rest);
     Ok(filled)
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_that_can_match_nothing_is_told() {
+    fn a_pattern_that_can_match_nothing_is_refused() {
         let table = [
             ("a path", "/old", None),
             ("a segment's wildcard", "/old/*", None),
@@ -101,12 +102,13 @@ mod tests {
                 0,
                 Err("the pattern has no wildcard"),
             ),
-            ("not closed", "/{1", 1, Err("write {1} for what the first wildcard matched")),
-            ("not opened", "/1}", 1, Err("write {1} for what the first wildcard matched")),
+            ("not closed", "/{1", 1, Err("write {1} for the text of the first wildcard")),
+            ("not opened", "/1}", 1, Err("write {1} for the text of the first wildcard")),
         ];
         for (sentence, target, wildcards, expected) in table {
             assert_eq!(
-                filled(target, wildcards).map_err(|wrong| wrong.hint.unwrap_or_default()),
+                fill_placeholders(target, wildcards)
+                    .map_err(|wrong| wrong.hint.unwrap_or_default()),
                 expected.map(str::to_owned).map_err(str::to_owned),
                 "{sentence}"
             );

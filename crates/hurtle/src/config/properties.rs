@@ -1,17 +1,17 @@
-//! What must hold for every configuration and every text: printing is undone by checking, the
-//! schema says what `check` does, and nothing panics.
+//! Properties of every configuration and every text: a printed configuration is read back equal,
+//! the schema describes what `check` does, and nothing panics.
 
 use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::schema::{Absent, Kind, SECTIONS, Section};
+use super::schema::{DefaultValue, Kind, SECTIONS, Section};
 use super::types::*;
 use super::{check, print};
 
 const FILE: &str = "/etc/hurtle/hurtle.toml";
 
-/// Every kind of key, right.
+/// A valid configuration with every kind of key.
 const FULL: &str = include_str!("full.toml");
 
 fn checked(text: &str) -> Config {
@@ -22,7 +22,7 @@ fn checked(text: &str) -> Config {
 }
 
 #[test]
-fn a_written_configuration_means_what_it_says() {
+fn a_configuration_is_parsed() {
     let config = checked(FULL);
     assert_eq!(config.listen[3], Listen::Unix("/etc/hurtle/hurtle.sock".into()));
     assert_eq!((config.backlog, config.cache_bytes), (1_024, 0));
@@ -40,7 +40,7 @@ fn a_printed_configuration_is_read_back_equal() {
     let table = [
         ("every kind of key", checked(FULL)),
         ("the shorthand", checked("root = \".\"\nlisting = true")),
-        ("what a directory alone means", Config::for_directory("/srv/a \"b\"\\\u{7}".into())),
+        ("a directory from the command line", Config::for_directory("/srv/a \"b\"\\\u{7}".into())),
     ];
     for (sentence, config) in table {
         let text = print(&config);
@@ -48,12 +48,13 @@ fn a_printed_configuration_is_read_back_equal() {
     }
 }
 
-/// Whether a mount's key is a proxy's.
+/// `true` for a key that needs `proxy`.
 fn key_goes_with_proxy(name: &str) -> bool {
     super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with.first() == Some(&"proxy"))
 }
 
-/// A configuration in which one key of a section has one value, or none, with what it needs beside.
+/// A configuration in which one key of a section is set to `value` or unset, with the keys it
+/// needs.
 fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
     let line = value.map_or(String::new(), |value| format!("{name} = {value}\n"));
     let site = "[[site]]\nhosts = \"a.example\"\n";
@@ -148,7 +149,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// A line about automatic certificates with what it needs beside.
+/// A line of `[acme]` or `[[acme.authority]]` with the keys it needs.
 fn with_acme(section: &Section, name: &str, line: &str) -> String {
     let acme = match (section.header, name) {
         ("", _) => line.to_owned(),
@@ -170,22 +171,22 @@ fn with_acme(section: &Section, name: &str, line: &str) -> String {
     )
 }
 
-/// A line about users with what it needs beside.
+/// A line of a user setting with the keys it needs.
 fn basic(name: &str, line: &str) -> String {
     let users = if name == "users" { "" } else { "users = \"u\"\n" };
     format!("auth = \"basic\"\n{users}{line}")
 }
 
 #[test]
-fn every_example_is_right_and_every_default_is_what_holds_without_it() {
+fn every_example_is_valid_and_every_default_is_documented() {
     for section in SECTIONS {
         for key in section.keys {
             let example = checked(&with_key(section, key.name, Some(key.example)));
-            if let Absent::Is(default) = key.absent {
+            if let DefaultValue::Toml(default) = key.absent {
                 let written = checked(&with_key(section, key.name, Some(default)));
                 let absent = checked(&with_key(section, key.name, None));
                 assert_eq!(written, absent, "{} {}", section.header, key.name);
-                // "auto" workers may be as many as the example's, on this machine.
+                // The value of "auto" may equal the example on this machine.
                 let exempt = matches!(key.kind, Kind::Table(_) | Kind::AutoOrInteger(..));
                 assert!(exempt || example != absent, "{}: the example changes nothing", key.name);
             }
@@ -194,11 +195,12 @@ fn every_example_is_right_and_every_default_is_what_holds_without_it() {
 }
 
 #[test]
-fn every_range_is_kept_at_both_ends() {
+fn every_range_is_enforced_at_both_ends() {
     for section in SECTIONS {
         for key in section.keys {
             let (least, most, unit) = match key.kind {
-                Kind::Integer(301, _) => continue, // A list of five in truth; a golden file each.
+                // Only five values are valid; golden files cover them.
+                Kind::Integer(301, _) => continue,
                 Kind::Integer(least, most) | Kind::AutoOrInteger(least, most) => (least, most, ""),
                 Kind::Size(least, most) => (least, most, " B"),
                 Kind::Time(least, most) => (least, most, "ms"),
@@ -222,7 +224,7 @@ fn every_range_is_kept_at_both_ends() {
     }
 }
 
-/// A piece of text that a configuration could hold.
+/// A piece of text that may occur in a configuration.
 fn piece() -> impl Strategy<Value = String> {
     let known: Vec<String> = (SECTIONS.iter())
         .flat_map(|section| {
@@ -269,8 +271,8 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Checks a text only to see that nothing panics and that what is refused says why.
-fn survives(text: &str) {
+/// Checks a text; asserts that nothing panics and that a refusal has problems.
+fn check_without_panic(text: &str) {
     match check(text, Path::new("hurtle.toml")) {
         Ok(config) => assert_eq!(check(&print(&config), Path::new(FILE)), Ok(config)),
         Err(problems) => {
@@ -278,8 +280,8 @@ fn survives(text: &str) {
             for problem in problems {
                 let line = problem.to_string();
                 assert!(!line.contains('\n'), "a problem is one line: {line:?}");
-                if let Some(place) = problem.place {
-                    assert!(place.line <= text.split('\n').count(), "{line}");
+                if let Some(position) = problem.position {
+                    assert!(position.line <= text.split('\n').count(), "{line}");
                 }
             }
         }
@@ -289,12 +291,12 @@ fn survives(text: &str) {
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in any::<String>()) {
-        survives(&text);
+        check_without_panic(&text);
     }
 
     #[test]
     fn any_heap_of_pieces_is_read_or_refused(pieces in prop::collection::vec(piece(), 0..40)) {
-        survives(&pieces.concat());
+        check_without_panic(&pieces.concat());
     }
 
     #[test]
@@ -307,7 +309,7 @@ proptest! {
             let end = (at + removed).min(chars.len());
             chars.splice(at..end, patch.chars());
         }
-        survives(&chars.into_iter().collect::<String>());
+        check_without_panic(&chars.into_iter().collect::<String>());
     }
 }
 

@@ -1,5 +1,5 @@
-//! A text being read and the problems found in it: where each is, in which order they are told, and
-//! which only repeat another. Walking what was parsed is left to `table` and `value`.
+//! Collects the problems of a text with their positions, sorts them and drops those that only
+//! repeat another. `table` and `value` walk the parsed document.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,43 +7,43 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use super::bounds::PROBLEMS_MAX;
-use super::problem::{Place, Problem, Wrong, shown};
+use super::error::{ConfigError, Position, ValueError, shown};
 
-/// A text being read, and what was found in it.
+/// A text being read, and the problems found in it.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     text: &'t str,
     file: &'t Path,
-    /// What relative paths are relative to: absolute.
+    /// Base of relative paths: absolute.
     base: PathBuf,
-    found: Vec<Found>,
-    /// Whether the TOML itself is broken, so that what seems missing may only have been lost.
+    found: Vec<Finding>,
+    /// `true`: the TOML has syntax errors, so a missing key may only have been lost.
     broken: bool,
-    /// Directories that must exist, for those who may look.
-    pub(super) directories: Vec<(Spot, PathBuf)>,
-    /// Files of users that must be right, for the same.
-    pub(super) users: Vec<(Spot, PathBuf)>,
-    /// Where passwords are asked for that must not cross a network in clear.
-    pub(super) needs_privacy: Vec<Spot>,
+    /// Directories that must exist; `load` checks them.
+    pub(super) directories: Vec<(KeyPosition, PathBuf)>,
+    /// Files of users; `load` checks them.
+    pub(super) users: Vec<(KeyPosition, PathBuf)>,
+    /// Settings that require passwords and must not be exposed to a network in clear.
+    pub(super) needs_privacy: Vec<KeyPosition>,
 }
 
-/// A problem and the byte where it is.
+/// A problem and its position in bytes.
 #[derive(Debug)]
-struct Found {
-    spot: Spot,
-    wrong: Wrong,
+struct Finding {
+    spot: KeyPosition,
+    wrong: ValueError,
     syntax: bool,
 }
 
-/// A key and where its value begins, in bytes.
+/// A key and the byte offset of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct KeyPosition {
     pub(super) key: String,
     pub(super) at: usize,
 }
 
 impl<'t> Reader<'t> {
-    /// A reader of the text of a file; relative paths are relative to the file's directory.
+    /// Reads the text of a file; relative paths are relative to the file's directory.
     pub(super) fn new(text: &'t str, file: &'t Path) -> Reader<'t> {
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
@@ -59,50 +59,50 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Parses the TOML, as far as it can be understood.
+    /// Parses the TOML and recovers from syntax errors as far as possible.
     pub(super) fn parse(&mut self) -> DeTable<'t> {
         let (document, errors) = DeTable::parse_recoverable(self.text);
         self.broken = !errors.is_empty();
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
-            let spot = Spot { key: String::new(), at };
+            let spot = KeyPosition { key: String::new(), at };
             let wrong = syntax_error(error.message(), self.text.get(at..).unwrap_or_default());
-            self.found.push(Found { spot, wrong, syntax: true });
+            self.found.push(Finding { spot, wrong, syntax: true });
         }
         document.into_inner()
     }
 
-    /// Notes a problem.
-    pub(super) fn report(&mut self, spot: &Spot, wrong: Wrong) {
-        self.found.push(Found { spot: spot.clone(), wrong, syntax: false });
+    /// Records a problem.
+    pub(super) fn report(&mut self, spot: &KeyPosition, wrong: ValueError) {
+        self.found.push(Finding { spot: spot.clone(), wrong, syntax: false });
     }
 
-    /// Notes that something is missing; not in a broken text, where it may be there after all.
-    pub(super) fn report_missing(&mut self, spot: &Spot, wrong: Wrong) {
+    /// Records that a key is missing, unless the text has syntax errors and it may only be lost.
+    pub(super) fn report_missing(&mut self, spot: &KeyPosition, wrong: ValueError) {
         if !self.broken {
             self.report(spot, wrong);
         }
     }
 
-    /// The absolute form of a written path.
-    pub(super) fn absolute(&self, path: &str) -> Result<PathBuf, Wrong> {
+    /// Makes a path absolute.
+    pub(super) fn absolute(&self, path: &str) -> Result<PathBuf, ValueError> {
         if path.is_empty() {
-            return Err(Wrong::new("the path is empty").hint("\".\" is this file's directory"));
+            return Err(ValueError::new("the path is empty").hint("\".\" is this file's directory"));
         }
         if path.contains('\0') {
-            return Err(Wrong::new(format!("{} holds a NUL", shown(path))).hint("remove it"));
+            return Err(ValueError::new(format!("{} holds a NUL", shown(path))).hint("remove it"));
         }
         let joined = self.base.join(path);
         Ok(std::path::absolute(&joined).unwrap_or(joined))
     }
 
-    /// The configuration if nothing was found, else every problem in the order of the text.
-    pub(super) fn finish<T>(mut self, config: T) -> Result<T, Vec<Problem>> {
+    /// Returns the configuration, or every problem in the order of the text.
+    pub(super) fn finish<T>(mut self, config: T) -> Result<T, Vec<ConfigError>> {
         if self.found.is_empty() {
             return Ok(config);
         }
         let lines = Lines::of(self.text);
-        // A broken line says so itself: what was salvaged of it would only repeat it worse.
+        // On a line with a syntax error, other problems are consequences of it.
         let broken: HashSet<usize> =
             self.found.iter().filter(|f| f.syntax).map(|f| lines.index(f.spot.at)).collect();
         self.found.retain(|f| f.syntax || !broken.contains(&lines.index(f.spot.at)));
@@ -112,10 +112,10 @@ impl<'t> Reader<'t> {
         let surplus = self.found.len().saturating_sub(PROBLEMS_MAX);
         self.found.truncate(PROBLEMS_MAX);
         let file = self.file.to_owned();
-        let mut problems: Vec<Problem> = (self.found.into_iter())
-            .map(|found| Problem {
+        let mut problems: Vec<ConfigError> = (self.found.into_iter())
+            .map(|found| ConfigError {
                 file: file.clone(),
-                place: Some(lines.place(found.spot.at)),
+                position: Some(lines.position(found.spot.at)),
                 key: found.spot.key,
                 what: found.wrong.what,
                 hint: found.wrong.hint,
@@ -123,29 +123,37 @@ impl<'t> Reader<'t> {
             .collect();
         if surplus > 0 {
             let what = format!("{surplus} more problems");
-            problems.push(Problem { file, place: None, key: String::new(), what, hint: None });
+            problems.push(ConfigError {
+                file,
+                position: None,
+                key: String::new(),
+                what,
+                hint: None,
+            });
         }
         Err(problems)
     }
 }
 
-/// What the parser says, put in words for its commonest complaints; `rest` begins at the place.
-fn syntax_error(message: &str, rest: &str) -> Wrong {
+/// Rewords the commonest messages of the TOML parser; `rest` is the text from the error on.
+fn syntax_error(message: &str, rest: &str) -> ValueError {
     let word_end = rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '#' | ']' | '}'));
     let word = &rest[..word_end.unwrap_or(rest.len())];
     if message.starts_with("string values must be quoted") {
         return match word.is_empty() {
-            true => Wrong::new("the value is missing").hint("write one after the ="),
-            false => Wrong::new("text is written in quotes").hint(format!("write {}", shown(word))),
+            true => ValueError::new("the value is missing").hint("write one after the ="),
+            false => {
+                ValueError::new("a string needs quotes").hint(format!("write {}", shown(word)))
+            }
         };
     }
     match message {
-        "duplicate key" => Wrong::new("the key is already in this table").hint("remove one"),
-        other => Wrong::new(other.replace('\n', " ")),
+        "duplicate key" => ValueError::new("the key is already in this table").hint("remove one"),
+        other => ValueError::new(other.replace('\n', " ")),
     }
 }
 
-/// Where the lines of a text begin.
+/// The byte offsets of a text's lines.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -157,15 +165,15 @@ impl<'t> Lines<'t> {
         Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
     }
 
-    /// The line a byte is in, from 0.
+    /// Index of the line that contains a byte, from 0.
     fn index(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at).saturating_sub(1)
     }
 
-    fn place(&self, at: usize) -> Place {
+    fn position(&self, at: usize) -> Position {
         let line = self.index(at);
         let start = self.starts.get(line).copied().unwrap_or(0);
         let before = self.text.get(start..at.min(self.text.len())).unwrap_or("");
-        Place { line: line + 1, column: before.chars().count() + 1 }
+        Position { line: line + 1, column: before.chars().count() + 1 }
     }
 }

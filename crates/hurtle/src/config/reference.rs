@@ -1,10 +1,10 @@
-//! The reference page, docs/config.md, from the schema.
+//! Writes the reference page, docs/config.md, from the schema.
 
 use std::fmt::Write as _;
 
-use super::schema::{Absent, Key, Kind, SECTIONS, Section, one_of};
+use super::schema::{DefaultValue, Key, Kind, SECTIONS, Section, one_of};
 
-/// A whole configuration, short enough to be read first.
+/// A complete short configuration, shown first.
 const EXAMPLE: &str = r#"listen = ["0.0.0.0:80", "[::]:80"]
 user = "www-data"
 
@@ -40,25 +40,26 @@ const VALUES: &str = "\
   seconds.
 - **Lists** of one may be written as the value alone: `hosts = \"example.org\"`.
 - **Files and directories** that are not absolute are relative to the configuration file.
-- **Patterns** match a path: `*` any run of characters but `/`, `**` any run at all. A pattern
-  without `/` is held against the last segment only, so `*.css` matches in every directory.
+- **Patterns** match a path: `*` any run of characters but `/`, `**` any run at all. A pattern\n  without `/` is compared with the last segment only, so `*.css` matches in every directory.
 - **Networks** are addresses, `\"192.0.2.1\"`, or address ranges, `\"10.0.0.0/8\"`.
 - **Paths** of requests are written decoded: `/a b`, not `/a%20b`.
 ";
 
-/// What writes the page anew.
+/// The command that regenerates the page.
 const REFRESH: &str = "HURTLE_BLESS=1 cargo test -p hurtle --test config_golden";
 
 /// The text of docs/config.md.
 pub fn reference() -> String {
     let mut page = String::from("# Configuration\n\n");
     let _ = write!(page, "<!-- Generated from the schema: {REFRESH} -->\n\n");
-    let _ = write!(page, "The smallest serves one directory:\n\n```toml\n{SMALLEST}```\n\n");
-    let _ = write!(page, "One with a bit of everything:\n\n```toml\n{EXAMPLE}```\n\n");
+    let _ = write!(
+        page,
+        "The smallest configuration serves one directory:\n\n```toml\n{SMALLEST}```\n\n"
+    );
+    let _ = write!(page, "A configuration with a bit of everything:\n\n```toml\n{EXAMPLE}```\n\n");
     page.push_str(
-        "`hurtle check` reports every problem of a file at once, each with its line, key and what \
-         to\nwrite instead; `hurtle print-config` shows the configuration with all defaults filled \
-         in.\n\n",
+        "`hurtle check` reports every problem of a file at once, each with its line, its key and a \
+         hint.\n`hurtle print-config` prints the configuration with all defaults filled in.\n\n",
     );
     let _ = write!(page, "## Values\n\n{VALUES}");
     SECTIONS.iter().for_each(|section| write_section(&mut page, section));
@@ -82,9 +83,9 @@ fn write_section(page: &mut String, section: &Section) {
 
 fn write_key(page: &mut String, key: &Key) {
     let default = match key.absent {
-        Absent::Is(value) => format!("`{value}`"),
-        Absent::Means(words) => words.to_owned(),
-        Absent::Required => "required".to_owned(),
+        DefaultValue::Toml(value) => format!("`{value}`"),
+        DefaultValue::Words(words) => words.to_owned(),
+        DefaultValue::Required => "required".to_owned(),
     };
     let (example, kind) = match key.kind {
         Kind::Table(section) => {
@@ -97,7 +98,7 @@ fn write_key(page: &mut String, key: &Key) {
     };
     let with = match key.with {
         [] => String::new(),
-        with => format!(" With {} only.", one_of(with).replace('"', "`")),
+        with => format!(" Requires {}.", one_of(with).replace('"', "`")),
     };
     let cells =
         [format!("`{}`", key.name), default, example, format!("{}{with} *{kind}.*", key.doc)];
@@ -111,7 +112,7 @@ fn capitalized(text: &str) -> String {
     first.into_iter().chain(chars).collect()
 }
 
-/// A paragraph in lines no longer than the house's.
+/// Wraps a paragraph at 100 columns.
 fn wrapped(text: &str) -> String {
     const WIDTH: usize = 100;
     let mut lines = vec![String::new()];
@@ -134,14 +135,14 @@ mod tests {
     use crate::config::check;
 
     #[test]
-    fn the_examples_at_the_head_of_the_page_are_right() {
+    fn the_examples_of_the_page_are_valid() {
         for text in [EXAMPLE, SMALLEST] {
             assert_eq!(check(text, Path::new("/etc/hurtle.toml")).err(), None);
         }
     }
 
     #[test]
-    fn every_table_is_on_the_page_once() {
+    fn every_table_has_one_section_on_the_page() {
         let page = reference();
         for section in SECTIONS.iter().filter(|section| !section.header.is_empty()) {
             let title = format!("## `{}`\n", section.header);

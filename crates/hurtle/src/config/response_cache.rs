@@ -1,39 +1,63 @@
-//! What is kept of upstreams' answers: the `cache` table of a mount.
+//! Settings of the response cache: the `cache` table of a mount.
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
+use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::value::Value;
 
-/// A cache of upstreams' answers (RFC 9111).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A cache of upstream responses (RFC 9111).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseCache {
-    /// Memory for it, for the whole process, in bytes.
+    /// Memory of the cache in the whole process, in bytes.
+    #[serde(serialize_with = "print::size")]
     pub memory: u64,
-    /// Where large bodies are kept; `None`: in memory, too.
-    pub disk: Option<PathBuf>,
-    /// What they may take there, in bytes.
-    pub disk_size: u64,
-    /// The largest body kept, in bytes.
+    /// Directory of large bodies; `None`: they are kept in memory too.
+    #[serde(flatten)]
+    pub disk: Option<DiskCache>,
+    /// Size of the largest body kept, in bytes.
+    #[serde(serialize_with = "print::size")]
     pub max_object: u64,
+    /// How long a response without a lifetime is fresh, in percent of the time since Last-Modified;
+    /// 0: it is not stored.
+    pub heuristic_percent: u64,
 }
+
+/// The directory in which a cache keeps large bodies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiskCache {
+    /// The directory: absolute.
+    #[serde(rename = "disk", serialize_with = "print::path")]
+    pub directory: PathBuf,
+    /// Space that the bodies may take there, in bytes.
+    #[serde(rename = "disk_size", serialize_with = "print::size")]
+    pub bytes_max: u64,
+}
+
+/// `disk_size` unless it is written.
+const DISK_BYTES: u64 = 1 << 30;
 
 impl Default for ResponseCache {
     fn default() -> ResponseCache {
-        ResponseCache { memory: 64 << 20, disk: None, disk_size: 1 << 30, max_object: 16 << 20 }
+        ResponseCache { memory: 64 << 20, disk: None, max_object: 16 << 20, heuristic_percent: 0 }
     }
 }
 
-/// `cache` of a mount.
+/// Reads `cache` of a mount.
 pub(super) fn response_cache(mount: &Table<'_>, reader: &mut Reader<'_>) -> Option<ResponseCache> {
     let written = mount.get("cache")?;
     let mut cache = ResponseCache::default();
     let table = written.table(reader)?;
     table.check_companions(reader);
     table.set("memory", reader, Value::size, &mut cache.memory);
-    table.set("disk", reader, |v, r| v.directory(r).map(Some), &mut cache.disk);
-    table.set("disk_size", reader, Value::size, &mut cache.disk_size);
+    let directory = table.get("disk").and_then(|value| value.directory(reader));
+    let mut bytes_max = DISK_BYTES;
+    table.set("disk_size", reader, Value::size, &mut bytes_max);
+    cache.disk = directory.map(|directory| DiskCache { directory, bytes_max });
     table.set("max_object", reader, Value::size, &mut cache.max_object);
+    table.set("heuristic_percent", reader, Value::integer, &mut cache.heuristic_percent);
     Some(cache)
 }

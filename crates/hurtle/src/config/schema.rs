@@ -1,6 +1,6 @@
-//! Every key a configuration may hold: the one table from which unknown keys are found, ranges are
-//! kept, examples in messages are taken and `docs/config.md` is written. A key is added here first;
-//! `check*` reads it by its name.
+//! The schema: every key of a configuration with its type, range, default, example and description.
+//! Unknown keys are found by it, values are checked against it, and `docs/config.md` is written
+//! from it. A new key is added here first; `check*` reads it by its name.
 
 use std::fmt;
 
@@ -19,73 +19,73 @@ use super::units::{duration_text, size_text};
 /// A table of a configuration and the keys it may hold.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// How its table is opened; empty for the top of the file.
+    /// Header of the table in TOML; empty for the top of the file.
     pub(super) header: &'static str,
-    /// What it is for.
+    /// Description.
     pub(super) doc: &'static str,
-    /// Its keys, in the order to show them.
+    /// Its keys, in the order of the documentation.
     pub(super) keys: &'static [Key],
 }
 
-/// A key.
+/// A key of a table.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    pub(super) absent: Absent,
-    /// A value as it is written in TOML.
+    pub(super) absent: DefaultValue,
+    /// An example value in TOML.
     pub(super) example: &'static str,
     pub(super) doc: &'static str,
-    /// It goes with one of these keys only; empty: with any.
+    /// Keys of which one must also be set; empty: none is needed.
     pub(super) with: &'static [&'static str],
 }
 
-/// What may be written as a value.
+/// The type and range of a value.
 #[derive(Debug)]
 pub(super) enum Kind {
     Flag,
-    /// From, to.
+    /// An integer between two bounds, inclusive.
     Integer(u64, u64),
-    /// The same, or the word "auto".
+    /// Like `Integer`, or the word "auto".
     AutoOrInteger(u64, u64),
-    /// Bytes, from, to.
+    /// A size between two bounds, in bytes.
     Size(u64, u64),
-    /// Milliseconds, from, to.
+    /// A duration between two bounds, in milliseconds.
     Time(u64, u64),
     Choice(fn() -> Vec<&'static str>),
     Choices(fn() -> Vec<&'static str>),
     Text(&'static str),
-    /// A list of what the words say (in the plural), or one of it alone.
+    /// A list of the described items (a plural), or a single item.
     List(&'static str),
     /// A table whose keys the operator chooses.
     Map(&'static str),
-    /// A table with keys of its own, beneath its own header.
+    /// A table with a section of its own.
     Table(&'static Section),
     /// A list of such tables.
     Tables(&'static Section),
 }
 
-/// What holds when a key is not written.
+/// The default of a key that is not set.
 #[derive(Debug)]
-pub(super) enum Absent {
-    /// The same as this TOML value.
-    Is(&'static str),
-    /// What the words say.
-    Means(&'static str),
-    /// A problem.
+pub(super) enum DefaultValue {
+    /// This TOML value.
+    Toml(&'static str),
+    /// The effect described in words.
+    Words(&'static str),
+    /// None: a missing key is a problem.
     Required,
 }
 
-/// What the keys about users go with.
+/// Keys that the settings of users need.
 pub(super) const AUTH: &[&str] = &["auth"];
 
-use Absent::{Is, Means, Required};
+use DefaultValue::{Required, Toml, Words};
 use Kind::{
     AutoOrInteger, Choice, Choices, Flag, Integer, List, Map, Size, Table, Tables, Text, Time,
 };
 
 impl Section {
-    /// The key of this name.
+    /// Finds a key by its name.
     pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
     }
@@ -95,7 +95,7 @@ impl Key {
     pub(super) const fn new(
         name: &'static str,
         kind: Kind,
-        absent: Absent,
+        absent: DefaultValue,
         example: &'static str,
         doc: &'static str,
     ) -> Key {
@@ -132,12 +132,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Milliseconds as a person writes them.
+/// Prints milliseconds as a duration.
 pub(super) fn time_text(ms: u64) -> String {
     duration_text(std::time::Duration::from_millis(ms))
 }
 
-/// "a", "b" or "c".
+/// Joins names as `"a", "b" or "c"`.
 pub(super) fn one_of(names: &[&str]) -> String {
     let quoted = quoted(names);
     match quoted.split_last() {
@@ -150,7 +150,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("\"{name}\"")).collect()
 }
 
-/// Every table, in the order to show them.
+/// Every table, in the order of the documentation.
 pub(super) static SECTIONS: [&Section; 15] = [
     &TOP,
     &PROXY_PROTOCOL,
@@ -169,217 +169,228 @@ pub(super) static SECTIONS: [&Section; 15] = [
     &ERROR_LOG,
 ];
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static TOP: Section = Section {
     header: "",
     doc: "Keys of the whole server stand at the top of the file, before the first `[table]`.",
     keys: &[
-        Key::new("listen", List("addresses"), Is("\"127.0.0.1:8080\""),
+        Key::new("listen", List("addresses"), Toml("\"127.0.0.1:8080\""),
             "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
-            "Where to listen: `address:port`, or `unix:` and the path of a socket. \
-             Port 0 is any free one."),
-        Key::new("listen_tls", List("addresses"), Means("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
-            "Where to listen with TLS, for the sites that have certificates (`[site.tls]`); \
-             `listen` is then none unless it is written."),
-        Key::new("root", Text("a directory"), Means("see `[[site]]`"), "\"public\"",
-            "Short for one site that serves one directory to every host name; \
-             not together with `[[site]]`."),
-        Key::new("listing", Flag, Is("false"), "true",
-            "Whether directories without an index are listed.").with(&["root"]),
-        Key::new("workers", AutoOrInteger(1, WORKERS_MAX), Is("\"auto\""), "2",
-            "Threads that serve connections; `\"auto\"`: one for each processor the process may \
-             use, container quotas included."),
-        Key::new("backlog", Integer(1, BACKLOG_MAX), Is("4096"), "1024",
-            "Connections the kernel may queue for each listener; its own bound \
-             (`net.core.somaxconn` on Linux) also holds."),
-        Key::new("sendfile", Choice(names::<Sendfile>), Is("\"auto\""), "\"off\"",
-            "How file bodies leave: decided for each answer, all by `sendfile(2)`, or none. \
-             `\"auto\"` is the fast one; the others are there to compare."),
-        Key::new("schedule", Choice(names::<Schedule>), Is("\"wait\""), "\"yield\"",
-            "When a connection that has answered reads again: once something has come, at once \
-             (`\"eager\"`), or at once but behind every other that is ready. `\"wait\"` asks the \
-             system for nothing in vain; the others are there to compare."),
-        Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Is("16"), "8",
-            "Threads that wait for disks, so that no connection does."),
-        Key::new("revalidate", Time(0, TIME_MS_MAX), Is("\"1s\""), "\"250ms\"",
-            "How long a cached file is trusted before its name is looked up again."),
-        Key::new("cache_bytes", Size(0, BYTES_MAX), Is("\"64 MiB\""), "\"256 MiB\"",
-            "Memory for cached file contents and heads, for the whole process."),
-        Key::new("drain", Time(0, TIME_MS_MAX), Is("\"10s\""), "\"30s\"",
-            "How long a stop waits for the answers in flight."),
-        Key::new("user", Text("a user's name"), Means("stay as started"), "\"www-data\"",
-            "User to become once the listeners are bound; only when started as root."),
-        Key::new("group", Text("a group's name"), Means("the user's own"), "\"www-data\"",
-            "Group to become.").with(&["user"]),
-        Key::new("apps", Text("a directory"), Means("off"), "\"/srv/apps\"",
-            "Start the applications whose directories are in this one, and mount them: each has an \
-             `app.toml`; see [apps.md](apps.md). They come and go without a restart."),
-        Key::new("trusted_proxies", List("networks"), Means("none"), "[\"10.0.0.0/8\", \"::1\"]",
-            "Proxies in front of this server. From their addresses only, X-Forwarded-For and \
-             Forwarded say who the client is: for logs, `allow` and `deny`, and upstreams."),
-        Key::new("admin", Text("a path"), Means("off"), "\"/run/hurtle-admin.sock\"",
-            "A unix socket on which the user who starts the server, and nobody else, may give orders: so far, to \
-             forget what `cache` has kept (`hurtle purge`)."),
-        Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Means("off"), "{ from = \"10.0.0.0/24\" }",
-            "Listeners behind a load balancer that speaks the PROXY protocol."),
-        Key::new("acme", Table(&ACME), Means("required where a certificate is `\"auto\"`"),
-            "{ accept_terms = true }", "How such certificates are got."),
-        Key::new("limits", Table(&LIMITS), Means("see there"), "{}",
-            "Bounds on what a client may send, hold or delay."),
-        Key::new("access_log", Table(&ACCESS_LOG), Means("off"), "{}", "Log of requests."),
-        Key::new("error_log", Table(&ERROR_LOG), Means("`info` and above, to stderr"), "{}",
+            "Addresses to listen on: `address:port`, or `unix:` and the path of a socket. \
+             Port 0 takes any free port."),
+        Key::new("listen_tls", List("addresses"), Words("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
+            "Addresses to listen on with TLS, for sites with certificates (`[site.tls]`). \
+             `listen` then has no default."),
+        Key::new("root", Text("a directory"), Words("see `[[site]]`"), "\"public\"",
+            "Shorthand for one site that serves one directory to every host name; \
+             cannot be combined with `[[site]]`."),
+        Key::new("listing", Flag, Toml("false"), "true",
+            "List directories that have no index file.").with(&["root"]),
+        Key::new("workers", AutoOrInteger(1, WORKERS_MAX), Toml("\"auto\""), "2",
+            "Threads that serve connections. `\"auto\"`: one for each processor that the process \
+             may use, container quotas included."),
+        Key::new("backlog", Integer(1, BACKLOG_MAX), Toml("4096"), "1024",
+            "Connections the kernel may queue for each listener; the kernel's own limit \
+             (`net.core.somaxconn` on Linux) also applies."),
+        Key::new("sendfile", Choice(names::<Sendfile>), Toml("\"auto\""), "\"off\"",
+            "How file bodies are sent: chosen for each response (`\"auto\"`), always by \
+             `sendfile(2)`, or never. `\"auto\"` is the fastest; the others exist for comparison."),
+        Key::new("schedule", Choice(names::<Schedule>), Toml("\"wait\""), "\"yield\"",
+            "When a connection reads again after a response: once the socket is readable \
+             (`\"wait\"`), at once (`\"eager\"`), or at once but after every other connection that \
+             is ready (`\"yield\"`). `\"wait\"` makes no useless system call; the others exist for \
+             comparison."),
+        Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Toml("16"), "8",
+            "Threads for disk access, so that no event loop waits for a disk."),
+        Key::new("revalidate", Time(0, TIME_MS_MAX), Toml("\"1s\""), "\"250ms\"",
+            "Age at which a cached file's name is looked up again. A response under way keeps its \
+             length while the file grows; it is cut if the file becomes shorter or is edited in \
+             place. Replace files by renaming."),
+        Key::new("cache_bytes", Size(0, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
+            "Memory for cached file contents and response heads, for the whole process."),
+        Key::new("drain", Time(0, TIME_MS_MAX), Toml("\"10s\""), "\"30s\"",
+            "How long a stop waits for requests in flight."),
+        Key::new("user", Text("a user's name"), Words("stay as started"), "\"www-data\"",
+            "User to switch to once the listeners are bound; only when started as root."),
+        Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",
+            "Group to switch to.").with(&["user"]),
+        Key::new("apps", Text("a directory"), Words("off"), "\"/srv/apps\"",
+            "Start and mount the applications in the subdirectories of this directory; each has an \
+             `app.toml`, see [apps.md](apps.md). They can be added and removed without a restart."),
+        Key::new("trusted_proxies", List("networks"), Words("none"), "[\"10.0.0.0/8\", \"::1\"]",
+            "Addresses of the proxies in front of this server. Only for their connections, \
+             X-Forwarded-For or Forwarded gives the client address for logs, `allow`, `deny` and \
+             upstreams."),
+        Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
+            "A unix socket for administration commands, accessible only to the user who starts the \
+             server. It serves `hurtle purge`, which removes responses from `cache`."),
+        Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Words("off"),
+            "{ from = \"10.0.0.0/24\" }",
+            "Settings of listeners behind a load balancer that sends the PROXY protocol."),
+        Key::new("acme", Table(&ACME), Words("required where a certificate is `\"auto\"`"),
+            "{ accept_terms = true }", "Automatic certificates."),
+        Key::new("limits", Table(&LIMITS), Words("see `[limits]`"), "{}",
+            "Limits on what a client may send, hold or delay."),
+        Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
+        Key::new("error_log", Table(&ERROR_LOG), Words("`info` and above, to stderr"), "{}",
             "Log of the server's own events."),
-        Key::new("site", Tables(&SITE), Means("see `root`"), "[]",
-            "What is served under which host names."),
+        Key::new("site", Tables(&SITE), Words("see `root`"), "[]",
+            "Content for host names."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static SITE: Section = Section {
     header: "[[site]]",
-    doc: "What is served under a set of host names. A request for a name that no site has goes to \
-          the default site, or is answered 421 where there is none. Within a site, rules are tried \
-          first, in order; then the mount with the longest matching path answers.",
+    doc: "Content for a set of host names. A request for a name that no site has goes to the \
+          default site; without one it is answered 421. Within a site, the rules are tried first, \
+          in order; then the mount with the longest matching path handles the request.",
     keys: &[
-        Key::new("hosts", List("host names"), Means("none; a single site is then the default"),
+        Key::new("hosts", List("host names"), Words("none; a single site is then the default"),
             "[\"example.org\", \"*.example.org\"]",
-            "Names it answers to, without port. `*.` in front stands for any number of labels, \
-             `\"*\"` alone for every name no other site has."),
-        Key::new("default", Flag, Means("true for a single site without `hosts`"), "true",
-            "Whether it also answers every name no other site has; one site may."),
-        Key::new("allow", List("networks"), Means("all"), "[\"10.0.0.0/8\", \"::1\"]",
-            "Client addresses let in; all others get 403."),
-        Key::new("deny", List("networks"), Means("none"), "\"10.6.6.0/24\"",
-            "Client addresses refused with 403. Where both hold an address, the more specific \
-             network wins."),
-        Key::new("auth", Choice(names::<AuthName>), Means("none"), "\"none\"",
-            "What clients must show: nothing, or a name and a password (HTTP Basic). Passwords are \
-             checked against bcrypt hashes beside the event loops."),
-        Key::new("users", Text("a file"), Means("required with `auth = \"basic\"`"),
-            "\"users.htpasswd\"", "Names and hashes, a line of `htpasswd -nB NAME` for each; read \
-             when the server starts.").with(AUTH),
-        Key::new("realm", Text("a few words"), Is("\"hurtle\""), "\"staging\"",
-            "What a browser says the password is for.").with(AUTH),
-        Key::new("auth_cleartext", Flag, Is("false"), "true",
-            "Whether passwords may come in clear over a network; otherwise every address listened \
-             on must be a loopback one or a unix socket.").with(AUTH),
-        Key::new("early_hints", Choice(names::<EarlyHints>), Is("\"h2\""), "\"always\"",
-            "Who is told what an answer will need, in a 103 ahead of it: the links that \
-             `[[site.header]]` sets on an upstream's answer, and what applications tell. Over HTTP/2 \
-             only, over HTTP/1.1 too (some clients take the first answer for the last), or nobody; \
-             what an upstream tells itself is passed on over both, unless `\"off\"`."),
-        Key::new("rule", Tables(&RULE), Means("none"), "[]", "Redirects and rewrites."),
-        Key::new("header", Tables(&HEADER), Means("none"), "[]", "Fields set and removed."),
-        Key::new("errors", Table(&ERRORS), Means("the server's own"), "{}", "Error pages."),
-        Key::new("tls", Table(&TLS), Means("in clear only"), "{}", "Certificates."),
-        Key::new("mount", Tables(&MOUNT), Means("none"), "[]", "What answers beneath a path."),
+            "Host names of the site, without a port. A leading `*.` stands for any number of \
+             labels, and `\"*\"` alone for every name that no other site has."),
+        Key::new("default", Flag, Words("true for a single site without `hosts`"), "true",
+            "Serve every name that no other site has; at most one site may."),
+        Key::new("allow", List("networks"), Words("all"), "[\"10.0.0.0/8\", \"::1\"]",
+            "Client addresses admitted; all others get 403."),
+        Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",
+            "Client addresses refused with 403. Where `allow` and `deny` both contain an address, \
+             the more specific network wins."),
+        Key::new("auth", Choice(names::<AuthName>), Words("none"), "\"none\"",
+            "Authentication required of clients: none, or a name and a password (HTTP Basic). \
+             Passwords are checked against bcrypt hashes on threads of their own."),
+        Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
+            "\"users.htpasswd\"",
+            "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
+             the server starts.").with(AUTH),
+        Key::new("realm", Text("a few words"), Toml("\"hurtle\""), "\"staging\"",
+            "Name of the protected area, shown by browsers.").with(AUTH),
+        Key::new("auth_cleartext", Flag, Toml("false"), "true",
+            "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
+             a loopback address or a unix socket.").with(AUTH),
+        Key::new("early_hints", Choice(names::<EarlyHints>), Toml("\"h2\""), "\"always\"",
+            "Clients that get 103 Early Hints: the Link fields that `[[site.header]]` sets on an \
+             upstream's response, and the hints of applications. `\"h2\"`: over HTTP/2 only; \
+             `\"always\"`: over HTTP/1.1 too, where some clients take the 103 for the final \
+             response. Hints of an upstream are forwarded over both unless `\"off\"`."),
+        Key::new("rule", Tables(&RULE), Words("none"), "[]", "Redirects and rewrites by path."),
+        Key::new("header", Tables(&HEADER), Words("none"),
+            "[]", "Response fields to set and remove."),
+        Key::new("errors", Table(&ERRORS), Words("the server's own"), "{}", "Error pages."),
+        Key::new("tls", Table(&TLS), Words("in clear only"), "{}", "Certificates."),
+        Key::new("mount", Tables(&MOUNT), Words("none"), "[]", "The handler of a path."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static RULE: Section = Section {
     header: "[[site.rule]]",
-    doc: "A redirect or a rewrite by path; one of the two. `{1}`, `{2}` stand for what the first \
-          and second wildcard of `match` matched.",
+    doc: "A redirect or a rewrite by path. `{1}` and `{2}` stand for the text that the first and \
+          second wildcard of `match` matched.",
     keys: &[
         Key::new("match", Text("a pattern"), Required, "\"/old/*\"",
-            "Paths it holds for, compared decoded and without the query."),
-        Key::new("redirect", Text("a URL or an absolute path"), Means("see `rewrite`"),
-            "\"/new/{1}\"", "Answer with this Location."),
-        Key::new("status", Integer(301, 308), Is("302"), "301",
+            "Paths it applies to, compared decoded and without the query."),
+        Key::new("redirect", Text("a URL or an absolute path"), Words("see `rewrite`"),
+            "\"/new/{1}\"", "Redirect to this Location."),
+        Key::new("status", Integer(301, 308), Toml("302"), "301",
             "Status of the redirect: 301, 302, 303, 307 or 308.").with(&["redirect"]),
-        Key::new("rewrite", Text("an absolute path"), Means("see `redirect`"), "\"/app/{1}\"",
-            "Go on as if this path had been asked for."),
+        Key::new("rewrite", Text("an absolute path"), Words("see `redirect`"), "\"/app/{1}\"",
+            "Continue as if this path had been requested."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static HEADER: Section = Section {
     header: "[[site.header]]",
-    doc: "Fields of answers, by path; every rule that matches is applied, in order. Fields that \
-          frame a message (Content-Length, Connection and the like) stay the server's.",
+    doc: "Fields of responses, by path. Every matching rule is applied, in order. Only the server \
+          sets fields that frame a message (Content-Length, Connection and the like).",
     keys: &[
-        Key::new("match", Text("a pattern"), Is("\"**\""), "\"*.css\"",
-            "Paths it holds for, compared decoded and without the query."),
-        Key::new("set", Map("a table of names and values"), Is("{}"),
-            "{ Cache-Control = \"max-age=3600\" }", "Fields set, replacing what was there."),
-        Key::new("remove", List("field names"), Is("[]"), "[\"Server\"]", "Fields removed."),
+        Key::new("match", Text("a pattern"), Toml("\"**\""), "\"*.css\"",
+            "Paths it applies to, compared decoded and without the query."),
+        Key::new("set", Map("a table of names and values"), Toml("{}"),
+            "{ Cache-Control = \"max-age=3600\" }", "Fields to set; they replace existing ones."),
+        Key::new("remove", List("field names"), Toml("[]"), "[\"Server\"]", "Fields to remove."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static ERRORS: Section = Section {
     header: "[site.errors]",
-    doc: "Pages for error statuses: `404 = \"/404.html\"`. The key is a status from 400 to 599, \
-          the value a path of this site, answered with that status.",
+    doc: "Pages for error statuses: `404 = \"/404.html\"`. The key is a status from 400 to 599; \
+          the value is a path of this site, which is sent with that status.",
     keys: &[],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static LIMITS: Section = Section {
     header: "[limits]",
-    doc: "Bounds on what a client may send, hold or delay, and the status it gets beyond them.",
+    doc: "Limits on what a client may send, hold or delay. The response status of each is in \
+          parentheses.",
     keys: &[
-        Key::new("head_bytes", Size(HEAD_BYTES_MIN, HEAD_BYTES_MAX), Is("\"32 KiB\""),
-            "\"16 KiB\"", "Request line and fields together (431)."),
-        Key::new("head_fields", Integer(1, HEAD_FIELDS_MAX), Is("100"), "64",
+        Key::new("head_bytes", Size(HEAD_BYTES_MIN, HEAD_BYTES_MAX), Toml("\"32 KiB\""),
+            "\"16 KiB\"", "Size of the request line and fields together (431)."),
+        Key::new("head_fields", Integer(1, HEAD_FIELDS_MAX), Toml("100"), "64",
             "Field lines in a request head or trailer section (431)."),
-        Key::new("target_bytes", Size(1, HEAD_BYTES_MAX), Is("\"8 KiB\""), "\"4 KiB\"",
-            "Request target (414)."),
-        Key::new("head_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
-            "From a request's first byte to the end of its head (408)."),
-        Key::new("handshake_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"10s\""), "\"5s\"",
-            "From a connection's first byte to the end of its TLS handshake (closed silently)."),
-        Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"75s\""), "\"15s\"",
-            "Between requests on one connection (closed silently)."),
-        Key::new("body_bytes", Size(0, BYTES_MAX), Is("\"16 MiB\""), "\"1 MiB\"",
-            "Request body to a built-in handler, and one without a length to `fastcgi` or `cgi` (413)."),
-        Key::new("body_rate", Size(0, BYTES_MAX), Is("240"), "\"1 KiB\"",
-            "Slowest request body accepted, in bytes a second (408); 0: any."),
-        Key::new("body_grace", Time(0, TIME_MS_MAX), Is("\"5s\""), "\"10s\"",
-            "How long a body may come slower than that."),
-        Key::new("write_stall", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Is("\"60s\""), "\"30s\"",
-            "How long queued bytes may make no progress (closed)."),
-        Key::new("address_rate", Size(0, BYTES_MAX), Is("0"), "\"10 MiB\"",
-            "The fastest one client address is sent anything, in bytes a second, all its \
-             connections together (of IPv6, one /64); 0: any. Clients of a unix socket have no \
-             address."),
-        Key::new("programs", Integer(1, PROGRAMS_MAX), Is("32"), "8",
-            "CGI programs that run at once, in the whole server (503)."),
-        Key::new("requests_per_connection", Integer(1, COUNT_MAX), Means("unlimited"), "1000",
+        Key::new("target_bytes", Size(1, HEAD_BYTES_MAX), Toml("\"8 KiB\""), "\"4 KiB\"",
+            "Size of the request target (414)."),
+        Key::new("head_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"10s\""), "\"5s\"",
+            "Time from a request's first byte to the end of its head (408)."),
+        Key::new("handshake_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"10s\""), "\"5s\"",
+            "Time from a connection's first byte to the end of its TLS handshake (closed without a \
+             response)."),
+        Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"75s\""), "\"15s\"",
+            "Time between requests on one connection (closed without a response)."),
+        Key::new("body_bytes", Size(0, BYTES_MAX), Toml("\"16 MiB\""), "\"1 MiB\"",
+            "Size of a request body to a built-in handler, and of one without a length to \
+             `fastcgi` or `cgi` (413)."),
+        Key::new("body_rate", Size(0, BYTES_MAX), Toml("240"), "\"1 KiB\"",
+            "Lowest rate of a request body, in bytes a second (408), also not met by one that pauses \
+             for a minute, or `body_grace` if that is longer; 0: any."),
+        Key::new("body_grace", Time(0, TIME_MS_MAX), Toml("\"5s\""), "\"10s\"",
+            "Time during which a body may be slower than `body_rate`."),
+        Key::new("write_stall", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"30s\"",
+            "Time that queued response bytes may make no progress (closed)."),
+        Key::new("address_rate", Size(0, BYTES_MAX), Toml("0"), "\"10 MiB\"",
+            "Highest rate to one client address over all its connections, in bytes a second; an \
+             IPv6 /64 counts as one address. 0: unlimited. Clients of a unix socket have no \
+             address and no limit."),
+        Key::new("programs", Integer(1, PROGRAMS_MAX), Toml("32"), "8",
+            "CGI programs that run at once in the whole server (503)."),
+        Key::new("requests_per_connection", Integer(1, COUNT_MAX), Words("unlimited"), "1000",
             "Requests on one connection."),
-        Key::new("connections_per_address", Integer(1, COUNT_MAX), Means("unlimited"), "100",
+        Key::new("connections_per_address", Integer(1, COUNT_MAX), Words("unlimited"), "100",
             "Connections at once from one client address (503)."),
         Key::new("connections", Integer(1, COUNT_MAX),
-            Means("what the limit on open files allows"), "10000", "Connections at once (503)."),
+            Words("what the limit on open files allows"), "10000", "Connections at once (503)."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static ACCESS_LOG: Section = Section {
     header: "[access_log]",
-    doc: "Log of requests, one line each; off unless this table is there (it may be empty).",
+    doc: "Log of requests, one line each. It is off without this table, which may be empty.",
     keys: &[
-        Key::new("format", Choice(names::<FormatName>), Is("\"combined\""), "\"json\"",
+        Key::new("format", Choice(names::<FormatName>), Toml("\"combined\""), "\"json\"",
             "Apache's and nginx's combined format, a JSON object, or a short line for a person."),
-        Key::new("fields", Choices(names::<LogField>), Means("all"),
+        Key::new("fields", Choices(names::<LogField>), Words("all"),
             "[\"time\", \"status\", \"target\"]",
             "Members of the JSON object, in this order; for `format = \"json\"`."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Is("\"stdout\""),
+        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stdout\""),
             "\"/var/log/hurtle/access.log\"",
-            "Where lines go; a file is appended to, and reopened on SIGUSR1."),
+            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
     ],
 };
 
-#[rustfmt::skip] // A paragraph a key.
+#[rustfmt::skip] // One paragraph for each key.
 pub(super) static ERROR_LOG: Section = Section {
     header: "[error_log]",
     doc: "Log of the server's own events.",
     keys: &[
-        Key::new("level", Choice(names::<LogLevel>), Is("\"info\""), "\"warn\"",
+        Key::new("level", Choice(names::<LogLevel>), Toml("\"info\""), "\"warn\"",
             "The least severe level written."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Is("\"stderr\""),
+        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stderr\""),
             "\"/var/log/hurtle/error.log\"",
-            "Where lines go; a file is appended to, and reopened on SIGUSR1."),
+            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
     ],
 };

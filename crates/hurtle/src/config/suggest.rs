@@ -1,24 +1,23 @@
-//! The known word nearest to an unknown one, for "did you mean". What the known words are is
-//! `schema`'s and `names`' business.
+//! Finds the known word nearest to an unknown one, for "did you mean".
 
-/// Longer words are not compared: no key is near this length, and the cost grows with its square.
+/// Longer words are not compared: no key is this long, and the cost grows with the square.
 const WORD_CHARS_MAX: usize = 40;
 
-/// Beginnings shorter than this say nothing.
+/// Shorter prefixes do not count as a match.
 const PREFIX_CHARS_MIN: usize = 2;
 
-/// The one of `known` that `word` most likely stands for: one of them begins with the other, or at
-/// most a third of its letters are wrong, missing, surplus or swapped with a neighbour. Case does
-/// not count, nor `-` for `_`.
+/// Finds the known word that `word` most likely means: one is a prefix of the other, or at most a
+/// third of the letters are wrong, missing, surplus or swapped with a neighbour. Ignores case and
+/// takes `-` for `_`.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let word = folded(word);
+    let word = fold_case(word);
     if word.len() > WORD_CHARS_MAX {
         return None;
     }
     known
         .into_iter()
         .map(|candidate| {
-            let known = folded(candidate);
+            let known = fold_case(candidate);
             let shorter = word.len().min(known.len());
             let begins = shorter >= PREFIX_CHARS_MIN && word[..shorter] == known[..shorter];
             (if begins { 0 } else { distance(&word, &known) }, candidate)
@@ -28,11 +27,11 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .map(|(_, candidate)| candidate)
 }
 
-fn folded(word: &str) -> Vec<char> {
+fn fold_case(word: &str) -> Vec<char> {
     word.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Edits from `a` to `b`, a swap of neighbours counting as one (optimal string alignment).
+/// Number of edits from `a` to `b`; a swap of neighbours is one (optimal string alignment).
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_word_and_a_stranger_finds_none() {
+    fn a_misspelt_word_finds_its_neighbour_and_another_word_finds_none() {
         let known = ["listen", "listing", "allow", "head_bytes", "on", "off"];
         let table = [
             ("a doubled letter", "listting", Some("listing")),

@@ -1,19 +1,18 @@
-//! A table with keys of its own, held against its section of the schema: unknown keys, and keys
-//! that go with others only.
+//! A table checked against its section of the schema: unknown keys, and keys that need others.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable};
 
-use super::problem::{Wrong, shown};
-use super::reader::{Reader, Spot};
+use super::error::{ValueError, shown};
+use super::reader::{KeyPosition, Reader};
 use super::schema::{SECTIONS, Section, one_of};
 use super::suggest::nearest;
 use super::value::Value;
 
-/// A table with keys of its own.
+/// A table whose keys the schema lists.
 #[derive(Debug)]
 pub(super) struct Table<'v> {
-    pub(super) spot: Spot,
+    pub(super) spot: KeyPosition,
     section: &'static Section,
     entries: &'v DeTable<'v>,
 }
@@ -25,12 +24,12 @@ impl<'v> Table<'v> {
         section: &'static Section,
         reader: &mut Reader<'_>,
     ) -> Table<'v> {
-        Table::open(Spot { key: String::new(), at: 0 }, entries, section, reader)
+        Table::open(KeyPosition { key: String::new(), at: 0 }, entries, section, reader)
     }
 
-    /// A table as its section knows it; keys unknown there are reported.
+    /// Opens a table and reports the keys that its section does not list.
     pub(super) fn open(
-        spot: Spot,
+        spot: KeyPosition,
         entries: &'v DeTable<'v>,
         section: &'static Section,
         reader: &mut Reader<'_>,
@@ -44,16 +43,16 @@ impl<'v> Table<'v> {
         table
     }
 
-    /// The value of a key, if written. The key must be one of the section's.
+    /// The value of a key, if set. The section must list the key.
     pub(super) fn get(&self, name: &str) -> Option<Value<'v>> {
         let spec = self.section.key(name);
         debug_assert!(spec.is_some(), "{name} is not in the schema of {:?}", self.section.header);
         let (name, value) = self.entries.get_key_value(name)?;
-        let spot = Spot { at: value.span().start, ..self.key_spot(name) };
+        let spot = KeyPosition { at: value.span().start, ..self.key_spot(name) };
         Some(Value { spot, spec: spec?, toml: value.get_ref() })
     }
 
-    /// Puts the value of a key, if it is written and right, where it belongs.
+    /// Stores the value of a key in `slot` if it is set and valid.
     pub(super) fn set<T>(
         &self,
         name: &str,
@@ -66,13 +65,13 @@ impl<'v> Table<'v> {
         }
     }
 
-    /// Reports keys that go with others of which none is written.
+    /// Reports keys that need another key that is not set.
     pub(super) fn check_companions(&self, reader: &mut Reader<'_>) {
         for (name, _) in self.entries {
             let with = self.section.key(name.get_ref()).map_or(&[][..], |key| key.with);
             if !with.is_empty() && !with.iter().any(|key| self.entries.contains_key(*key)) {
                 let wrong =
-                    Wrong::new(format!("goes with {} only", one_of(with))).hint("remove it");
+                    ValueError::new(format!("goes with {} only", one_of(with))).hint("remove it");
                 reader.report_missing(&self.key_spot(name), wrong);
             }
         }
@@ -81,7 +80,7 @@ impl<'v> Table<'v> {
     fn report_unknown(&self, name: &Spanned<DeString<'_>>, reader: &mut Reader<'_>) {
         let spot = self.key_spot(name);
         let name = name.get_ref();
-        // A manifest is another file, and what belongs to a configuration is no hint there.
+        // In a manifest, the place of a key in the configuration file is no help.
         let is_here = SECTIONS.iter().any(|section| std::ptr::eq(*section, self.section));
         let homes: Vec<&str> = (SECTIONS.iter())
             .filter(|_| is_here)
@@ -91,9 +90,9 @@ impl<'v> Table<'v> {
                 header => header,
             })
             .collect();
-        let wrong = Wrong::new("unknown key");
+        let wrong = ValueError::new("unknown key");
         if !homes.is_empty() {
-            // In a broken text it may be in its place, and only the table's header was lost.
+            // With syntax errors only the table's header may have been lost.
             let hint = format!("it belongs to {}", homes.join(" or "));
             return reader.report_missing(&spot, wrong.hint(hint));
         }
@@ -105,12 +104,12 @@ impl<'v> Table<'v> {
         reader.report(&spot, wrong.hint(hint));
     }
 
-    fn key_spot(&self, name: &Spanned<DeString<'_>>) -> Spot {
-        Spot { key: dotted(&self.spot.key, name.get_ref()), at: name.span().start }
+    fn key_spot(&self, name: &Spanned<DeString<'_>>) -> KeyPosition {
+        KeyPosition { key: dotted(&self.spot.key, name.get_ref()), at: name.span().start }
     }
 }
 
-/// `parent.name`, quoted as TOML would have it where the name is not a bare key.
+/// Joins `parent.name`; a name that is not a bare TOML key is quoted.
 pub(super) fn dotted(parent: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name = if !name.is_empty() && name.chars().all(bare) { name.into() } else { shown(name) };

@@ -1,20 +1,19 @@
-//! Where requests are sent: absolute paths within a site, and Locations of redirects. Checked as
-//! text; both stay strings.
+//! Checks targets of requests and redirects: absolute paths within a site, and Locations.
 
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 
-/// Schemes a redirect may lead to.
+/// Allowed schemes of a redirect.
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 
-/// An absolute path as it is after decoding, such as a mount's.
-pub(super) fn url_path(text: &str) -> Result<String, Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
+/// Parses an absolute path in decoded form, such as a mount's.
+pub(super) fn url_path(text: &str) -> Result<String, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     if !text.starts_with('/') {
         return Err(
             wrong("does not begin with /").hint(format!("write {}", shown(&format!("/{text}"))))
         );
     }
-    decoded(text)?;
+    check_decoded(text)?;
     if text.contains("//") {
         return Err(wrong("has an empty segment").hint("write one / for two"));
     }
@@ -24,9 +23,9 @@ pub(super) fn url_path(text: &str) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
-/// Refuses what a decoded path or a pattern for one never holds: its author meant something else.
-pub(super) fn decoded(text: &str) -> Result<(), Wrong> {
-    let wrong = |what: String| Wrong::new(format!("{} holds {what}", shown(text)));
+/// Refuses characters that a decoded path or a pattern for one never holds.
+pub(super) fn check_decoded(text: &str) -> Result<(), ValueError> {
+    let wrong = |what: String| ValueError::new(format!("{} holds {what}", shown(text)));
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(wrong(format!("the control character {control:?}")).hint("remove it"));
     }
@@ -48,10 +47,10 @@ pub(super) fn decoded(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A Location: an http or https URL, or an absolute path (RFC 9110, section 10.2.2; RFC 3986). What
-/// could end the field or name another host than is written is refused.
-pub(super) fn location(text: &str) -> Result<(), Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
+/// Checks a Location: an http or https URL, or an absolute path (RFC 9110 section 10.2.2; RFC
+/// 3986). Refuses text that could end the field or name another host than it seems to.
+pub(super) fn location(text: &str) -> Result<(), ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     for (at, c) in text.char_indices() {
         if c == '%' && hex_pair(text, at).is_none() {
             return Err(wrong("has a % without two hexadecimal digits").hint("write %25"));
@@ -60,12 +59,15 @@ pub(super) fn location(text: &str) -> Result<(), Wrong> {
             let mut bytes = [0; 4];
             let bytes = c.encode_utf8(&mut bytes).bytes();
             let encoded: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
-            return Err(Wrong::new(format!("{} holds {c:?}, which no URL may", shown(text))).hint(
-                if c.is_control() { "remove it".into() } else { format!("write {encoded}") },
-            ));
+            return Err(ValueError::new(format!("{} holds {c:?}, which no URL may", shown(text)))
+                .hint(if c.is_control() {
+                    "remove it".into()
+                } else {
+                    format!("write {encoded}")
+                }));
         }
     }
-    // "//host" is a URL of another host: a browser would leave the site.
+    // "//host" names another host, so a browser would leave the site.
     if text.starts_with("//") {
         return Err(
             wrong("has no scheme").hint(format!("write {}", shown(&format!("https:{text}"))))
@@ -88,7 +90,7 @@ pub(super) fn authority(url: &str) -> Option<&str> {
     rest.split(['/', '?', '#']).next()
 }
 
-/// The byte that `%` at this place and the two digits after it stand for.
+/// Decodes the percent-encoding at this offset.
 fn hex_pair(text: &str, at: usize) -> Option<u8> {
     let digits = text.get(at + 1..at + 3)?;
     let both = digits.bytes().all(|b| b.is_ascii_hexdigit());

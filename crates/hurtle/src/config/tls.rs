@@ -1,4 +1,4 @@
-//! What a site says of TLS: its certificates, who its clients must be, how they are led to it.
+//! TLS settings of a site: certificates, client authentication, redirect and HSTS.
 
 use std::path::PathBuf;
 
@@ -7,39 +7,39 @@ use http::HeaderValue;
 /// A site's TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// At least one; clients get the first they understand, ECDSA before RSA.
+    /// At least one; a client gets the first it supports, ECDSA before RSA.
     pub certificates: Vec<CertificateFiles>,
-    /// Whether the server gets its certificate itself (ACME): there is one, which need not be there
-    /// yet.
+    /// `true`: the certificate is automatic (ACME). `certificates` then has one entry, whose file
+    /// may not exist yet.
     pub automatic: bool,
-    /// Whether clients are asked for certificates; `None`: they are not.
+    /// Client authentication by certificate; `None`: off.
     pub client_auth: Option<ClientAuth>,
-    /// Whether requests in clear are redirected to HTTPS, by the site's first name that is no
-    /// pattern, of which there is then one.
+    /// `true`: requests in clear are redirected to HTTPS at the site's first name without a
+    /// wildcard, which then exists.
     pub redirect: bool,
     /// Strict-Transport-Security of the site's answers (RFC 6797); only with `redirect`.
     pub hsts: Option<HeaderValue>,
 }
 
-/// Where a certificate is.
+/// Files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// PEM: the certificate, then those between it and its root.
+    /// PEM file of the certificate and its intermediates.
     pub chain: PathBuf,
-    /// PEM: its private key; may be the same file.
+    /// PEM file of the private key; may be the same file.
     pub key: PathBuf,
 }
 
-/// What clients are asked for.
+/// Client authentication by certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAuth {
-    /// Whether a client without a certificate is turned away.
+    /// `true`: a client without a certificate is refused.
     pub required: bool,
-    /// PEM: the authorities whose certificates are believed.
+    /// PEM file of the trusted authorities.
     pub authorities: PathBuf,
 }
 
-/// The written forms of client authentication.
+/// The values of `client_auth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientAuthMode {
     Off,

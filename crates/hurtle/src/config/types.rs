@@ -1,5 +1,5 @@
 //! The checked configuration: every value in range, every path absolute, every name normalized.
-//! What was written (TOML, flags) is turned into these types by `check`; no other file does it.
+//! Only `check` and `defaults` build these types from TOML and flags.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,61 +10,73 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
+use serde::{Serialize, Serializer};
 
 use super::acme::Acme;
 use super::auth::Auth;
 use super::gateway::{Cgi, FastCgi};
+use super::print;
 use super::proxied::ProxyProtocol;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
 
-/// A whole server.
-#[derive(Clone, Debug, PartialEq)]
+/// The configuration of a whole server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
-    /// Where it listens, in clear, in the order written.
+    /// Addresses to listen on in clear, in the order written.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
     pub listen: Vec<Listen>,
-    /// Where it listens with TLS; one address at least here or in `listen`.
+    /// Addresses to listen on with TLS; at least one address is here or in `listen`.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
     pub listen_tls: Vec<Listen>,
-    /// Where connections begin with a header of the PROXY protocol; `None`: nowhere.
+    /// Listeners whose connections begin with a PROXY protocol header; `None`: none.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How certificates are got that are nobody else's business; `None`: none are.
+    /// Automatic certificates (ACME); `None`: no site has one.
+    #[serde(serialize_with = "print::acme")]
     pub acme: Option<Acme>,
-    /// Sites; at least one. Host names are unique among them.
-    pub sites: Vec<Site>,
     /// Worker threads, one event loop each.
     pub workers: NonZeroUsize,
     /// Connections the kernel may queue for each listener (`listen(2)`), 1 to 65,535.
     pub backlog: u32,
-    /// How file bodies leave.
+    /// How file bodies are sent.
     pub sendfile: Sendfile,
-    /// When a connection that has answered reads again.
+    /// When a connection reads again after a response.
     pub schedule: Schedule,
     /// Threads that wait for disks, 1 to 256.
     pub disk_threads: NonZeroUsize,
-    /// How long a cached file is trusted before its name is looked up again.
+    /// Age at which a cached file's name is looked up again.
+    #[serde(serialize_with = "print::duration")]
     pub revalidate: Duration,
-    /// Memory for cached file contents and heads, for the whole process, in bytes.
+    /// Memory for cached file contents and response heads in the whole process, in bytes.
+    #[serde(serialize_with = "print::memory_size")]
     pub cache_bytes: usize,
-    /// How long a stop waits for what is in flight.
+    /// Time that a stop waits for requests in flight.
+    #[serde(serialize_with = "print::duration")]
     pub drain: Duration,
-    /// User to become once the listeners are bound (only when started as root).
+    /// User to switch to once the listeners are bound (only when started as root).
     pub user: Option<String>,
-    /// Group to become; the user's own when absent.
+    /// Group to switch to; `None`: the user's own.
     pub group: Option<String>,
-    /// The directory of applications that the command starts and looks after; `None`: none. A
-    /// program that uses the library starts none: it mounts its own.
+    /// Directory of applications that the command starts and supervises; `None`: none. A program
+    /// that uses the library mounts its own instead.
+    #[serde(serialize_with = "print::optional_path")]
     pub apps: Option<PathBuf>,
-    /// Proxies in front of this server: whom they name as the client is believed.
+    /// Proxies in front of this server whose forwarded client address is trusted.
+    #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
-    /// A unix socket that takes orders; `None`: there is none.
+    /// Path of the unix socket for administration commands; `None`: there is no socket.
+    #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
-    /// Bounds on what a client may send, hold or delay.
+    /// Limits on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
     pub access_log: Option<AccessLog>,
     /// Log of the server's own events.
     pub error_log: ErrorLog,
+    /// Sites; at least one. Host names are unique among them.
+    #[serde(rename = "site")]
+    pub sites: Vec<Site>,
 }
 
 /// One address to listen on.
@@ -72,12 +84,12 @@ pub struct Config {
 pub enum Listen {
     /// A TCP address.
     Tcp(SocketAddr),
-    /// A unix stream socket; the file is replaced if nobody answers on it.
+    /// A unix stream socket; an existing socket file is replaced if no server accepts on it.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// The port, of a TCP address.
+    /// Port of a TCP address; `None` for a unix socket.
     pub fn port(&self) -> Option<u16> {
         match self {
             Listen::Tcp(address) => Some(address.port()),
@@ -95,65 +107,75 @@ impl fmt::Display for Listen {
     }
 }
 
-/// `--sendfile`, so that anyone can compare.
+/// `--sendfile`: how file bodies are sent; all modes exist so that they can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sendfile {
-    /// Decided for each answer: small files from memory with their head in one write, larger ones
-    /// by `sendfile(2)`; copied where the channel is encrypted.
+    /// Chosen for each response: small files are written from memory together with the head, larger
+    /// ones by `sendfile(2)`, and by copying where the connection is encrypted.
     #[default]
     Auto,
-    /// Every file body by `sendfile(2)`, small ones too; over HTTPS as `Auto`.
+    /// Every file body by `sendfile(2)`, small ones too; over HTTPS like `Auto`.
     On,
     /// No file body by `sendfile(2)`: small ones from memory, larger ones copied.
     Off,
 }
 
-/// `--schedule`: when a connection that has answered reads again. Whichever it is, one that sends
-/// request after request lets the others have their turn (seed: Warp's "yield").
+/// `--schedule`: when a connection reads again after a response. In every mode a connection that
+/// pipelines requests yields to the others (like Warp's "yield").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Schedule {
-    /// Once the event loop says that something has come; no read is tried in vain.
+    /// Read once the event loop reports the socket readable; no read returns empty.
     #[default]
     Wait,
-    /// At once, whether something has come or not.
+    /// Read at once, whether data is there or not.
     Eager,
-    /// The same, but behind every other connection that is ready.
+    /// Read at once, but after every other connection that is ready.
     Yield,
 }
 
-/// Bounds on a client. Each has a status of its own when it is passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Limits on a client. The status sent when one is exceeded stands in parentheses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Request line and fields together, in bytes (431), 256 to 1 MiB.
+    #[serde(serialize_with = "print::memory_size")]
     pub head_bytes: usize,
     /// Field lines in a request head or trailer section (431), 1 to 1,000.
     pub head_fields: usize,
     /// Request target, in bytes (414).
+    #[serde(serialize_with = "print::memory_size")]
     pub target_bytes: usize,
-    /// From a request's first byte to the end of its head (408).
+    /// Time from a request's first byte to the end of its head (408).
+    #[serde(serialize_with = "print::duration")]
     pub head_timeout: Duration,
-    /// From a connection's first byte to the end of its TLS handshake (closed silently).
+    /// Time from a connection's first byte to the end of its TLS handshake (closed without a
+    /// response).
+    #[serde(serialize_with = "print::duration")]
     pub handshake_timeout: Duration,
-    /// Between requests on one connection (closed silently).
+    /// Time between requests on one connection (closed without a response).
+    #[serde(serialize_with = "print::duration")]
     pub idle_timeout: Duration,
     /// Request body read on behalf of a built-in handler, in bytes (413).
+    #[serde(serialize_with = "print::size")]
     pub body_bytes: u64,
-    /// Slowest body accepted after `body_grace`, in bytes a second (408).
+    /// Lowest rate of a request body after `body_grace`, in bytes a second (408).
+    #[serde(serialize_with = "print::size")]
     pub body_rate: u64,
-    /// How long a body may come slower than `body_rate`.
+    /// Time during which a request body may be slower than `body_rate`.
+    #[serde(serialize_with = "print::duration")]
     pub body_grace: Duration,
-    /// How long queued bytes may make no progress (closed).
+    /// Time that queued response bytes may make no progress (closed).
+    #[serde(serialize_with = "print::duration")]
     pub write_stall: Duration,
     /// Requests on one connection; `None`: unlimited.
     pub requests_per_connection: Option<u64>,
     /// Connections at once from one client address (503); `None`: unlimited.
     pub connections_per_address: Option<usize>,
-    /// Connections at once (503); `None`: from RLIMIT_NOFILE.
+    /// Connections at once (503); `None`: derived from RLIMIT_NOFILE.
     pub connections: Option<usize>,
-    /// Bytes a second to one client address, all its connections together; 0: as fast as they are
-    /// taken.
+    /// Bytes a second sent to one client address over all its connections; 0: unlimited.
+    #[serde(serialize_with = "print::size")]
     pub address_rate: u64,
-    /// CGI programs that run at once, in the whole server (503).
+    /// CGI programs that run at once in the whole server (503).
     pub programs: usize,
 }
 
@@ -179,27 +201,30 @@ impl Default for Limits {
     }
 }
 
-/// Where and how requests are logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Format and destination of the access log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccessLog {
-    /// What a line looks like.
+    /// Format of a line.
+    #[serde(flatten)]
     pub format: LogFormat,
-    /// Where lines go.
+    /// Destination of the lines.
+    #[serde(rename = "path")]
     pub to: LogTarget,
 }
 
-/// The shape of an access log line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Format of an access log line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "format", content = "fields", rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Apache's and nginx's "combined".
+    /// The "combined" format of Apache and nginx.
     Combined,
-    /// One JSON object a line with these fields, in this order.
+    /// One JSON object a line, with these members in this order.
     Json(Vec<LogField>),
     /// A short line for a person: method, path, status, bytes, milliseconds.
     Brief,
 }
 
-/// One field of a JSON access log line; its name in the log is its snake_case name.
+/// A member of a JSON access log line; its name in the log is its name in snake_case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum LogField {
@@ -217,23 +242,34 @@ pub enum LogField {
     Cache,
 }
 
-/// Where log lines go.
+/// Destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// A file, appended to, reopened on SIGUSR1.
+    /// A file that is appended to, and reopened on SIGUSR1.
     File(PathBuf),
 }
 
-/// The server's own events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Serialize for LogTarget {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            LogTarget::Stdout => out.serialize_str("stdout"),
+            LogTarget::Stderr => out.serialize_str("stderr"),
+            LogTarget::File(file) => print::path(file, out),
+        }
+    }
+}
+
+/// Log of the server's own events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorLog {
     /// The least severe level written.
     pub level: LogLevel,
-    /// Where they go.
+    /// Destination of the lines.
+    #[serde(rename = "path")]
     pub to: LogTarget,
 }
 
@@ -248,49 +284,62 @@ pub enum LogLevel {
     Trace,
 }
 
-/// What is served under a set of host names.
-#[derive(Clone, Debug, PartialEq)]
+/// Content and rules for a set of host names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Site {
-    /// The names it answers to: lower case, no port, no trailing dot.
+    /// Host names of the site: lower case, no port, no trailing dot.
+    #[serde(serialize_with = "print::texts")]
     pub hosts: Vec<HostName>,
-    /// Whether it also answers every name no site has (at most one site; else 421).
+    /// `true`: the site also serves every name that no site has. At most one site; without one such
+    /// names get 421.
     pub default: bool,
     /// Redirects and rewrites, tried in order before the mounts.
+    #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// What answers beneath which path; the longest matching path wins. Paths are unique.
-    pub mounts: Vec<Mount>,
-    /// Fields set on or removed from answers, applied in order.
+    /// Header rules for responses, applied in order.
+    #[serde(rename = "header", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderRule>,
-    /// Own pages for error statuses: a URL path in this site.
+    /// Pages for error statuses: URL paths in this site.
+    #[serde(
+        rename = "errors",
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "print::error_pages"
+    )]
     pub error_pages: BTreeMap<StatusCode, String>,
-    /// Which client addresses are let in (403 otherwise).
+    /// Client addresses admitted (403 otherwise).
+    #[serde(flatten)]
     pub access: Access,
-    /// Its certificates; `None`: in clear only.
+    /// Certificates and TLS settings; `None`: the site is served in clear only.
     pub tls: Option<Tls>,
-    /// What clients must show (401 otherwise); `None`: nobody said, and so nothing.
+    /// Authentication required of clients (401 otherwise); `None`: unset, so none is required.
+    #[serde(flatten)]
     pub auth: Option<Auth>,
-    /// To whom it tells what an answer will need.
+    /// Clients that get early hints.
     pub early_hints: EarlyHints,
+    /// Handlers by path; the longest matching path wins. Paths are unique.
+    #[serde(rename = "mount", skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<Mount>,
 }
 
-/// Who is told what an answer will need, ahead of it (103 Early Hints, RFC 8297).
+/// Clients that get 103 Early Hints (RFC 8297) ahead of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EarlyHints {
-    /// Clients of HTTP/2: some others take the first answer for the last (RFC 8297 3).
+    /// HTTP/2 clients only: some HTTP/1.1 clients take an interim response for the final one (RFC
+    /// 8297 section 3).
     #[default]
     Http2,
-    /// Those of HTTP/1.1, too.
+    /// HTTP/1.1 clients too.
     Always,
-    /// Nobody; what upstreams tell stays here as well.
+    /// No client; hints of upstreams are dropped as well.
     Off,
 }
 
-/// A host name a site answers to.
+/// A host name of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostName {
     /// This name only; an IPv6 address in its brackets.
     Exact(String),
-    /// Any name that ends in `.` and this suffix (`*.example.org` holds `example.org`).
+    /// Any name that ends in `.` and this suffix (`*.example.org` stores `example.org`).
     Wildcard(String),
 }
 
@@ -304,116 +353,144 @@ impl fmt::Display for HostName {
 }
 
 /// A redirect or rewrite by path pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// Matched against the whole decoded path.
+    /// Pattern for the whole decoded path.
+    #[serde(rename = "match")]
     pub pattern: Glob,
-    /// What happens on a match; `{1}`, `{2}` ... stand for what the pattern's wildcards matched.
+    /// Action on a match; `{1}`, `{2}` ... stand for the text that the pattern's wildcards matched.
+    #[serde(flatten)]
     pub action: RuleAction,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
     /// Answer with this status (301, 302, 303, 307 or 308) and Location.
     Redirect(StatusCode, String),
-    /// Go on as if this path had been asked for.
+    /// Continue as if this path had been requested.
     Rewrite(String),
 }
 
-/// A path pattern: `*` matches any run of bytes but `/`, `**` any run, all else itself.
-/// A pattern without `/` is matched against the last segment only.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A path pattern: `*` matches any run of characters except `/`, `**` any run, and every other
+/// character itself. A pattern without `/` is compared with the last segment only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Glob(pub String);
 
-/// A handler beneath a path.
-#[derive(Clone, Debug, PartialEq)]
+/// A handler at a path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mount {
-    /// Begins with `/`, ends without one unless it is `/`; matches itself and what is beneath it.
+    /// Path prefix: begins with `/` and ends without one unless it is `/`. It matches itself and
+    /// every path beneath it.
     pub path: String,
-    /// Who answers.
-    pub handler: MountHandler,
-    /// Which client addresses are let in, beside the site's rule.
+    /// Client addresses admitted, in addition to the site's rule.
+    #[serde(flatten)]
     pub access: Access,
-    /// What clients must show, in place of the site's rule.
+    /// Authentication required of clients, in place of the site's.
+    #[serde(flatten)]
     pub auth: Option<Auth>,
-    /// The FastCGI application that is asked whether a request may be answered.
+    /// The FastCGI application in the authorizer role that decides on each request.
+    #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,
+    /// The handler.
+    #[serde(flatten)]
+    pub handler: MountHandler,
 }
 
-/// Who answers beneath a path.
-#[derive(Clone, Debug, PartialEq)]
+/// The handler of a mount.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum MountHandler {
-    /// Files of a directory.
+    /// Serves files of a directory.
     Files(Files),
-    /// A redirect of everything beneath the path; the rest of the path and the query are appended
-    /// when `to` ends with `/`.
+    /// Redirects every path of the mount; the rest of the path and the query are appended when `to`
+    /// ends with `/`.
     Redirect {
         /// 301, 302, 303, 307 or 308.
+        #[serde(serialize_with = "print::status")]
         status: StatusCode,
         /// An absolute URL or an absolute path.
+        #[serde(rename = "redirect")]
         to: String,
     },
-    /// Servers behind this one.
+    /// Forwards requests to upstream servers.
     Proxy(Box<Proxy>),
-    /// A FastCGI application.
+    /// Forwards requests to a FastCGI application.
     FastCgi(Box<FastCgi>),
-    /// CGI programs.
+    /// Runs CGI programs.
     Cgi(Box<Cgi>),
-    /// The same answer to every request.
+    /// Gives the same response to every request.
     Fixed {
         /// Any final status.
+        #[serde(serialize_with = "print::status")]
         status: StatusCode,
-        /// The body, sent as it is.
+        /// The body, sent unchanged.
+        #[serde(rename = "respond")]
         body: String,
         /// Content-Type of the body.
+        #[serde(serialize_with = "print::field_value")]
         content_type: HeaderValue,
     },
 }
 
 /// A directory served as files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Files {
-    /// The directory: absolute. Looked up anew at each revalidation, so it may be a link that moves.
+    /// The directory: absolute. It is looked up again at each revalidation, so it may be a symbolic
+    /// link that moves.
+    #[serde(rename = "files", serialize_with = "print::path")]
     pub root: PathBuf,
-    /// Names tried, in order, when a directory is asked for.
+    /// File names tried, in order, for a request of a directory.
     pub index: Vec<String>,
-    /// Paths tried in order where `{path}` stands for the path asked for; empty: the path alone.
-    /// A last element `=404` (any status) answers with that status.
+    /// Paths tried in order; `{path}` stands for the requested path. Empty: the requested path
+    /// alone. A last element `=404` (any final status) answers with that status.
+    #[serde(serialize_with = "print::texts")]
     pub try_files: Vec<TryFile>,
-    /// Single-page-app fallback: the path answered (200) for a GET that accepts text/html.
+    /// Fallback of a single-page application: the path served (200) for a GET that accepts
+    /// text/html.
     pub spa: Option<String>,
-    /// Whether directories without an index are listed.
+    /// `true`: directories without an index file are listed.
     pub listing: bool,
     /// Which symbolic links are followed.
     pub symlinks: Symlinks,
-    /// Whether names that begin with a dot are served (`.well-known` always is).
+    /// `true`: names that begin with a dot are served (`.well-known` always is).
     pub dotfiles: bool,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are offered by Accept-Encoding.
+    /// `true`: `.br`, `.zst` and `.gz` files beside a file are negotiated by Accept-Encoding.
     pub sidecars: bool,
-    /// Where entity-tags come from.
+    /// Source of entity-tags.
     pub etag: EtagSource,
-    /// Media types by file-name extension (lower case, no dot), before the built-in ones.
+    /// Media types by file-name extension (lower case, no dot); they precede the built-in ones.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", serialize_with = "print::media_types")]
     pub media_types: BTreeMap<String, HeaderValue>,
-    /// How fast one answer may send a file, in bytes a second; 0: as fast as it is taken.
+    /// Highest rate of one response, in bytes a second; 0: unlimited.
+    #[serde(serialize_with = "print::size")]
     pub rate: u64,
-    /// What may be uploaded; `None`: nothing.
+    /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
 }
 
 /// One element of `try_files`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TryFile {
-    /// A path; `{path}` stands for the path asked for.
+    /// A path; `{path}` stands for the requested path.
     Path(String),
-    /// End with this status.
+    /// Ends the search with this status.
     Status(StatusCode),
 }
 
-/// Which symbolic links are followed.
+impl fmt::Display for TryFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryFile::Path(path) => f.write_str(path),
+            TryFile::Status(status) => write!(f, "={}", status.as_str()),
+        }
+    }
+}
+
+/// Symbolic links that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Symlinks {
-    /// Links, absolute ones too, whose target is beneath the root.
+    /// Links, absolute ones included, whose target is beneath the root.
     #[default]
     WithinRoot,
     /// None.
@@ -422,36 +499,41 @@ pub enum Symlinks {
     Anywhere,
 }
 
-/// Where entity-tags come from.
+/// Source of entity-tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EtagSource {
-    /// Size and modification time; the contents where that time is a constant of reproducible
-    /// builds (the epoch's first day, 1980-01-01).
+    /// Size and modification time; the file's contents where that time is a constant of
+    /// reproducible builds (the epoch's first day, 1980-01-01).
     #[default]
     Auto,
-    /// The contents.
+    /// The file's contents.
     Content,
-    /// None is sent.
+    /// No entity-tags are sent.
     Off,
 }
 
-/// Fields set on answers by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Fields set on or removed from responses, by path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeaderRule {
-    /// Matched against the decoded path of the request.
+    /// Pattern for the decoded path of the request.
+    #[serde(rename = "match")]
     pub pattern: Glob,
-    /// Set, replacing what the answer had.
+    /// Fields to set; they replace those of the response.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Removed.
+    /// Fields to remove.
+    #[serde(serialize_with = "print::field_names")]
     pub remove: Vec<HeaderName>,
 }
 
-/// Client addresses let in: refused if any `deny` holds it; else let in if `allow` is empty or
-/// one of it holds it. The more specific network wins where both hold it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Client addresses admitted. An address in `deny` is refused; otherwise it is admitted if `allow`
+/// is empty or contains it. Where both contain it, the more specific network wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Access {
-    /// Networks let in; empty: all.
+    /// Networks admitted; empty: all.
+    #[serde(serialize_with = "print::texts")]
     pub allow: Vec<IpNet>,
     /// Networks refused.
+    #[serde(serialize_with = "print::texts")]
     pub deny: Vec<IpNet>,
 }

@@ -1,8 +1,8 @@
-//! Sizes (`"32 KiB"`) and durations (`"75s"`) to and from text. Ranges are left to `schema`.
+//! Parses and prints sizes (`"32 KiB"`) and durations (`"75s"`). `value` checks ranges.
 
 use std::time::Duration;
 
-use super::problem::{Wrong, shown};
+use super::error::{ValueError, shown};
 
 /// Units of size by their lower-case names: decimal (SI) and binary (IEC 80000-13).
 const SIZE_UNITS: &[(&str, u64)] = &[
@@ -23,53 +23,53 @@ const SIZE_UNITS_TEXT: &str =
 const TIME_UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 const TIME_UNITS_TEXT: &str = "units are ms, s, m and h";
 
-/// Bytes from a whole number and a unit, in any case, with or without a space between them.
-pub(super) fn size(text: &str) -> Result<u64, Wrong> {
+/// Parses a size in bytes: a whole number and a unit in any case, with or without a space.
+pub(super) fn size(text: &str) -> Result<u64, ValueError> {
     let (count, unit) = split(text, "32 KiB", SIZE_UNITS_TEXT)?;
     if matches!(unit.as_str(), "k" | "m" | "g" | "t") {
         let unit = unit.to_ascii_uppercase();
-        return Err(Wrong::new(format!("{unit} could be by 1000 or by 1024"))
+        return Err(ValueError::new(format!("{unit} could be by 1000 or by 1024"))
             .hint(format!("write \"{count} {unit}iB\" or \"{count} {unit}B\"")));
     }
     scaled(text, count, &unit, SIZE_UNITS, SIZE_UNITS_TEXT)
 }
 
-/// A duration from a whole number and a unit, in any case, with or without a space between them.
-pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
+/// Parses a duration: a whole number and a unit in any case, with or without a space.
+pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     let (count, unit) = split(text, "75s", TIME_UNITS_TEXT)?;
     scaled(text, count, &unit, TIME_UNITS, TIME_UNITS_TEXT).map(Duration::from_millis)
 }
 
-/// A duration given on the command line: as in a configuration, or whole seconds.
+/// Parses a duration of the command line: as in a configuration, or whole seconds.
 ///
 /// # Errors
-/// What is wrong with the text, and what to write.
+/// The error in the text, and how to correct it.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(secs) = text.parse() {
         return Ok(Duration::from_secs(secs));
     }
-    duration(text).map_err(told)
+    duration(text).map_err(message)
 }
 
-/// A size given on the command line: as in a configuration, or bytes.
+/// Parses a size of the command line: as in a configuration, or bytes.
 ///
 /// # Errors
-/// What is wrong with the text, and what to write.
+/// The error in the text, and how to correct it.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     if let Ok(bytes) = text.parse() {
         return Ok(bytes);
     }
-    usize::try_from(size(text).map_err(told)?).map_err(|e| e.to_string())
+    usize::try_from(size(text).map_err(message)?).map_err(|e| e.to_string())
 }
 
-fn told(wrong: Wrong) -> String {
+fn message(wrong: ValueError) -> String {
     match wrong.hint {
         Some(hint) => format!("{}; {hint}", wrong.what),
         None => wrong.what,
     }
 }
 
-/// A size as a person writes it, exactly: in the largest binary unit that divides it.
+/// Prints a size exactly, in the largest binary unit that divides it.
 pub(super) fn size_text(bytes: u64) -> String {
     let unit = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)]
         .into_iter()
@@ -80,8 +80,7 @@ pub(super) fn size_text(bytes: u64) -> String {
     }
 }
 
-/// A duration as a person writes it, in the largest unit that divides it; to the millisecond, which
-/// is what can be written.
+/// Prints a duration in the largest unit that divides it, to the millisecond.
 pub(super) fn duration_text(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if ms == 0 {
@@ -92,11 +91,11 @@ pub(super) fn duration_text(duration: Duration) -> String {
     format!("{}{unit}", ms / scale)
 }
 
-fn split(text: &str, example: &str, units: &str) -> Result<(u64, String), Wrong> {
+fn split(text: &str, example: &str, units: &str) -> Result<(u64, String), ValueError> {
     let text = text.trim();
     let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(digits_end);
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     if digits.is_empty() {
         return Err(wrong("is not a number with a unit").hint(format!("write \"{example}\"")));
     }
@@ -118,12 +117,14 @@ fn scaled(
     unit: &str,
     units: &[(&str, u64)],
     units_text: &str,
-) -> Result<u64, Wrong> {
+) -> Result<u64, ValueError> {
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(Wrong::new(format!("{} has an unknown unit", shown(text))).hint(units_text));
+        return Err(
+            ValueError::new(format!("{} has an unknown unit", shown(text))).hint(units_text)
+        );
     };
     count.checked_mul(*scale).ok_or_else(|| {
-        Wrong::new(format!("{} is too large", shown(text))).hint("take a smaller number")
+        ValueError::new(format!("{} is too large", shown(text))).hint("take a smaller number")
     })
 }
 
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_they_are_written() {
+    fn sizes_are_parsed() {
         let table = [
             ("bytes", "12 B", Ok(12)),
             ("binary", "32 KiB", Ok(32 << 10)),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_they_are_written() {
+    fn durations_are_parsed() {
         let table = [
             ("seconds", "75s", Ok(75_000)),
             ("milliseconds", "250ms", Ok(250)),
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_out_is_read_back() {
+    fn printed_values_are_parsed_back_equal() {
         for bytes in [0, 1, 1_000, 1_024, 1_025, 32 << 10, 3 << 20, 1 << 40, u64::MAX] {
             assert_eq!(size(&size_text(bytes)), Ok(bytes), "{}", size_text(bytes));
         }

@@ -1,26 +1,33 @@
-//! What may be uploaded to a directory: the `uploads` table of a mount.
+//! Settings of uploads to a directory: the `uploads` table of a mount.
+
+use serde::Serialize;
 
 use super::auth::Auth;
-use super::problem::Wrong;
+use super::error::ValueError;
+use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::value::Value;
 
 /// Uploads to a directory of files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Uploads {
-    /// The largest file taken, in bytes (413).
+    /// Size of the largest file accepted, in bytes (413).
+    #[serde(serialize_with = "print::size")]
     pub file_bytes: u64,
-    /// What must stay free on the file system, in bytes (507).
+    /// Space that must stay free on the file system, in bytes (507).
+    #[serde(serialize_with = "print::size")]
     pub free_bytes: u64,
-    /// The fastest one upload is taken, in bytes a second; 0: any.
+    /// Highest rate of one upload, in bytes a second; 0: unlimited.
+    #[serde(serialize_with = "print::size")]
     pub rate: u64,
-    /// How many uploads may wait to be resumed; 0: none is.
+    /// Number of interrupted uploads kept for resumption; 0: uploads cannot be resumed.
     pub resumable: u64,
-    /// What they may take on the disk together, in bytes; one whose length is not known counts as
+    /// Disk space of all interrupted uploads, in bytes; one of unknown length counts as
     /// `file_bytes`.
+    #[serde(serialize_with = "print::size")]
     pub resumable_bytes: u64,
-    /// Whether a file is on the disk before its upload is answered.
+    /// `true`: a file is synced to the disk before its upload is answered.
     pub fsync: bool,
 }
 
@@ -37,7 +44,7 @@ impl Default for Uploads {
     }
 }
 
-/// `uploads` of a mount, where somebody said who may.
+/// Reads `uploads` of a mount; requires an explicit `auth`.
 pub(super) fn uploads(
     mount: &Table<'_>,
     auth: Option<&Auth>,
@@ -53,9 +60,9 @@ pub(super) fn uploads(
     table.set("resumable_bytes", reader, Value::size, &mut uploads.resumable_bytes);
     table.set("fsync", reader, Value::flag, &mut uploads.fsync);
     if auth.is_none() {
-        let wrong = Wrong::new("everybody who reaches the server could write here");
+        let wrong = ValueError::new("everybody who can reach the server could write here");
         let hint = "write auth = \"basic\" and users = in the mount or its site; or auth = \
-                    \"none\", if that is meant";
+                    \"none\" if that is intended";
         reader.report_missing(&written.spot, wrong.hint(hint));
     }
     Some(uploads)

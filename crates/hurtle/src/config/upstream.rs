@@ -1,14 +1,16 @@
-//! Where a proxy's requests go: the types of its configuration, and reading them. Connecting is
-//! the handler's.
+//! Types and readers of proxy settings. `crate::handler::proxy` connects to the upstreams.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use super::error::{ValueError, shown};
 use super::listen::UNIX;
-use super::problem::{Wrong, shown};
+use super::print;
 use super::reader::Reader;
 use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
@@ -16,30 +18,57 @@ use super::target::url_path;
 use super::value::Value;
 
 /// A reverse proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proxy {
-    /// Who answers in truth; at least one, none twice.
+    /// The upstream servers: at least one, no duplicates.
+    #[serde(rename = "proxy", serialize_with = "print::texts")]
     pub upstreams: Vec<Upstream>,
-    /// Which of them gets a request.
+    /// Load balancing method.
     pub balance: Balance,
-    /// How long a connection may take to be made, its name's look-up included.
+    /// Time limit of connecting, name resolution included.
+    #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
-    /// How long an upstream may take none of a request's bytes.
+    /// Longest time in which an upstream reads none of a request's bytes.
+    #[serde(serialize_with = "print::duration")]
     pub send_timeout: Duration,
-    /// From the request's last byte to the end of the answer's head.
+    /// Time from the request's last byte to the end of the response's head.
+    #[serde(serialize_with = "print::duration")]
     pub first_byte_timeout: Duration,
-    /// Between two reads of an answer's body.
+    /// Time between two reads of a response's body.
+    #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
-    /// The path asked to learn whether an upstream is well; `None`: nothing is asked.
-    pub health: Option<String>,
-    /// Between two such questions.
-    pub health_interval: Duration,
-    /// Protocols a client may change to: lower case, `h2c` never among them.
+    /// Health checks of the upstreams; `None`: none are made.
+    #[serde(flatten)]
+    pub health: Option<HealthCheck>,
+    /// Protocols a client may upgrade to: lower case, never `h2c`.
     pub upgrades: Vec<String>,
-    /// The directory whose files an upstream may name in its answer; `None`: none.
+    /// Directory of files that an upstream may name in X-Accel-Redirect or X-Sendfile; `None`:
+    /// none.
+    #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
-    /// What is kept of the answers; `None`: nothing.
+    /// Response cache; `None`: off.
     pub cache: Option<ResponseCache>,
+}
+
+/// Periodic requests that learn whether an upstream works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HealthCheck {
+    /// The path requested.
+    #[serde(rename = "health")]
+    pub path: String,
+    /// Time between two requests to one upstream.
+    #[serde(rename = "health_interval", serialize_with = "print::duration")]
+    pub interval: Duration,
+}
+
+/// `health_interval` unless it is written.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
+
+impl HealthCheck {
+    /// Requests of this path at the default interval.
+    pub fn new(path: String) -> HealthCheck {
+        HealthCheck { path, interval: HEALTH_INTERVAL }
+    }
 }
 
 /// One server behind a proxy.
@@ -47,7 +76,7 @@ pub struct Proxy {
 pub enum Upstream {
     /// An address.
     Address(SocketAddr),
-    /// A name to look up, and a port.
+    /// A host name and a port.
     Name(String, u16),
     /// A unix stream socket: an absolute path.
     Unix(PathBuf),
@@ -64,13 +93,13 @@ impl fmt::Display for Upstream {
 }
 
 impl Upstream {
-    /// As `fastcgi` and `authorizer` have it: what is spoken there is not HTTP.
+    /// The address without a scheme, as in `fastcgi` and `authorizer`, which do not speak HTTP.
     pub fn plain(&self) -> String {
         self.to_string().trim_start_matches(SCHEME).to_owned()
     }
 }
 
-/// Which upstream gets a request.
+/// Load balancing method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Balance {
     /// Each in turn.
@@ -78,14 +107,14 @@ pub enum Balance {
     RoundRobin,
     /// The one with the fewest requests in flight.
     LeastConnections,
-    /// Always the same for a client's address, as long as it is well.
+    /// By a hash of the client's address; the next healthy upstream if that one is down.
     HashAddress,
-    /// Always the same for a path.
+    /// By a hash of the path.
     HashPath,
 }
 
 impl Proxy {
-    /// A proxy with every choice at its default.
+    /// A proxy with default settings.
     pub fn new(upstreams: Vec<Upstream>) -> Proxy {
         Proxy {
             upstreams,
@@ -95,7 +124,6 @@ impl Proxy {
             first_byte_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(60),
             health: None,
-            health_interval: Duration::from_secs(5),
             upgrades: vec!["websocket".to_owned()],
             internal: None,
             cache: None,
@@ -103,7 +131,7 @@ impl Proxy {
     }
 }
 
-/// What an upstream's URL begins with.
+/// Scheme of an upstream's URL.
 const SCHEME: &str = "http://";
 
 /// The port of a URL without one.
@@ -122,8 +150,10 @@ pub(super) fn proxy(
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
-    table.set("health", reader, |v, r| v.parse(r, url_path).map(Some), &mut p.health);
-    table.set("health_interval", reader, Value::duration, &mut p.health_interval);
+    let path = table.get("health").and_then(|value| value.parse(reader, url_path));
+    let mut interval = HEALTH_INTERVAL;
+    table.set("health_interval", reader, Value::duration, &mut interval);
+    p.health = path.map(|path| HealthCheck { path, interval });
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
     p.cache = response_cache(table, reader);
@@ -134,29 +164,29 @@ fn upstreams(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstream> {
     let items = written.items(reader);
     if written.is_empty_list() {
         let hint = "write for example proxy = \"http://127.0.0.1:9000\"";
-        written.wrong(reader, Wrong::new("there is nobody to ask").hint(hint));
+        written.report(reader, ValueError::new("there is no upstream").hint(hint));
     }
     let mut upstreams: Vec<Upstream> = Vec::new();
     for item in items {
         let Some(text) = item.text(reader) else { continue };
         match upstream(text, |path| reader.absolute(path)) {
             Ok(upstream) if upstreams.contains(&upstream) => {
-                let wrong = Wrong::new(format!("{} is listed twice", shown(text)));
-                item.wrong(reader, wrong.hint("remove one"));
+                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
+                item.report(reader, wrong.hint("remove one"));
             }
             Ok(upstream) => upstreams.push(upstream),
-            Err(wrong) => item.wrong(reader, wrong),
+            Err(wrong) => item.report(reader, wrong),
         }
     }
     upstreams
 }
 
-/// `http://host:port`, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `http://host:port`, or `unix:` and a path, which `absolute` makes absolute.
 pub(super) fn upstream(
     text: &str,
-    absolute: impl FnOnce(&str) -> Result<PathBuf, Wrong>,
-) -> Result<Upstream, Wrong> {
-    let wrong = |what: &str| Wrong::new(format!("{} {what}", shown(text)));
+    absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,
+) -> Result<Upstream, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = absolute(path)?;
         if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
@@ -166,8 +196,8 @@ pub(super) fn upstream(
         return Ok(Upstream::Unix(path));
     }
     if text.starts_with("https://") {
-        return Err(wrong("asks for TLS, which is not spoken to upstreams")
-            .hint("write an http:// URL of this machine or of a network you trust"));
+        return Err(wrong("needs TLS, which is not supported to upstreams")
+            .hint("write an http:// URL on this machine or on a network you trust"));
     }
     let Some(rest) = text.strip_prefix(SCHEME) else {
         return Err(wrong("is not the URL of an upstream")
@@ -176,7 +206,7 @@ pub(super) fn upstream(
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#', '@']) {
         return Err(wrong("has more than a host and a port")
-            .hint("the request's own path is what is asked for: remove the rest"));
+            .hint("upstreams get the request's own path: remove the rest"));
     }
     if let Ok(address) = authority.parse() {
         return Ok(Upstream::Address(address));
@@ -194,13 +224,13 @@ pub(super) fn upstream(
     }
 }
 
-/// `host:port`, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `host:port`, or `unix:` and a path, which `absolute` makes absolute.
 pub(super) fn address(
     text: &str,
-    absolute: impl FnOnce(&str) -> Result<PathBuf, Wrong>,
-) -> Result<Upstream, Wrong> {
+    absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,
+) -> Result<Upstream, ValueError> {
     let wrong = || {
-        Wrong::new(format!("{} is not an address", shown(text)))
+        ValueError::new(format!("{} is not an address", shown(text)))
             .hint("write \"127.0.0.1:9000\" or \"unix:/run/php/php-fpm.sock\"")
     };
     if text.starts_with(UNIX) {
@@ -217,14 +247,13 @@ fn upgrades(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<String> {
     let token = |text: &str| {
         let mark = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&b);
         if text.is_empty() || !text.bytes().all(mark) {
-            return Err(Wrong::new(format!("{} is not a protocol's name", shown(text)))
+            return Err(ValueError::new(format!("{} is not a protocol name", shown(text)))
                 .hint("write one such as \"websocket\""));
         }
-        // RFC 9113 withdrew it, and an upstream that takes it is past every check made here.
+        // RFC 9113 deprecated it, and HTTP/2 would bypass every check that the proxy makes.
         if text.eq_ignore_ascii_case("h2c") {
-            return Err(
-                Wrong::new("a client must not change to HTTP/2 behind the proxy").hint("remove it")
-            );
+            return Err(ValueError::new("a client must not change to HTTP/2 behind the proxy")
+                .hint("remove it"));
         }
         Ok(text.to_ascii_lowercase())
     };
@@ -236,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_what_is_none_is_told_how() {
+    fn addresses_are_parsed_and_invalid_ones_refused_with_a_hint() {
         for (text, expected) in [
             ("127.0.0.1:9000", Some("127.0.0.1:9000")),
             ("[::1]:9000", Some("[::1]:9000")),
@@ -255,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn upstreams_are_read_and_what_is_not_one_is_told_how() {
+    fn upstreams_are_parsed_and_invalid_ones_refused_with_a_hint() {
         let name = |name: &str, port| Ok(Upstream::Name(name.to_owned(), port));
         let address = |text: &str| Ok(Upstream::Address(text.parse().expect("an address")));
         let table = [
@@ -268,7 +297,7 @@ mod tests {
             ("a name without a port", "http://localhost", name("localhost", 80)),
             ("a socket", "unix:app.sock", Ok(Upstream::Unix("/etc/app.sock".into()))),
             ("no scheme", "127.0.0.1:9000", Err("is not the URL of an upstream")),
-            ("TLS", "https://a", Err("asks for TLS, which is not spoken to upstreams")),
+            ("TLS", "https://a", Err("needs TLS, which is not supported to upstreams")),
             ("a path", "http://a/b", Err("has more than a host and a port")),
             ("userinfo", "http://a@b", Err("has more than a host and a port")),
             ("port 0", "http://a:0", Err("has no host or no port")),

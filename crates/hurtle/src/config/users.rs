@@ -1,35 +1,35 @@
-//! The file of users: a name, a colon and a bcrypt hash on each line, as `htpasswd -B` writes it.
-//! Checking a password against a hash is `crate::auth`'s.
+//! Parses the file of users: a name, a colon and a bcrypt hash on each line, as `htpasswd -B`
+//! writes it. `crate::auth` checks passwords against the hashes.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// A file of users; ten thousand of them are less.
+/// Largest file of users; ten thousand users take less.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// bcrypt's cost: the logarithm of its rounds. The least that bcrypt knows; and the most that
-/// leaves a login within a second or two, for anybody may ask for one.
+/// bcrypt's cost, the binary logarithm of its rounds: bcrypt's own minimum, and the largest that
+/// checks a password within two seconds. Any client can cause that work.
 const COST_MIN: u32 = 4;
 const COST_MAX: u32 = 14;
 
 /// A hash in modular crypt form: `$2y$10$`, then 22 characters of salt and 31 of digest.
 const HASH_BYTES: usize = 60;
 
-/// Somebody who may be let in.
+/// A user with the hash of the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Not empty, without colons and control characters (RFC 7617 2).
+    /// Name: not empty, without colons and control characters (RFC 7617 section 2).
     pub name: String,
-    /// A bcrypt hash that is whole, of a cost from 4 to 14.
+    /// A complete bcrypt hash with a cost from 4 to 14.
     pub hash: String,
 }
 
 /// Reads a file of users.
 ///
 /// # Errors
-/// Every problem in it: the line's number, if it has one, and what is wrong.
+/// Every problem in the file, with its line number if it has one.
 pub fn read_users(file: &Path) -> Result<Vec<User>, Vec<String>> {
     let mut text = String::new();
     let read = File::open(file).and_then(|f| f.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
@@ -44,10 +44,10 @@ pub fn read_users(file: &Path) -> Result<Vec<User>, Vec<String>> {
     }
 }
 
-/// The users of a text: one a line, empty lines and those that begin with `#` aside.
+/// Parses one user a line; skips empty lines and lines that begin with `#`.
 ///
 /// # Errors
-/// `line: what is wrong`, for each line that is.
+/// `line: message` for each wrong line.
 pub fn parse_users(text: &str) -> Result<Vec<User>, Vec<String>> {
     let mut users = Vec::new();
     let mut problems = Vec::new();
@@ -59,14 +59,14 @@ pub fn parse_users(text: &str) -> Result<Vec<User>, Vec<String>> {
         }
         match user(line) {
             Ok(user) if !names.insert(user.name.clone()) => {
-                problems.push(format!("{}: the name is there already; remove one", at + 1));
+                problems.push(format!("{}: the name is listed twice; remove one", at + 1));
             }
             Ok(user) => users.push(user),
             Err(wrong) => problems.push(format!("{}: {wrong}", at + 1)),
         }
     }
     if users.is_empty() && problems.is_empty() {
-        problems.push(" nobody is in it; add a line of `htpasswd -nB NAME`".to_owned());
+        problems.push(" it has no user; add a line of `htpasswd -nB NAME`".to_owned());
     }
     if problems.is_empty() { Ok(users) } else { Err(problems) }
 }
@@ -85,8 +85,8 @@ fn user(line: &str) -> Result<User, &'static str> {
     }
 }
 
-/// The cost of a bcrypt hash; `None`: it is none. Variants `a`, `b` and `y` are one algorithm; `x`
-/// marks hashes of a defective one.
+/// The cost of a bcrypt hash; `None`: not a valid hash. Variants `a`, `b` and `y` are one
+/// algorithm; `x` marks hashes of a defective implementation.
 fn cost(hash: &str) -> Option<u32> {
     let rest = ["$2a$", "$2b$", "$2y$"].iter().find_map(|begin| hash.strip_prefix(begin))?;
     let (cost, digest) = rest.split_once('$')?;
@@ -104,10 +104,10 @@ mod tests {
     const HASH: &str = "$2y$04$TuFlz2dPZTSV8OaPGZjPpuO9xDe8l4Q2YhGhQ7EU7g7VLbz9eEc7y";
 
     #[test]
-    fn a_line_is_a_name_and_a_whole_hash() {
+    fn a_line_is_a_name_and_a_complete_hash() {
         let short = &HASH[..59];
         let cost = |cost: &str| HASH.replace("$04$", &format!("${cost}$"));
-        let none = " nobody is in it; add a line of `htpasswd -nB NAME`";
+        let none = " it has no user; add a line of `htpasswd -nB NAME`";
         let foreign = "1: not a bcrypt hash; write a line of `htpasswd -nB NAME`";
         let costly = "1: the cost of the hash is not from 4 to 14; 10 or 12 is usual";
         let nameless = "1: a name is not empty and has no control characters";
@@ -127,9 +127,9 @@ mod tests {
             (
                 "twice",
                 format!("a:{HASH}\na:{HASH}"),
-                Err("2: the name is there already; remove one"),
+                Err("2: the name is listed twice; remove one"),
             ),
-            ("nobody", "# nobody\n".into(), Err(none)),
+            ("no user", "# nobody\n".into(), Err(none)),
         ];
         for (sentence, text, want) in rows {
             let got = parse_users(&text).map(|users| users.len());

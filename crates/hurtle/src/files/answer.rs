@@ -1,46 +1,46 @@
-//! From a file and a request's conditions to an answer (RFC 9110 13 and 14). Pure but for the
-//! `Arc`s it hands on.
+//! Turns a file and the conditions of a request into a response (RFC 9110 sections 13 and 14).
+//! Pure, except that it clones `Arc`s.
 
 use std::io::Write;
 use std::ops::Range;
 
 use bytes::Bytes;
 use http::StatusCode;
+use hurtle_http::h1::response::field;
+use hurtle_http::semantics::accept::{self, Coding};
+use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use hurtle_http::semantics::range::{self, Selection};
 
 use super::entry::{Entry, Representation};
 use crate::answer::Answer;
 use crate::body::{Body, FileSlice, Part};
-use crate::h1::response::field;
-use crate::semantics::accept::{self, Coding};
-use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
-use crate::semantics::range::{self, Selection};
 
-/// What a file's answer depends on, whatever protocol asked.
+/// The request fields that select what is sent of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileQuery<'a> {
-    /// RFC 9110 13.1.
+    /// The preconditions (RFC 9110 section 13.1).
     pub preconditions: Preconditions<'a>,
-    /// Range; only for GET (RFC 9110 14.2).
+    /// Range; set for GET only (RFC 9110 section 14.2).
     pub range: Option<&'a [u8]>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a [u8]>,
 }
 
 impl FileQuery<'_> {
-    /// Whether nothing in it asks for less than the whole.
+    /// True if the request has neither preconditions nor a range.
     pub fn is_for_the_whole(&self) -> bool {
         self.range.is_none() && self.preconditions == Preconditions::default()
     }
 }
 
-/// Answers a GET or HEAD. `status`: 200, or an error's for which the file is the page.
+/// Answers a GET or HEAD. `status` is 200, or the status of an error whose page this file is.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
     of(select(entry, query.accept_encoding), status, query)
 }
 
-/// The same for a file without variants.
+/// Answers with one representation, without negotiation.
 pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery<'_>) -> Answer {
-    // An error page is no target of conditions (RFC 9110 13.2.1).
+    // Preconditions do not apply to an error page (RFC 9110 section 13.2.1).
     if status != StatusCode::OK {
         return whole(representation, status);
     }
@@ -91,10 +91,10 @@ fn whole(r: &Representation, status: StatusCode) -> Answer {
     ready(status, &r.whole, slice(r, 0..r.file.stamp.len))
 }
 
-/// From memory if it is there, else from the file.
+/// Body for a range: from memory if the content is cached, else from the file.
 fn slice(r: &Representation, range: Range<u64>) -> Body {
     match &r.content {
-        // A range lies within the file, and a file kept in memory is small.
+        // A range lies within the file, and a cached file is small, so the casts lose nothing.
         Some(content) => Body::Bytes(content.slice(range.start as usize..range.end as usize)),
         None => Body::File(FileSlice {
             file: r.file.clone(),
@@ -112,7 +112,7 @@ fn part(r: &Representation, range: Range<u64>) -> Answer {
     ready(StatusCode::PARTIAL_CONTENT, &fields.into(), slice(r, range))
 }
 
-/// RFC 9110 14.6, in the order asked for.
+/// A multipart/byteranges response with parts in the requested order (RFC 9110 section 14.6).
 fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
     let boundary = boundary(r);
     let len = r.file.stamp.len;
@@ -137,8 +137,8 @@ fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
     ready(StatusCode::PARTIAL_CONTENT, &fields.into(), Body::Parts(parts))
 }
 
-/// Need not be secret, only absent from the file: hashed from what the file's writer does not
-/// choose freely.
+/// Boundary of a multipart response. It must not occur in the file, but need not be secret: it is a
+/// hash of metadata that the file's author cannot choose freely.
 fn boundary(r: &Representation) -> String {
     let stamp = r.file.stamp;
     let seed = (stamp.inode, stamp.changed_ns, stamp.len, stamp.modified_ns);
@@ -146,7 +146,7 @@ fn boundary(r: &Representation) -> String {
     format!("{hash:032x}")
 }
 
-/// 412 and 416: the fields every answer has, and no file.
+/// A 412 or 416 response: the common fields and no body.
 fn failed(r: &Representation, status: StatusCode, len: Option<u64>) -> Answer {
     let mut fields = r.common.to_vec();
     if let Some(len) = len {
@@ -161,6 +161,6 @@ fn content_range(range: &Range<u64>, len: u64) -> String {
 }
 
 fn content_length(fields: &mut Vec<u8>, len: u64) {
-    // Writing into a Vec cannot fail.
+    // Writing to a Vec cannot fail.
     let _ = write!(fields, "Content-Length: {len}\r\n");
 }

@@ -1,5 +1,5 @@
-//! What a worker knows of files: bounded in bytes and descriptors, evicted by second chance.
-//! One per worker, so nothing here is locked.
+//! The file cache of one worker, bounded in bytes and descriptors. It evicts by second chance and
+//! needs no locks.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,13 +8,13 @@ use hashbrown::{Equivalent, HashMap};
 
 use super::Entry;
 
-/// A path as it was asked for, in a site. Several spellings of one path are several entries:
-/// that saves decoding on every request.
+/// A requested path in a site. Each encoding of a path has its own entry, which saves decoding it
+/// for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<'a> {
-    /// The site's number.
+    /// The site's index.
     pub site: usize,
-    /// The target's path, as sent.
+    /// The path of the request target, as sent.
     pub path: &'a [u8],
 }
 
@@ -34,7 +34,7 @@ impl Equivalent<OwnedKey> for Key<'_> {
 #[derive(Debug)]
 pub struct Cache {
     entries: HashMap<Rc<OwnedKey>, Rc<Entry>>,
-    /// In the order of entering; the oldest is looked at first.
+    /// Keys in order of insertion; eviction starts with the oldest.
     order: VecDeque<Rc<OwnedKey>>,
     bytes: usize,
     descriptors: usize,
@@ -49,7 +49,7 @@ impl Equivalent<Rc<OwnedKey>> for Key<'_> {
 }
 
 impl Cache {
-    /// An empty one that holds at most this much.
+    /// Creates an empty cache with these limits.
     pub fn new(bytes_max: usize, descriptors_max: usize) -> Cache {
         Cache {
             entries: HashMap::new(),
@@ -61,14 +61,15 @@ impl Cache {
         }
     }
 
-    /// What is known, however old.
+    /// Returns an entry of any age.
     pub fn get(&self, key: Key<'_>) -> Option<&Rc<Entry>> {
         let entry = self.entries.get(&key)?;
         entry.used.set(true);
         Some(entry)
     }
 
-    /// Enters or replaces; makes room first. What does not fit at all is not kept.
+    /// Inserts or replaces an entry, after evicting others. An entry larger than the cache is not
+    /// stored.
     pub fn insert(&mut self, key: Key<'_>, entry: Rc<Entry>) {
         self.remove(key);
         let (bytes, descriptors) = (entry.cost() + key.path.len(), entry.descriptors());
@@ -86,7 +87,7 @@ impl Cache {
         self.entries.insert(owned, entry);
     }
 
-    /// Forgets a path.
+    /// Removes the entry of a path.
     pub fn remove(&mut self, key: Key<'_>) {
         if let Some((owned, entry)) = self.entries.remove_entry(&key) {
             self.bytes -= entry.cost() + owned.path.len();
@@ -95,13 +96,14 @@ impl Cache {
         }
     }
 
-    /// Gives up half of the descriptors, for when the process has run out of them.
+    /// Evicts entries with half of the descriptors, when the process has none left.
     pub fn give_up_descriptors(&mut self) {
         let target = self.descriptors / 2;
         while self.descriptors > target && self.evict_one() {}
     }
 
-    /// Evicts the oldest entry not used since it was last looked at; false if there is none.
+    /// Evicts the oldest entry that was not used since the last pass; `false` if the cache is
+    /// empty.
     fn evict_one(&mut self) -> bool {
         while let Some(key) = self.order.pop_front() {
             let Some(entry) = self.entries.get(&key) else { continue };

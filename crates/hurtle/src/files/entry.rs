@@ -1,5 +1,5 @@
-//! What is known of one path: its representations, each with all its heads made in advance but
-//! for `Date`, and when its name was last looked up.
+//! A cached file: its representations with prepared response fields (all except `Date`), and the
+//! time of the last look-up.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -7,86 +7,88 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
+use hurtle_http::h1::response::{SERVER, field};
+use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::date;
+use hurtle_http::semantics::etag::EntityTag;
 
 use super::lookup::{Lookup, Opened, Target};
 use crate::body::{OpenFile, Stamp};
-use crate::h1::response::{SERVER, field};
-use crate::semantics::accept::Coding;
-use crate::semantics::date;
-use crate::semantics::etag::EntityTag;
 
-/// A file as it is answered at one path.
+/// A file as served at one path.
 #[derive(Debug)]
 pub struct Entry {
-    /// The file as it is first, then its encoded variants, best first.
+    /// The unencoded file first, then its encoded variants, best first.
     pub representations: Vec<Representation>,
     /// The codings of the variants.
     pub codings: Vec<Coding>,
-    /// How to look the name up again.
+    /// Parameters for repeating the look-up.
     pub lookup: Arc<Lookup>,
-    /// What the name stood for.
+    /// Result of the last look-up.
     pub target: Target,
-    /// The number of the mount it was found through, for access rules.
+    /// Index of the mount that served the file, for access rules.
     pub mount: usize,
-    /// When the name was last looked up, in milliseconds.
+    /// Time of the last look-up, in milliseconds.
     pub checked_ms: Cell<u64>,
-    /// A look-up is under way.
+    /// True while a look-up is running.
     pub refreshing: Cell<bool>,
-    /// Used since the cache last passed by.
+    /// True if the entry was used since the cache last considered it for eviction.
     pub used: Cell<bool>,
-    /// Whether a tag is weak for now and must be made anew (RFC 9110 8.8.1).
+    /// True if a tag is weak for now and must be made again (RFC 9110 section 8.8.1).
     pub weak: bool,
 }
 
-/// One form a file is sent in.
+/// A representation of a file.
 #[derive(Debug)]
 pub struct Representation {
-    /// How it is encoded.
+    /// Its content-coding.
     pub coding: Coding,
-    /// Open.
+    /// The open file.
     pub file: Arc<OpenFile>,
-    /// The whole of it, if it is small.
+    /// The content, if the file is small.
     pub content: Option<Bytes>,
-    /// The entity-tag's text between the quotes; `None`: none is sent.
+    /// The opaque part of the entity-tag; `None` if no tag is sent.
     pub tag: Option<String>,
-    /// Whether the tag is weak.
+    /// True if the entity-tag is weak.
     pub weak: bool,
     /// Last-Modified, in seconds since 1970.
     pub modified_secs: u64,
-    /// The fields of the whole answer.
+    /// Prepared fields of a 200.
     pub whole: Bytes,
-    /// The fields of a 304.
+    /// Prepared fields of a 304.
     pub not_modified: Bytes,
-    /// The fields every answer has.
+    /// Prepared fields that every response has.
     pub common: Bytes,
     /// Content-Type.
     pub media_type: HeaderValue,
 }
 
-/// What the place a file is served at says about its fields.
+/// Rules of a mount for the fields of its files.
 #[derive(Debug)]
-pub struct Dress {
+pub struct FieldRules {
     /// Content-Type.
     pub media_type: HeaderValue,
-    /// Fields set; they replace what the answer had.
+    /// Fields to set; they replace existing ones.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Fields removed.
+    /// Fields to remove.
     pub remove: Vec<HeaderName>,
-    /// Files here are replaced, never edited in place: a tag is strong from the first.
+    /// True if files are replaced, never edited in place: entity-tags are then strong from the
+    /// start.
     pub settled: bool,
 }
 
-/// A file modified this recently may be modified again within the clock's grain.
+/// A file modified within this time (2 s) may be modified again without a change of its timestamp.
 const SETTLED_NS: i128 = 2_000_000_000;
 
 impl Representation {
-    /// Makes the heads. `varies`: there are encoded variants. `now_secs` is the calendar's.
-    pub fn new(opened: Opened, dress: &Dress, varies: bool, now_secs: u64) -> Representation {
+    /// Prepares the fields. `varies` means that there are encoded variants. `now_secs` is the
+    /// wall-clock time in seconds since 1970.
+    pub fn new(opened: Opened, rules: &FieldRules, varies: bool, now_secs: u64) -> Representation {
         let stamp = opened.file.stamp;
         let now_ns = i128::from(now_secs) * 1_000_000_000;
         let recent = now_ns - stamp.modified_ns < SETTLED_NS;
-        let weak = opened.hash.is_none() && recent && !dress.settled;
-        // RFC 9110 8.8.2.1: never later than Date.
+        let weak = opened.hash.is_none() && recent && !rules.settled;
+        // RFC 9110 section 8.8.2.1: Last-Modified is never later than Date.
         let modified_secs = stamp.modified_secs().min(now_secs);
         let mut representation = Representation {
             coding: opened.coding,
@@ -98,14 +100,14 @@ impl Representation {
             whole: Bytes::new(),
             not_modified: Bytes::new(),
             common: Bytes::new(),
-            media_type: dress.media_type.clone(),
+            media_type: rules.media_type.clone(),
         };
-        representation.tag = representation.make_tag(opened.hash, dress);
+        representation.tag = representation.make_tag(opened.hash, rules);
         let mut common = Vec::new();
-        representation.common_fields(dress, varies, &mut common);
+        representation.common_fields(rules, varies, &mut common);
         let mut whole = common.clone();
         field(&mut whole, "Content-Type", representation.media_type.as_bytes());
-        // Writing into a Vec cannot fail.
+        // Writing to a Vec cannot fail.
         let _ = write!(whole, "Content-Length: {}\r\n", stamp.len);
         representation.not_modified = common.clone().into();
         representation.common = common.into();
@@ -113,15 +115,15 @@ impl Representation {
         representation
     }
 
-    /// Its validator, as conditions are compared with it.
+    /// The entity-tag for evaluating preconditions.
     pub fn entity_tag(&self) -> Option<EntityTag<'_>> {
         let tag = self.tag.as_ref()?;
         Some(EntityTag { weak: self.weak, opaque: tag.as_bytes() })
     }
 
-    /// With the coding, so that variants differ.
-    fn make_tag(&self, hash: Option<u128>, dress: &Dress) -> Option<String> {
-        if dress.remove.contains(&header::ETAG) {
+    /// Makes the entity-tag. The coding is part of it, so that variants differ.
+    fn make_tag(&self, hash: Option<u128>, rules: &FieldRules) -> Option<String> {
+        if rules.remove.contains(&header::ETAG) {
             return None;
         }
         let suffix = match self.coding {
@@ -133,10 +135,10 @@ impl Representation {
         Some(tag(&self.file.stamp, hash) + suffix)
     }
 
-    fn common_fields(&self, dress: &Dress, varies: bool, out: &mut Vec<u8>) {
+    fn common_fields(&self, rules: &FieldRules, varies: bool, out: &mut Vec<u8>) {
         let mut add = |name: &HeaderName, text: &str, value: &[u8]| {
-            let replaced = dress.set.iter().any(|(n, _)| n == name);
-            if !replaced && !dress.remove.contains(name) {
+            let replaced = rules.set.iter().any(|(n, _)| n == name);
+            if !replaced && !rules.remove.contains(name) {
                 field(out, text, value);
             }
         };
@@ -159,7 +161,7 @@ impl Representation {
         if let Some(coding) = coding {
             field(out, "Content-Encoding", coding.as_bytes());
         }
-        for (name, value) in &dress.set {
+        for (name, value) in &rules.set {
             if *name != header::CONTENT_TYPE {
                 field(out, name.as_str(), value.as_bytes());
             }
@@ -167,9 +169,9 @@ impl Representation {
     }
 }
 
-/// The text of a file's entity-tag. Size and time, no inode: two hosts of one deploy must agree.
-/// Nanoseconds, so that two edits within a second differ. `hash`: of the contents, where the tag
-/// comes from them.
+/// The opaque part of a file's entity-tag: size and time in nanoseconds, so that two edits within a
+/// second differ. The inode is not part of it: two hosts with the same files must agree. With
+/// `hash`, the tag is the hash of the content.
 pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
     match hash {
         Some(hash) => format!("{hash:032x}"),
@@ -178,7 +180,7 @@ pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
 }
 
 impl Entry {
-    /// Memory it holds, in bytes, roughly.
+    /// Approximate memory use, in bytes.
     pub fn cost(&self) -> usize {
         let one = |r: &Representation| {
             r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 3 + REPRESENTATION_BYTES
@@ -186,12 +188,12 @@ impl Entry {
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
     }
 
-    /// Descriptors it holds.
+    /// Number of open descriptors.
     pub fn descriptors(&self) -> usize {
         self.representations.len()
     }
 }
 
-/// What an entry and its key cost beside what it points to.
+/// Approximate size of an entry with its key, in bytes, without what it points to.
 const ENTRY_BYTES: usize = 512;
 const REPRESENTATION_BYTES: usize = 512;

@@ -1,5 +1,5 @@
-//! Listings of directories: one scan of a directory at a time, kept until the directory changes.
-//! Shared by all workers, used on the pool only, so its locks never hold a loop.
+//! Caches directory listings. Requests for the same directory share one scan. All workers share the
+//! cache; only disk threads use it, so its locks never block an event loop.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,77 +9,78 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 
 use super::listing::{self, Listing, View};
-use super::{Lookup, store::Trouble};
+use super::{Lookup, store::LookupError};
 use crate::body::Stamp;
 use crate::disk::{Disk, Lane};
 
-/// Kept listings, in bytes; the largest one is kept even if it is larger.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Maximum memory of cached listings, in bytes. The newest one is kept even if it is larger.
+const CACHED_BYTES_MAX: usize = 16 << 20;
 
-/// A directory changed this recently may change again without its time telling.
+/// A directory changed within this time (2 s) may change again without a change of its timestamp.
 const SETTLED_NS: i128 = 2_000_000_000;
 
-/// What is known of directories.
+/// The cache of listings.
 #[derive(Clone, Debug)]
 pub struct Listings {
     lane: Lane,
-    places: Arc<Mutex<HashMap<(u64, u64), Arc<Place>>>>,
+    slots: Arc<Mutex<HashMap<(u64, u64), Arc<Slot>>>>,
 }
 
-/// One directory. Its lock is held during a scan: who wants the same one waits for it.
+/// One directory. The lock is held during a scan: other requests for the directory wait for its
+/// result.
 #[derive(Debug, Default)]
-struct Place(Mutex<Option<Kept>>);
+struct Slot(Mutex<Option<CachedListing>>);
 
 #[derive(Debug)]
-struct Kept {
+struct CachedListing {
     stamp: Stamp,
     dotfiles: bool,
     listing: Arc<Listing>,
 }
 
-/// What is wanted of a directory.
+/// Parameters of a listing.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Beneath the look-up's root.
+pub struct ListingRequest {
+    /// The directory's path, relative to the root of the look-up.
     pub path: Vec<u8>,
-    /// As the client sees it: decoded, ends with `/`.
+    /// The decoded URL path, with a trailing `/`.
     pub url_path: Vec<u8>,
-    /// Whether hidden names are shown.
+    /// True if hidden names are shown.
     pub dotfiles: bool,
     /// Order and page.
     pub view: View,
-    /// JSON, not HTML.
+    /// True for JSON, false for HTML.
     pub json: bool,
 }
 
 impl Listings {
-    /// None yet; scans queue in a lane of their own.
+    /// Creates an empty cache; scans have their own lane.
     pub fn new(disk: &Disk) -> Listings {
-        Listings { lane: disk.lane(), places: Arc::default() }
+        Listings { lane: disk.lane(), slots: Arc::default() }
     }
 
-    /// A page of a directory, written.
+    /// Writes one page of a directory.
     ///
     /// # Errors
-    /// When the disk gives no answer, or the directory may not be read.
+    /// The disk threads are busy, or the directory cannot be read.
     pub async fn page(
         &self,
         disk: &Disk,
         lookup: Arc<Lookup>,
-        wanted: Wanted,
-    ) -> Result<Bytes, Trouble> {
+        request: ListingRequest,
+    ) -> Result<Bytes, LookupError> {
         let this = self.clone();
-        let page = disk.run(self.lane, move || this.write(&lookup, &wanted)).await;
-        page.map_err(Trouble::Pool)?.map_err(Trouble::Disk)
+        let page = disk.run(self.lane, move || this.write(&lookup, &request)).await;
+        page.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
     }
 
-    fn write(&self, lookup: &Lookup, wanted: &Wanted) -> io::Result<Bytes> {
-        let directory = lookup.open_directory(&wanted.path)?;
+    fn write(&self, lookup: &Lookup, request: &ListingRequest) -> io::Result<Bytes> {
+        let directory = lookup.open_directory(&request.path)?;
         let stamp = Stamp::of(&rustix::fs::fstat(&directory)?);
-        let listing = self.listing(&directory, stamp, wanted.dotfiles)?;
-        let page = listing::page(&listing, &directory, &wanted.view);
-        let write = if wanted.json { listing::json } else { listing::html };
-        Ok(write(&page, &wanted.url_path).into())
+        let listing = self.listing(&directory, stamp, request.dotfiles)?;
+        let page = listing::page(&listing, &directory, &request.view);
+        let write = if request.json { listing::json } else { listing::html };
+        Ok(write(&page, &request.url_path).into())
     }
 
     fn listing(
@@ -88,42 +89,42 @@ impl Listings {
         stamp: Stamp,
         dotfiles: bool,
     ) -> io::Result<Arc<Listing>> {
-        let place = {
-            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(places.entry((stamp.device, stamp.inode)).or_default())
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry((stamp.device, stamp.inode)).or_default())
         };
-        let mut kept = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*kept
-            && kept.stamp == stamp
-            && kept.dotfiles == dotfiles
+        let mut cached = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &*cached
+            && cached.stamp == stamp
+            && cached.dotfiles == dotfiles
         {
-            return Ok(Arc::clone(&kept.listing));
+            return Ok(Arc::clone(&cached.listing));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled = now.as_nanos() as i128 - stamp.changed_ns >= SETTLED_NS;
-        *kept = None;
+        *cached = None;
         let listing = Arc::new(listing::scan(directory, dotfiles)?);
         if settled {
-            *kept = Some(Kept { stamp, dotfiles, listing: Arc::clone(&listing) });
+            *cached = Some(CachedListing { stamp, dotfiles, listing: Arc::clone(&listing) });
         }
-        drop(kept);
-        self.make_room(&place, listing.heap_bytes());
+        drop(cached);
+        self.make_room(&slot, listing.heap_bytes());
         Ok(listing)
     }
 
-    /// Forgets other directories until what is kept fits.
-    fn make_room(&self, newest: &Arc<Place>, newest_bytes: usize) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Evicts other directories until the cache fits its limit.
+    fn make_room(&self, newest: &Arc<Slot>, newest_bytes: usize) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = newest_bytes;
-        places.retain(|_, place| {
-            if Arc::ptr_eq(place, newest) {
+        slots.retain(|_, slot| {
+            if Arc::ptr_eq(slot, newest) {
                 return true;
             }
-            // One being scanned just now is in use; how large it will be is not known yet.
-            let Ok(kept) = place.0.try_lock() else { return true };
-            let Some(kept) = &*kept else { return false };
-            bytes += kept.listing.heap_bytes();
-            bytes <= KEPT_BYTES_MAX
+            // A locked slot is being scanned, so it is in use and its size is unknown.
+            let Ok(cached) = slot.0.try_lock() else { return true };
+            let Some(cached) = &*cached else { return false };
+            bytes += cached.listing.heap_bytes();
+            bytes <= CACHED_BYTES_MAX
         });
     }
 }

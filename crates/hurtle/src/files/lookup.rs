@@ -1,7 +1,7 @@
-//! Finding the file a path stands for, beneath its root. Everything here waits for the disk and
-//! runs on the pool. Two steps: `probe` finds the name and says in what state it is, without
-//! opening it (a FIFO or device is never opened); `open` opens what was found. A probe that says
-//! the same as before is all a revalidation needs.
+//! Finds the file of a path beneath a root. All functions here block on the disk and run on the
+//! disk threads. `probe` resolves the name without opening the file, so it never opens a FIFO or
+//! device. `find` also opens it. To revalidate an entry, it is enough that a probe gives the same
+//! result.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,121 +12,121 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
+use hurtle_http::semantics::accept::Coding;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::Lane;
-use crate::semantics::accept::Coding;
 use crate::sys;
 
-/// Files up to this size are kept in memory and sent with their head in one call; larger ones go
-/// by `sendfile(2)`, which is cheaper from about here on.
+/// Maximum size of a file that is kept in memory and sent with its head in one call, in bytes.
+/// Above it `sendfile(2)` is cheaper.
 pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
-/// What to look for: made once for each path, kept to ask again.
+/// Parameters of a look-up, made once per path and kept for revalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The directory nothing is found above or beside of.
+    /// The root directory; nothing outside of it is found.
     pub root: PathBuf,
-    /// What is tried, in order.
+    /// The candidates, in order.
     pub tries: Vec<Try>,
-    /// Names tried in a directory.
+    /// Index names that are tried in a directory.
     pub index: Arc<[String]>,
-    /// Which links are followed.
+    /// The policy for symbolic links.
     pub symlinks: Symlinks,
-    /// Whether encoded variants beside the file are looked for.
+    /// True if encoded variants beside the file are used.
     pub sidecars: bool,
-    /// Where entity-tags come from.
+    /// The source of entity-tags.
     pub etag: EtagSource,
-    /// Where this root's jobs queue.
+    /// The lane of this root's jobs on the disk threads.
     pub lane: Lane,
-    /// How fast one answer may send a file, in bytes a second; 0: as fast as it is taken.
+    /// Maximum rate of one response, in bytes per second; 0 means unlimited.
     pub rate: u64,
-    /// Files up to this size, in bytes, are read when they are opened.
+    /// Maximum size of a file that is read when it is opened, in bytes.
     pub memory_bytes_max: u64,
 }
 
-/// One thing tried.
+/// A candidate of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Try {
-    /// A path beneath the root, without a leading `/`; with a trailing one it must be a directory.
+    /// A path beneath the root, without a leading `/`. With a trailing `/` it must be a directory.
     Path(Vec<u8>),
-    /// End with this status.
+    /// Ends the look-up with this status.
     Status(StatusCode),
 }
 
-/// What a probe found.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A regular file, and its encoded variants.
+    /// A regular file and its encoded variants.
     File {
-        /// Beneath the root.
+        /// Path relative to the root.
         path: Vec<u8>,
-        /// The file as it is, then its variants, best first.
+        /// The states of the unencoded file and of its variants, best first.
         states: Vec<(Coding, Stamp)>,
     },
-    /// A directory without an index, asked for with its slash.
+    /// A directory without an index, requested with a trailing slash.
     Directory(Vec<u8>, Stamp),
-    /// A directory asked for without its slash.
+    /// A directory requested without a trailing slash.
     SlashMissing,
-    /// Nothing there, or nothing that is served.
+    /// There is no such file, or it is of a kind that is not served.
     Missing,
-    /// There, but not for this user.
+    /// The server has no permission.
     Denied,
     /// `try_files` ended with a status.
     Status(StatusCode),
 }
 
-/// What was found, opened.
+/// Result of a look-up that opens the file.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A file.
+    /// An open file.
     File {
-        /// Beneath the root.
+        /// Path relative to the root.
         path: Vec<u8>,
-        /// The file as it is first, then its variants, best first.
+        /// The unencoded file first, then its variants, best first.
         opened: Vec<Opened>,
     },
     /// Anything else.
     Other(Target),
 }
 
-/// One representation's file.
+/// The open file of one representation.
 #[derive(Debug)]
 pub struct Opened {
-    /// How it is encoded.
+    /// Its content-coding.
     pub coding: Coding,
-    /// Open.
+    /// The open file.
     pub file: Arc<OpenFile>,
-    /// The whole of it, if it is small.
+    /// The content, if the file is small.
     pub content: Option<Bytes>,
-    /// Hash of the contents, where the tag comes from them.
+    /// Hash of the content, if the entity-tag is made from it.
     pub hash: Option<u128>,
 }
 
 const SIDECARS: [(Coding, &[u8]); 3] =
     [(Coding::Br, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
-/// A name may change while it is looked up; so often it is looked up again. A disk thread gives precedence
-/// to others, so a busy writer can be faster than it many times.
+/// Maximum number of attempts if the name changes during a look-up. Disk threads have low priority,
+/// so a busy writer can win many times.
 const RACES_MAX: usize = 32;
 
 impl Lookup {
-    /// Finds the first try that exists.
+    /// Resolves the first candidate that exists.
     ///
     /// # Errors
-    /// Of the disk; what a client can cause is a `Target`.
+    /// The disk failed. Errors that a client can cause are variants of [`Target`].
     pub fn probe(&self) -> io::Result<Target> {
         self.probe_in(&self.open_root()?)
     }
 
-    /// Finds and opens. `ahead`: so much of the beginning will be sent next, in bytes, unless there
-    /// are variants to choose from; it is read now, while this thread waits for the disk anyway.
+    /// Resolves and opens the file. `ahead` is the number of bytes that will be sent next; they are
+    /// read ahead now, unless there are variants.
     ///
     /// # Errors
-    /// See `probe`.
+    /// See [`probe`](Self::probe).
     pub fn find(&self, ahead: u64) -> io::Result<Outcome> {
         for _ in 0..RACES_MAX {
             let root = self.open_root()?;
@@ -142,7 +142,7 @@ impl Lookup {
                     return Ok(Outcome::File { path, opened });
                 }
                 Ok(None) => {}
-                // The probe only named it; reading is another permission.
+                // Probing needs less permission than reading.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     return Ok(Outcome::Other(Target::Denied));
                 }
@@ -152,16 +152,16 @@ impl Lookup {
         Err(io::Error::other("the file kept changing while it was opened"))
     }
 
-    /// Opens a directory a probe found, for reading its names.
+    /// Opens a directory that a probe found, for reading its names.
     ///
     /// # Errors
-    /// Of the disk.
+    /// The disk failed.
     pub fn open_directory(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(self.open(&self.open_root()?, path, flags)?)
     }
 
-    /// The root is looked up each time too: it may be a link that moves with every deploy.
+    /// Opens the root again for each look-up: it may be a link that a deployment changes.
     fn open_root(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
         rustix::fs::open(&self.root, flags, Mode::empty())
@@ -211,7 +211,7 @@ impl Lookup {
         if self.sidecars {
             for (coding, suffix) in SIDECARS {
                 let name = [&path[..], suffix].concat();
-                // One older than its original was made from something else.
+                // An encoded variant older than the original is outdated.
                 if let State::File(side) = self.state(root, &name)?
                     && side.modified_ns >= stamp.modified_ns
                 {
@@ -236,7 +236,7 @@ impl Lookup {
         })
     }
 
-    /// `None`: the names have changed since the probe.
+    /// `None` if the names have changed since the probe.
     fn open_all(
         &self,
         root: &OwnedFd,
@@ -249,22 +249,26 @@ impl Lookup {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let fd = match self.open(root, &name, flags) {
                 Ok(fd) => fd,
-                // A variant that may not be read is no variant.
+                // An unreadable variant is ignored.
                 Err(Errno::ACCESS) if *coding != Coding::Identity => continue,
                 Err(Errno::NOENT) => return Ok(None),
                 Err(e) => return Err(e.into()),
             };
-            if Stamp::of(&rustix::fs::fstat(&fd)?) != *stamp {
+            let now = Stamp::of(&rustix::fs::fstat(&fd)?);
+            // A busy log has grown since the probe, each time; a variant is older than it by then.
+            let has_grown = states.len() == 1 && stamp.has_grown_to(&now);
+            if now != *stamp && !has_grown {
                 return Ok(None);
             }
-            let file = Arc::new(OpenFile::new(fd, *stamp, self.lane).with_rate(self.rate));
+            let file = Arc::new(OpenFile::new(fd, now, self.lane).with_rate(self.rate));
             let Some(one) = self.read(*coding, file)? else { return Ok(None) };
             opened.push(one);
         }
         Ok(Some(opened))
     }
 
-    /// Reads what is kept of a file; `None` if it was edited meanwhile.
+    /// Reads the content and computes the hash, if required; `None` if the file was edited
+    /// meanwhile.
     fn read(&self, coding: Coding, file: Arc<OpenFile>) -> io::Result<Option<Opened>> {
         let len = file.stamp.len;
         let content = if len <= self.memory_bytes_max {
@@ -277,7 +281,7 @@ impl Lookup {
             None
         };
         let hash = if hashes(self.etag, &file.stamp) { Some(hash(&file)?) } else { None };
-        if !file.is_unchanged() {
+        if !file.is_intact() {
             return Ok(None);
         }
         Ok(Some(Opened { coding, file, content, hash }))
@@ -289,14 +293,15 @@ impl Lookup {
             Symlinks::Never => sys::open_beneath(root.as_fd(), path, flags, false),
             Symlinks::Anywhere => rustix::fs::openat(root, path, flags, Mode::empty()),
             Symlinks::WithinRoot => match sys::open_beneath(root.as_fd(), path, flags, true) {
-                // An absolute link: fine if it comes back, which only the names can tell.
+                // An absolute link is allowed if it leads back beneath the root, which only
+                // resolving its name can tell.
                 Err(Errno::XDEV) => self.open_canonical(root, path, flags),
                 other => other,
             },
         }
     }
 
-    /// Resolves all links by name, then opens what came out without following any.
+    /// Resolves all links by name, then opens the result without following links.
     fn open_canonical(
         &self,
         root: &OwnedFd,
@@ -318,11 +323,11 @@ impl Lookup {
 
 const DAY_SECS: u64 = 86_400;
 
-/// 1980-01-01, the first day a zip archive can name.
+/// 1980-01-01, the earliest date in a zip archive.
 const ZIP_EPOCH_SECS: u64 = 315_532_800;
 
-/// Whether a tag comes from the contents. Reproducible builds give every file the same time, which
-/// then tells nothing apart.
+/// True if the entity-tag is made from the content. Reproducible builds give all files the same
+/// time, so the time does not identify a version.
 pub fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
     match etag {
         EtagSource::Off => false,
@@ -343,7 +348,7 @@ enum State {
 }
 
 impl State {
-    /// What a name's failure means to a client; what it cannot cause stays an error.
+    /// Maps an error to its meaning for a client. Errors that a client cannot cause are returned.
     fn of_error(e: Errno) -> io::Result<State> {
         match e {
             Errno::NOENT
@@ -353,7 +358,7 @@ impl State {
             | Errno::XDEV
             | Errno::INVAL
             | Errno::NXIO
-            // A socket, where it can be named only by opening it.
+            // A socket, on systems that can name it only by opening it.
             | Errno::OPNOTSUPP
             | Errno::ILSEQ => Ok(State::Missing),
             Errno::ACCESS | Errno::PERM => Ok(State::Denied),
@@ -366,7 +371,7 @@ fn suffix(coding: Coding) -> &'static [u8] {
     SIDECARS.iter().find(|(c, _)| *c == coding).map_or(b"", |(_, suffix)| suffix)
 }
 
-/// Reads from the beginning until `into` is full or the file ends.
+/// Reads from the start of the file until `into` is full or the file ends.
 fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
     let mut at = 0;
     while at < into.len() {
@@ -378,19 +383,21 @@ fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
     Ok(at)
 }
 
-/// The hash that a tag is made of.
+/// Computes the hash of a file for its entity-tag, over the bytes that it had when it was opened.
 ///
 /// # Errors
-/// Of the disk.
+/// The disk failed.
 pub fn hash(file: &OpenFile) -> io::Result<u128> {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     let mut offset = 0;
     loop {
-        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut piece[..], offset))? {
+        let len = piece.len().min(usize::try_from(file.stamp.len - offset).unwrap_or(usize::MAX));
+        let into = &mut piece[..len];
+        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))? {
             0 => return Ok(hasher.digest128()),
             n => {
-                hasher.update(&piece[..n]);
+                hasher.update(&into[..n]);
                 offset += n as u64;
             }
         }

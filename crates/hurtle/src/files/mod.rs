@@ -1,7 +1,6 @@
-//! A file as an answer. `lookup` finds it (on the disk pool), `entry` holds what is known of it
-//! with heads made in advance, `cache` keeps entries and `store` keeps
-//! them true, `answer` turns one and a request's
-//! conditions into a response. Used by the files handler, error pages, and applications.
+//! Serves files. `lookup` finds a file on the disk threads, and `entry` prepares its response
+//! fields. `cache` and `store` keep entries current. `answer` applies the conditions of a request.
+//! The files handler, error pages and applications use this module.
 
 pub mod answer;
 mod arrival;
@@ -20,7 +19,7 @@ pub use arrival::{Arrival, Home};
 pub use cache::{Cache, Key};
 pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;
-pub use listings::{Listings, Wanted};
+pub use listings::{ListingRequest, Listings};
 pub use lookup::{Lookup, Outcome, Target, Try};
 pub use scripts::{Found, Scripts};
 pub use store::Store;

@@ -1,5 +1,5 @@
-//! A file as an application answers with it: an `http::Response` that any router, box or middleware
-//! may pass on. The file is found as the files handler finds its own, and so are its fields.
+//! A file as the response of an application: an `http::Response` that any router or middleware can
+//! pass on. Look-up and fields are those of the files handler.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,35 +8,36 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hurtle_http::h1::response::Fields;
+use hurtle_http::request::fields::{joined, map};
+use hurtle_http::semantics::conditional::Preconditions;
+use hurtle_http::semantics::media;
 
 use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
-use super::entry::{Dress, Representation};
+use super::entry::{FieldRules, Representation};
 use super::lookup::{Lookup, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
-use super::store::Trouble;
+use super::store::LookupError;
 use crate::answer::Answer;
 use crate::body::{Body, FileBody, Part};
 use crate::clock;
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::{Disk, Lane};
-use crate::h1::fields::{joined, map};
-use crate::h1::response::Fields;
-use crate::semantics::conditional::Preconditions;
-use crate::semantics::media;
 
-/// Answers a request with a file, as the server answers with its own: with media type, entity-tag and
-/// Last-Modified; 304 and 412 where the request's conditions say so, 206 and 416 where it asks for
-/// ranges (RFC 9110 13 and 14). What is not there, or no file, is 404; what may not be read, 403.
+/// Answers a request with a file, like the server's own files handler. The response has a media
+/// type, an entity-tag and Last-Modified. Preconditions give 304 or 412, ranges 206 or 416 (RFC
+/// 9110 sections 13 and 14). A missing file gives 404, an unreadable one 403.
 ///
-/// `name` is a path beneath the directory `root`: nothing outside of it is ever sent, whatever `name`
-/// says and whatever links it meets, so that a name may come from the client as it is.
+/// `name` is a path relative to the directory `root`. Nothing outside of `root` is ever sent,
+/// whatever `name` contains and wherever links lead. So `name` may come from the client unchecked.
 ///
-/// The file is opened and read on the server's disk threads. If it comes back from the application
-/// with its length and without a Content-Encoding, the kernel sends it (`sendfile(2)`), through
-/// boxed bodies and middleware too, and the body is never polled; else the body is, and streams the
-/// same bytes.
+/// Disk threads open and read the file. If the application returns the body with its length and
+/// without Content-Encoding, the kernel sends the file (`sendfile(2)`), even through boxed bodies
+/// and middleware. The body is then never polled. Otherwise the body is polled and streams the same
+/// bytes.
 ///
-/// `request` must have come through a mount of this server, with its extensions; else, 500.
+/// `request` must have come through a mount of this server, with its extensions; otherwise the
+/// status is 500.
 ///
 /// ```
 /// use hurtle::{FileBody, RequestBody};
@@ -57,20 +58,20 @@ where
 {
     let arrival = request.extensions().get::<Arrival>();
     let home = arrival.map(|arrival| Arc::clone(&arrival.home));
-    let asked = Asked::of(request.method(), request.headers());
+    let conditions = ConditionalFields::of(request.method(), request.headers());
     let name = name.as_ref().as_os_str().as_bytes().to_vec();
     let root = root.into();
     async move {
         let Some((disk, lane)) = home.as_ref().and_then(|home| home.disk.as_ref()) else {
             let name = name.escape_ascii();
-            tracing::error!("{name}: asked for by a request that came through no mount");
+            tracing::error!("{name}: the request did not come through a mount; answered 500");
             return response(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None), None);
         };
         let answer = match find(disk, *lane, root, &name).await {
-            Err(trouble) => trouble.answer(&name),
+            Err(error) => error.answer(&name),
             Ok(Outcome::File { path, mut opened }) if !opened.is_empty() => {
                 let representation = represent(opened.swap_remove(0), &path);
-                answer::of(&representation, StatusCode::OK, &asked.query())
+                answer::of(&representation, StatusCode::OK, &conditions.query())
             }
             Ok(Outcome::Other(Target::Denied)) => Answer::error(StatusCode::FORBIDDEN, None),
             Ok(_) => Answer::error(StatusCode::NOT_FOUND, None),
@@ -79,7 +80,7 @@ where
     }
 }
 
-async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Outcome, Trouble> {
+async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Outcome, LookupError> {
     let lookup = Lookup {
         root,
         tries: vec![Try::Path(name.to_vec())],
@@ -92,20 +93,20 @@ async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Out
         memory_bytes_max: MEMORY_BYTES_MAX,
     };
     let found: io::Result<_> =
-        disk.run(lane, move || lookup.find(0)).await.map_err(Trouble::Pool)?;
-    found.map_err(Trouble::Disk)
+        disk.run(lane, move || lookup.find(0)).await.map_err(LookupError::Pool)?;
+    found.map_err(LookupError::Disk)
 }
 
 fn represent(opened: Opened, path: &[u8]) -> Representation {
     let media_type = media::of_extension(&media::extension(path)).unwrap_or(media::DEFAULT);
-    let dress = Dress {
+    let rules = FieldRules {
         media_type: HeaderValue::from_static(media_type),
         set: vec![],
-        // The engine's to say, or the application's.
+        // Server is written by the engine or by the application.
         remove: vec![header::SERVER],
         settled: false,
     };
-    Representation::new(opened, &dress, false, clock::coarse_unix_secs(clock::now_ms()))
+    Representation::new(opened, &rules, false, clock::coarse_unix_secs(clock::now_ms()))
 }
 
 fn response(answer: Answer, disk: Option<&Disk>) -> Response<FileBody> {
@@ -132,9 +133,9 @@ fn response(answer: Answer, disk: Option<&Disk>) -> Response<FileBody> {
     response
 }
 
-/// What a request says of conditions and ranges.
+/// Preconditions and Range of a request.
 #[derive(Default)]
-struct Asked {
+struct ConditionalFields {
     if_match: Option<Bytes>,
     if_none_match: Option<Bytes>,
     if_modified_since: Option<Bytes>,
@@ -143,20 +144,20 @@ struct Asked {
     range: Option<Bytes>,
 }
 
-impl Asked {
-    fn of(method: &Method, fields: &HeaderMap) -> Asked {
-        // Of another method they were about what it did, which is done.
+impl ConditionalFields {
+    fn of(method: &Method, fields: &HeaderMap) -> ConditionalFields {
+        // For another method they refer to the method's effect, which has already happened.
         if *method != Method::GET && *method != Method::HEAD {
-            return Asked::default();
+            return ConditionalFields::default();
         }
         let value = |name| joined(fields, name).map(Bytes::from);
-        Asked {
+        ConditionalFields {
             if_match: value(header::IF_MATCH),
             if_none_match: value(header::IF_NONE_MATCH),
             if_modified_since: value(header::IF_MODIFIED_SINCE),
             if_unmodified_since: value(header::IF_UNMODIFIED_SINCE),
             if_range: value(header::IF_RANGE),
-            // RFC 9110 14.2: Range means nothing but in GET.
+            // RFC 9110 section 14.2: Range is defined for GET only.
             range: value(header::RANGE).filter(|_| *method == Method::GET),
         }
     }

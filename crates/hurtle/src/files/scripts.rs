@@ -1,49 +1,50 @@
-//! From a path to the script that answers it: an existing regular file beneath the root, of the
-//! right name, and what of the path is behind it. Running it is the handlers' business.
+//! Finds the script for a path: an existing regular file beneath the root with the right suffix,
+//! and the rest of the path after it. Handlers run it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hurtle_http::semantics::target::{ENCODED_SLASH, separate_slashes};
+
 use super::changed::has_hidden_segment;
 use super::lookup::{Lookup, Target, Try};
-use super::store::Trouble;
+use super::store::LookupError;
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::{Disk, Lane};
-use crate::semantics::target::{ENCODED_SLASH, separate_slashes};
 
-/// Segments of one path that may name a script; who asks for more asks for nothing there is.
+/// Maximum number of segments of a path that may name a script.
 const CANDIDATES_MAX: usize = 16;
 
 /// A directory of scripts.
 #[derive(Clone, Debug)]
 pub struct Scripts {
     lookup: Lookup,
-    /// What their names end with; empty: every file is one.
+    /// Suffix of script names; empty if every file is a script.
     suffix: String,
     disk: Disk,
 }
 
-/// What a path stands for.
+/// Result of finding a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A script.
     Script {
-        /// Its file beneath the root.
+        /// Its file, relative to the root.
         file: Vec<u8>,
-        /// What of the path is behind its name: empty, or from a `/` on.
+        /// The rest of the path: empty, or starting with `/`.
         info: Vec<u8>,
     },
-    /// No script's name: whatever serves files may look.
+    /// The path does not name a script; a file may be served.
     Other,
-    /// A script's name, but there is none.
+    /// The path names a script that does not exist.
     Missing,
-    /// There, but not for this user.
+    /// The server has no permission.
     Denied,
 }
 
 impl Scripts {
-    /// Scripts beneath `root`, found on the pool in a lane of their own. `index`: names tried in a
-    /// directory; `suffix`: what scripts' names end with, or empty where every file is one.
+    /// Finds scripts beneath `root`, in a lane of their own. `index` lists names that are tried in
+    /// a directory. `suffix` is the suffix of script names; empty if every file is a script.
     pub fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
         let lookup = Lookup {
             root,
@@ -59,34 +60,34 @@ impl Scripts {
         Scripts { lookup, suffix: suffix.to_owned(), disk: disk.clone() }
     }
 
-    /// Their directory.
+    /// The directory of scripts.
     pub fn root(&self) -> &Path {
         &self.lookup.root
     }
 
-    /// Where they are looked up.
+    /// The disk threads and the lane of look-ups.
     pub fn disk(&self) -> (&Disk, Lane) {
         (&self.disk, self.lookup.lane)
     }
 
-    /// What a decoded path beneath the mount, without a leading `/`, stands for. Where it holds encoded
-    /// slashes, a script only if that is the same whether they separate segments or not; what is behind
-    /// its name has them plain.
+    /// Finds the script of a decoded path relative to the mount, without a leading `/`. A path with
+    /// encoded slashes matches only if the result is the same whether they separate segments or
+    /// not. They are plain slashes in the rest after the script.
     ///
     /// # Errors
-    /// Of the disk, or the pool.
-    pub async fn find(&self, rest: &[u8]) -> Result<Found, Trouble> {
+    /// The disk failed, or its threads are busy.
+    pub async fn find(&self, rest: &[u8]) -> Result<Found, LookupError> {
         let (this, rest) = (self.clone(), rest.to_vec());
         let job = move || this.find_now(&rest);
         let found: io::Result<_> =
-            self.disk.run(self.lookup.lane, job).await.map_err(Trouble::Pool)?;
-        found.map_err(Trouble::Disk)
+            self.disk.run(self.lookup.lane, job).await.map_err(LookupError::Pool)?;
+        found.map_err(LookupError::Disk)
     }
 
-    /// The same, waiting for the disk.
+    /// Like [`find`](Self::find), but blocks on the disk.
     ///
     /// # Errors
-    /// Of the disk.
+    /// The disk failed.
     pub fn find_now(&self, rest: &[u8]) -> io::Result<Found> {
         if !rest.contains(&ENCODED_SLASH) {
             return self.find_plain(rest);
@@ -111,7 +112,7 @@ impl Scripts {
             Target::File { path, .. } if path.ends_with(self.suffix.as_bytes()) => {
                 Ok(Found::Script { file: path, info: Vec::new() })
             }
-            // A file, or a directory that an index answers for once its slash is there.
+            // A file, or a directory with an index that a trailing slash would select.
             Target::File { .. } => Ok(Found::Other),
             Target::SlashMissing if self.has_index(rest)? => Ok(Found::Other),
             Target::Denied => Ok(Found::Denied),
@@ -119,8 +120,8 @@ impl Scripts {
         }
     }
 
-    /// Whether a path holds what could be a script's name, on a file system that knows no case too:
-    /// what it names is never served as a file.
+    /// True if a segment could name a script, in any case: some file systems are case-insensitive.
+    /// Such a path is never served as a file.
     fn names_a_script(&self, rest: &[u8]) -> bool {
         let suffix = self.suffix.as_bytes();
         rest.split(|&b| b == b'/').any(|segment| {
@@ -129,7 +130,7 @@ impl Scripts {
         })
     }
 
-    /// The script that the path names, up to the end of one of its segments.
+    /// Finds the script named by the path up to the end of one of its segments.
     fn named(&self, rest: &[u8]) -> io::Result<Found> {
         let ends = memchr::memchr_iter(b'/', rest).chain([rest.len()]);
         let ends = ends.filter(|&end| {
@@ -152,7 +153,7 @@ impl Scripts {
         Ok(Found::Missing)
     }
 
-    /// The root's own script, which answers for what is not there.
+    /// Finds the index script of the root, which handles paths that do not exist.
     fn front(&self) -> io::Result<Found> {
         let suffix = &self.suffix;
         let Some(front) = self.lookup.index.iter().find(|name| name.ends_with(suffix)) else {

@@ -1,5 +1,5 @@
-//! Keeps what is known of files true: finds what is not known, and looks a name up again before it
-//! has been believed for longer than `revalidate`.
+//! Keeps the file cache current: looks up new paths, and repeats a look-up before an entry is older
+//! than `revalidate`.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,43 +14,43 @@ use crate::body::WINDOW_BYTES;
 use crate::disk::{Disk, Failure};
 use crate::{clock, rt};
 
-/// A worker's knowledge of files.
+/// The files known to one worker.
 #[derive(Debug)]
 pub struct Store {
     cache: RefCell<Cache>,
-    /// Where names are looked up.
+    /// The disk threads for look-ups.
     pub disk: Disk,
     revalidate_ms: u64,
-    /// When this server itself changed a file.
+    /// Time of the last change by this server.
     changed: Changed,
 }
 
-/// Why a file could not be found out about.
+/// A look-up that failed.
 #[derive(Debug)]
-pub enum Trouble {
-    /// The pool gave no result.
+pub enum LookupError {
+    /// The disk threads did not return a result.
     Pool(Failure),
-    /// The disk did not.
+    /// The disk failed.
     Disk(io::Error),
 }
 
-impl Trouble {
-    /// The answer in the place of the file at `path`; what the client cannot know is logged.
+impl LookupError {
+    /// Response in place of the file at `path`; failures that are not the client's are logged.
     pub fn answer(&self, path: &[u8]) -> Answer {
         let path = String::from_utf8_lossy(path);
         match self {
-            Trouble::Pool(Failure::Busy) => {
+            LookupError::Pool(Failure::Busy) => {
                 tracing::warn!("{path}: the disk is too slow; answered 503");
                 Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
             }
-            Trouble::Pool(Failure::Panicked) => {
+            LookupError::Pool(Failure::Panicked) => {
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
-            Trouble::Disk(e) if is_out_of_descriptors(e) => {
+            LookupError::Disk(e) if is_out_of_descriptors(e) => {
                 tracing::warn!("{path}: out of file descriptors; answered 503");
                 Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
             }
-            Trouble::Disk(e) => {
+            LookupError::Disk(e) => {
                 tracing::error!("{path}: {e}");
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
@@ -59,13 +59,13 @@ impl Trouble {
 }
 
 impl Store {
-    /// An empty one.
+    /// Creates a store with an empty cache.
     pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64, changed: Changed) -> Rc<Store> {
         Rc::new(Store { cache: RefCell::new(cache), disk, revalidate_ms, changed })
     }
 
-    /// What is known and may be believed without asking. When that will soon be over and the path
-    /// is in demand, its name is looked up again beside the answering, so that nobody waits.
+    /// Returns an entry that needs no look-up. If it is about to expire, its look-up is repeated in
+    /// the background, so that no request waits for it.
     pub fn fresh(self: &Rc<Store>, key: Key<'_>, now_ms: u64) -> Option<Rc<Entry>> {
         let cache = self.cache.borrow();
         let entry = cache.get(key)?;
@@ -79,31 +79,32 @@ impl Store {
             let (site, path) = (key.site, Box::<[u8]>::from(key.path));
             rt::spawn(async move {
                 let key = Key { site, path: &path };
-                // Trouble shows when the entry has grown too old and somebody waits for it.
+                // An error is reported once the entry has expired and a request waits for it.
                 let _ = store.refresh(key, &entry).await;
             });
         }
         Some(Rc::clone(entry))
     }
 
-    /// What is known once its name has been looked up again; `None` if it must be found anew.
+    /// Repeats the look-up of a path. `None` if the entry is not current and must be found again.
     ///
     /// # Errors
-    /// When the disk gives no answer.
-    pub async fn revalidated(&self, key: Key<'_>) -> Result<Option<Rc<Entry>>, Trouble> {
+    /// The disk failed.
+    pub async fn revalidated(&self, key: Key<'_>) -> Result<Option<Rc<Entry>>, LookupError> {
         let known = self.cache.borrow().get(key).map(Rc::clone);
         let Some(entry) = known else { return Ok(None) };
         Ok(self.refresh(key, &entry).await?.then_some(entry))
     }
 
-    /// True: the name still stands for the same file.
-    async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, Trouble> {
+    /// `true` if the name still resolves to the same file.
+    async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, LookupError> {
         let started_ms = clock::now_ms();
         let lookup = Arc::clone(&entry.lookup);
-        // Not behind the files that nobody has asked for lately: they may wait for the disk, this not.
+        // Revalidation precedes other look-ups in the lane: those are for files not used recently
+        // and may wait for the disk.
         let found = self.disk.run_next(lookup.lane, move || lookup.probe()).await;
         entry.refreshing.set(false);
-        let found = found.map_err(Trouble::Pool)?.map_err(Trouble::Disk)?;
+        let found = found.map_err(LookupError::Pool)?.map_err(LookupError::Disk)?;
         if found == entry.target && !entry.weak {
             entry.checked_ms.set(started_ms.max(entry.checked_ms.get()));
             return Ok(true);
@@ -112,11 +113,12 @@ impl Store {
         Ok(false)
     }
 
-    /// Looks a path up from scratch. `sends`: the beginning of what is found will be sent next.
+    /// Looks up a path that is not cached. `sends` means that the start of the file will be sent
+    /// next.
     ///
     /// # Errors
-    /// When the disk gives no answer.
-    pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, Trouble> {
+    /// The disk failed.
+    pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
         if let Outcome::File { opened, .. } = &found
@@ -127,32 +129,36 @@ impl Store {
         Ok(found)
     }
 
-    async fn find_and_read(&self, lookup: &Arc<Lookup>, ahead: u64) -> Result<Outcome, Trouble> {
+    async fn find_and_read(
+        &self,
+        lookup: &Arc<Lookup>,
+        ahead: u64,
+    ) -> Result<Outcome, LookupError> {
         let job = Arc::clone(lookup);
         let found = self.disk.run(lookup.lane, move || job.find(ahead)).await;
-        match found.map_err(Trouble::Pool)? {
+        match found.map_err(LookupError::Pool)? {
             Err(e) if is_out_of_descriptors(&e) => {
                 self.give_up_descriptors();
                 let job = Arc::clone(lookup);
                 let again = self.disk.run(lookup.lane, move || job.find(ahead)).await;
-                again.map_err(Trouble::Pool)?.map_err(Trouble::Disk)
+                again.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
             }
-            found => found.map_err(Trouble::Disk),
+            found => found.map_err(LookupError::Disk),
         }
     }
 
-    /// Keeps an entry.
+    /// Stores an entry.
     pub fn keep(&self, key: Key<'_>, entry: Rc<Entry>) {
         self.cache.borrow_mut().insert(key, entry);
     }
 
-    /// Closes cached files, for when the process has run out of descriptors.
+    /// Closes cached files, when the process has no descriptors left.
     pub fn give_up_descriptors(&self) {
         self.cache.borrow_mut().give_up_descriptors();
     }
 }
 
-/// Whether an error says that there are no descriptors left.
+/// True if the error means that no descriptors are left.
 pub fn is_out_of_descriptors(e: &io::Error) -> bool {
     matches!(
         rustix::io::Errno::from_io_error(e),

@@ -1,6 +1,6 @@
-//! Applications: any `tower` service, called on the worker. What may go wrong in one becomes an
-//! answer; its body is polled by whoever sends it. `work` is one at work on a request, `calling` is who
-//! waits for it, `isolated` are those on threads of their own, `watchdog` tells of those that should be.
+//! Applications: any `tower` service, called on the worker. `work` runs the service for one
+//! request, `calling` turns its failures into responses, `isolated` runs services on threads of
+//! their own, and `watchdog` logs services that block their worker.
 
 mod calling;
 mod isolated;
@@ -31,15 +31,15 @@ pub struct App {
     service: Box<dyn Call>,
 }
 
-/// What `App` needs of a service whose types are forgotten.
+/// A service behind a type-erased interface.
 trait Call: Send {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling;
-    fn another(&self, home: &Arc<Home>) -> Box<dyn Call>;
+    fn for_worker(&self, home: &Arc<Home>) -> Box<dyn Call>;
 }
 
 impl App {
-    /// Takes a service; `mount` is where: `/`, or a path that does not end in `/`; `site`: the site's
-    /// name.
+    /// Wraps a service. `mount` is its path: `/`, or a path that does not end in `/`. `site` is the
+    /// site's name.
     pub fn new<S, B>(site: &str, mount: &str, service: S) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
@@ -49,10 +49,10 @@ impl App {
     {
         let home = Arc::new(Home { site: site.into(), mount: mount.into(), disk: None });
         let watchdog = Watchdog::new(&home);
-        App { home, service: Box::new(Mounted { service, watchdog }) }
+        App { home, service: Box::new(InlineService { service, watchdog }) }
     }
 
-    /// The same on threads of its own.
+    /// Wraps a service that runs on threads of its own.
     pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Threads) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
@@ -66,29 +66,28 @@ impl App {
         App { home, service }
     }
 
-    /// Where it is mounted.
+    /// Path of the mount.
     pub fn mount(&self) -> &str {
         &self.home.mount
     }
 
-    /// How a request came here.
+    /// The origin of a request, for its extensions.
     pub fn arrival(&self, client: Option<IpAddr>, secure: bool, original: PathAndQuery) -> Arrival {
         Arrival { client, secure, original, home: Arc::clone(&self.home) }
     }
 
-    /// Begins to answer a request; the site's header rules are applied to the answer. Nothing runs
-    /// before the answer is asked for.
+    /// Starts a request. The site's header rules are applied to the response. The service runs only
+    /// when the result is polled.
     pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         self.service.call(request, rules)
     }
 
-    /// A clone for another worker, with which it shares nothing that either counts; its files are
-    /// opened on `disk`.
-    pub fn another(&self, disk: &Disk) -> App {
+    /// A clone for another worker, without shared counters; its files are opened on `disk`.
+    pub fn for_worker(&self, disk: &Disk) -> App {
         let Home { site, mount, .. } = &*self.home;
         let files = Some((disk.clone(), disk.lane()));
         let home = Arc::new(Home { site: site.clone(), mount: mount.clone(), disk: files });
-        let service = self.service.another(&home);
+        let service = self.service.for_worker(&home);
         App { home, service }
     }
 }
@@ -99,13 +98,13 @@ impl fmt::Debug for App {
     }
 }
 
-/// One that runs on the worker.
-struct Mounted<S> {
+/// A service that runs on the worker.
+struct InlineService<S> {
     service: S,
     watchdog: Arc<Watchdog>,
 }
 
-impl<S, B> Call for Mounted<S>
+impl<S, B> Call for InlineService<S>
 where
     S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -114,11 +113,11 @@ where
 {
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         let work = Box::pin(Work::new(self.service.clone(), request, rules));
-        Calling { work, dog: Some(Arc::clone(&self.watchdog)) }
+        Calling { work, watchdog: Some(Arc::clone(&self.watchdog)) }
     }
 
-    fn another(&self, home: &Arc<Home>) -> Box<dyn Call> {
+    fn for_worker(&self, home: &Arc<Home>) -> Box<dyn Call> {
         let (service, watchdog) = (self.service.clone(), Watchdog::new(home));
-        Box::new(Mounted { service, watchdog })
+        Box::new(InlineService { service, watchdog })
     }
 }

@@ -1,5 +1,5 @@
-//! Files of a directory: from a path to the file it stands for, with indexes, fallbacks, the
-//! slash's redirect, and listings.
+//! Serves files of a directory: look-up with index files and fallbacks, redirects to the trailing
+//! slash, and listings.
 
 use std::cell::Cell;
 use std::io;
@@ -7,26 +7,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderValue, Request, StatusCode, header};
+use hurtle_http::h1::response::Fields;
+use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json};
+use hurtle_http::semantics::media;
+use hurtle_http::semantics::target::{append_query, encode_path};
 
-use super::{Answering, Ask, Place, dress};
+use super::{Answering, HandlerRequest, MatchedPath, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
-use crate::files::entry::{Dress, Representation};
+use crate::files::entry::{FieldRules, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
-use crate::files::store::Trouble;
+use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, Listings, Lookup, Outcome, Store, Target, Try, Wanted,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Store, Target, Try,
 };
-use crate::h1::response::Fields;
-use crate::semantics::accept::{Coding, accepts_html, prefers_json};
-use crate::semantics::media;
-use crate::semantics::target::{append_query, encode_path};
-use crate::uploads::{Asker, Uploads};
+use crate::uploads::{UploadClient, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -39,50 +39,55 @@ pub struct Directory {
     uploads: Option<Box<Uploads>>,
 }
 
-/// What every directory is served by.
+/// Shared services that handlers are built with.
 #[derive(Clone, Debug)]
-pub struct Means {
-    /// Where names are looked up.
+pub struct Resources {
+    /// The threads for disk access.
     pub disk: Disk,
-    /// What is known of directories.
+    /// The cache of directory listings.
     pub listings: Listings,
-    /// How bodies leave, which decides what is worth keeping in memory.
+    /// How bodies are sent; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
-    /// When uploads last changed a file.
+    /// The time of the last change by an upload.
     pub changed: Changed,
-    /// What is kept of upstreams' answers.
+    /// The caches of upstream responses.
     pub caches: Caches,
 }
 
-/// A file that was found.
+/// Result of a file look-up.
 struct Found {
     lookup: Arc<Lookup>,
-    /// When it was asked for: what it says is true from then on.
+    /// Time of the look-up; the result is valid from then on.
     asked_ms: u64,
     path: Vec<u8>,
     opened: Vec<Opened>,
 }
 
 impl Directory {
-    /// Serves as configured; its disk jobs queue in a lane of their own.
-    pub fn new(config: Files, means: &Means) -> Directory {
-        // What is kept in memory leaves at once.
-        let none_in_memory = means.sendfile == Sendfile::On || config.rate > 0;
+    /// Serves a directory as configured; its disk jobs have a lane of their own.
+    pub fn new(config: Files, resources: &Resources) -> Directory {
+        // Contents in memory would bypass the rate limit and `sendfile = "on"`.
+        let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
         Directory {
             index: config.index.clone().into(),
-            uploads: Uploads::new(&config, &means.disk, &means.changed).map(Box::new),
+            uploads: Uploads::new(&config, &resources.disk, &resources.changed).map(Box::new),
             config,
-            lane: means.disk.lane(),
-            listings: means.listings.clone(),
+            lane: resources.disk.lane(),
+            listings: resources.listings.clone(),
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
     }
 
-    /// Answers a GET or HEAD.
-    pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
-        // The mount's own root without its slash: relative links would lead beside it.
+    /// Handles a GET or HEAD.
+    pub async fn call(
+        &self,
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        place: &MatchedPath<'_>,
+    ) -> Answer {
+        // The root of the mount needs its slash, or relative links would resolve outside of it.
         if place.rest.is_empty() && !place.path.ends_with(b"/") {
-            return to_directory(ask, place);
+            return redirect_to_directory(ask, place);
         }
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
@@ -100,44 +105,46 @@ impl Directory {
             Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
                 self.list(store, ask, place, lookup, path).await
             }
-            Ok(Outcome::Other(target)) => self.other(store, ask, place, target).await,
+            Ok(Outcome::Other(target)) => {
+                self.respond_without_file(store, ask, place, target).await
+            }
         }
     }
 
-    /// Whether files may be changed here.
+    /// `true` if uploads are allowed.
     pub fn takes_uploads(&self) -> bool {
         self.uploads.is_some()
     }
 
-    /// Answers a request of another method than GET and HEAD; `None`: nothing can be changed here.
-    /// `user`: who the client has shown to be.
+    /// Handles a request of another method than GET and HEAD; `None`: uploads are off. `user`: the
+    /// authenticated user.
     pub fn change(
         &self,
         request: Request<RequestBody>,
-        place: &Place<'_>,
+        place: &MatchedPath<'_>,
         user: Option<String>,
     ) -> Option<Answering> {
         let uploads = self.uploads.clone()?;
         let rest = place.rest.to_vec();
         let base = &place.path[..place.path.len() - place.rest.len()];
-        let asker = Asker { user, base: encode_path(base).into_owned() };
+        let asker = UploadClient { user, base: encode_path(base).into_owned() };
         let rules: Vec<_> = place.rules().cloned().collect();
         Some(Box::pin(async move {
             let mut answer = uploads.call(request, rest, asker).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
             {
-                dress(map, rules.iter());
+                apply_header_rules(map, rules.iter());
             }
             answer
         }))
     }
 
-    /// An error page: the file at `place`, whatever the request's conditions, with `status`.
+    /// Loads an error page: the file at `place` with `status`, without conditions.
     pub async fn error_page(
         &self,
         store: &Rc<Store>,
-        place: &Place<'_>,
+        place: &MatchedPath<'_>,
         status: StatusCode,
         accept_encoding: Option<&[u8]>,
     ) -> Option<Answer> {
@@ -151,25 +158,31 @@ impl Directory {
         Some(files::answer(&entry, status, &query))
     }
 
-    async fn other(
+    async fn respond_without_file(
         &self,
         store: &Rc<Store>,
-        ask: &Ask<'_>,
-        place: &Place<'_>,
+        ask: &HandlerRequest<'_>,
+        place: &MatchedPath<'_>,
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => to_directory(ask, place),
+            Target::SlashMissing => redirect_to_directory(ask, place),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
-            Target::Missing => self.fall_back(store, ask, place).await,
-            // A file is handled by the caller.
+            Target::Missing => self.spa_fallback(store, ask, place).await,
+            // The caller handles files and listings.
             Target::Directory(..) | Target::File { .. } => not_found(),
         }
     }
 
-    /// A single-page app's routes are its start page, but a missing script stays missing.
-    async fn fall_back(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+    /// Serves the start page of a single-page application to a request that accepts HTML, so that a
+    /// missing script still gets 404.
+    async fn spa_fallback(
+        &self,
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        place: &MatchedPath<'_>,
+    ) -> Answer {
         let Some(spa) = &self.config.spa else { return not_found() };
         if !accepts_html(ask.accept) {
             return not_found();
@@ -189,12 +202,12 @@ impl Directory {
     async fn list(
         &self,
         store: &Rc<Store>,
-        ask: &Ask<'_>,
-        place: &Place<'_>,
+        ask: &HandlerRequest<'_>,
+        place: &MatchedPath<'_>,
         lookup: Arc<Lookup>,
         path: Vec<u8>,
     ) -> Answer {
-        let wanted = Wanted {
+        let wanted = ListingRequest {
             path,
             url_path: place.path.to_vec(),
             dotfiles: self.config.dotfiles,
@@ -203,7 +216,7 @@ impl Directory {
         };
         let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
         match self.listings.page(&store.disk, lookup, wanted).await {
-            Err(Trouble::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
+            Err(LookupError::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
                 Answer::error(StatusCode::FORBIDDEN, None)
             }
             Err(trouble) => trouble.answer(place.path),
@@ -218,7 +231,7 @@ impl Directory {
         }
     }
 
-    /// `None`: nothing of that name is served.
+    /// The look-up of a path; `None`: the path is hidden.
     pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
         if files::has_hidden_segment(rest, self.config.dotfiles) {
             return None;
@@ -241,16 +254,16 @@ impl Directory {
         })
     }
 
-    fn entry(&self, place: &Place<'_>, found: Found) -> Entry {
+    fn entry(&self, place: &MatchedPath<'_>, found: Found) -> Entry {
         let Found { lookup, asked_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
-        let dress = self.dress(place, &path);
+        let edits = self.apply_header_rules(place, &path);
         let varies = opened.len() > 1;
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
         let codings = states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
         let representations: Vec<_> = opened
             .into_iter()
-            .map(|opened| Representation::new(opened, &dress, varies, now_secs))
+            .map(|opened| Representation::new(opened, &edits, varies, now_secs))
             .collect();
         Entry {
             weak: representations.iter().any(|r| r.weak),
@@ -265,31 +278,31 @@ impl Directory {
         }
     }
 
-    fn dress(&self, place: &Place<'_>, path: &[u8]) -> Dress {
+    fn apply_header_rules(&self, place: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
         let settled = self.uploads.is_some();
         let media_type = self.media_type(path);
-        let mut dress = Dress { media_type, set: vec![], remove: vec![], settled };
+        let mut edits = FieldRules { media_type, set: vec![], remove: vec![], settled };
         if settled {
-            dress.set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+            edits.set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
         }
         if self.config.etag == EtagSource::Off {
-            dress.remove.push(header::ETAG);
+            edits.remove.push(header::ETAG);
         }
         for rule in place.rules() {
             for name in &rule.remove {
-                dress.set.retain(|(n, _)| n != name);
-                dress.remove.push(name.clone());
+                edits.set.retain(|(n, _)| n != name);
+                edits.remove.push(name.clone());
             }
             for (name, value) in &rule.set {
-                dress.set.retain(|(n, _)| n != name);
+                edits.set.retain(|(n, _)| n != name);
                 if *name == header::CONTENT_TYPE {
-                    dress.media_type = value.clone();
+                    edits.media_type = value.clone();
                 } else {
-                    dress.set.push((name.clone(), value.clone()));
+                    edits.set.push((name.clone(), value.clone()));
                 }
             }
         }
-        dress
+        edits
     }
 
     fn media_type(&self, path: &[u8]) -> HeaderValue {
@@ -322,7 +335,7 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
     }
 }
 
-fn to_directory(ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+fn redirect_to_directory(ask: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
     let mut location = encode_path(&[place.path, b"/"].concat()).into_owned();
     append_query(&mut location, ask.query);
     Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)

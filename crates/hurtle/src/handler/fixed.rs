@@ -1,27 +1,28 @@
-//! Answers that need nothing but the configuration: a redirect of a whole subtree, a fixed answer.
+//! Responses that depend on the configuration only: redirects of a mount, and fixed responses.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
+use hurtle_http::semantics::target::{append_query, encode_path};
 
-use super::{Ask, Place};
+use super::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
-use crate::semantics::target::{append_query, encode_path};
 
-/// Sends everything beneath a path elsewhere.
+/// Redirects every request of a mount.
 #[derive(Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
-    /// An absolute URL or path; if it ends with `/`, the rest of the path and the query follow.
+    /// An absolute URL or path; if it ends with `/`, the rest of the path and the query are
+    /// appended.
     pub to: String,
 }
 
 impl Redirect {
-    /// The redirect for this request.
-    pub fn call(&self, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+    /// The redirect of a request.
+    pub fn call(&self, ask: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
         let mut location = self.to.clone();
         if location.ends_with('/') {
-            // `encode_path` begins with the slash that is there already.
+            // `encode_path` needs a leading slash, which the location already has.
             location.push_str(encode_path(&[b"/", place.rest].concat()).trim_start_matches('/'));
             append_query(&mut location, ask.query);
         }
@@ -29,19 +30,19 @@ impl Redirect {
     }
 }
 
-/// The same answer to every request.
+/// Gives the same response to every request.
 #[derive(Debug)]
 pub struct Fixed {
-    /// Final.
+    /// A final status.
     pub status: StatusCode,
-    /// As it is.
+    /// The body.
     pub body: Bytes,
-    /// Its type.
+    /// The body's media type.
     pub media_type: HeaderValue,
 }
 
 impl Fixed {
-    /// The answer.
+    /// The response.
     pub fn call(&self) -> Answer {
         Answer::bytes(self.status, self.media_type.clone(), self.body.clone())
     }

@@ -1,12 +1,12 @@
-//! Applications that are asked by FastCGI or CGI: which script a path names, what it is told, and
-//! its answer in HTTP's terms. `fastcgi` and `programs` are the two ways to ask, `asking` what they
-//! share.
+//! FastCGI applications, CGI programs and authorizers: finds the script of a path, builds its
+//! variables and converts its response. `fastcgi` and `programs` are the two protocols, `exchange`
+//! is the exchange they share.
 
-mod asking;
-mod complaints;
+mod exchange;
 mod fastcgi;
 mod input;
 mod programs;
+mod stderr_log;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,55 +16,57 @@ use std::rc::Rc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body::Body as _;
+use hurtle_http::cgi::{Head, RequestInfo, Script, Variables};
+use hurtle_http::fcgi::Role;
+use hurtle_http::h1::response::Fields;
+use hurtle_http::semantics::target::separate_slashes;
 
-use self::asking::{Asking, Fault};
-use self::fastcgi::{Call, Peer};
-use self::input::{Input, Keep, Unkept};
-use super::{Answering, dress};
+use self::exchange::{Exchange, GatewayError};
+use self::fastcgi::{FastCgiRequest, Peer};
+use self::input::{BodyBuffer, BufferError, Input};
+use super::{Answering, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
-use crate::cgi::{Asked, Head, Script, Variables};
-use crate::config::{Cgi, FastCgi, HeaderRule, Patience, ProgramLimits, Upstream};
+use crate::config::{
+    Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, HeaderRule, ProgramLimits, Upstream,
+};
 use crate::disk::Disk;
-use crate::fcgi::Role;
 use crate::files::{Found, Scripts};
-use crate::h1::response::Fields;
-use crate::semantics::target::separate_slashes;
 
 pub use programs::Slots;
 
-/// Names and values that an authorizer gives with its leave.
-pub type Granted = Vec<(Vec<u8>, Vec<u8>)>;
+/// Variables that an authorizer adds to the request.
+pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// An application, or a directory of them.
+/// A FastCGI application, or a directory of CGI programs.
 #[derive(Debug)]
 pub struct Gateway {
-    to: To,
-    /// `None`: it is asked for every path.
+    to: Backend,
+    /// `None`: the application handles every path.
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
-    patience: Patience,
-    /// Whether it may name a file to be sent in its answer's place.
+    timeouts: GatewayTimeouts,
+    /// `true`: its response may name a file that is sent in place of the body.
     names_files: bool,
-    keep: Keep,
+    keep: BodyBuffer,
 }
 
 #[derive(Debug)]
-enum To {
+enum Backend {
     FastCgi(Rc<Peer>),
     Programs(Slots, ProgramLimits),
 }
 
-/// A FastCGI application that is asked whether others may answer.
+/// A FastCGI application in the authorizer role, which decides on requests.
 #[derive(Debug)]
 pub struct Authorizer(Rc<Peer>);
 
-/// What answers a path, and as what.
+/// The script of a path.
 #[derive(Debug)]
-pub struct Named {
-    /// The script's file beneath the root; empty: there are no files.
+pub struct ScriptTarget {
+    /// The script's file beneath the root; empty: the application has no files.
     pub file: Vec<u8>,
-    /// What of the path is behind its name.
+    /// The part of the path after the script's name (PATH_INFO).
     pub info: Vec<u8>,
 }
 
@@ -73,62 +75,68 @@ impl Gateway {
     pub fn fastcgi(config: &FastCgi, disk: &Disk) -> Gateway {
         let scripts = config.root.clone();
         let scripts = scripts.map(|root| Scripts::new(root, &config.index, &config.suffix, disk));
-        let peer = Peer::new(config.upstream.clone(), config.keep, config.patience);
+        let peer = Peer::new(
+            config.upstream.clone(),
+            config.keep,
+            config.connect_timeout,
+            config.timeouts,
+        );
         Gateway {
-            to: To::FastCgi(Rc::new(peer)),
+            to: Backend::FastCgi(Rc::new(peer)),
             scripts,
             params: config.params.clone(),
-            patience: config.patience,
+            timeouts: config.timeouts,
             names_files: config.internal.is_some(),
-            keep: Keep::new(disk),
+            keep: BodyBuffer::new(disk),
         }
     }
 
-    /// A directory of programs, of which so many may run as there are slots.
+    /// A directory of programs; `slots` limits those that run at once.
     pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
-            to: To::Programs(slots.clone(), config.limits),
+            to: Backend::Programs(slots.clone(), config.limits),
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
             params: config.params.clone(),
-            patience: config.patience,
+            timeouts: config.timeouts,
             names_files: config.internal.is_some(),
-            keep: Keep::new(disk),
+            keep: BodyBuffer::new(disk),
         }
     }
 
-    /// Whether files that are no scripts are served beside them, and slashes matter as there.
+    /// `true` if files beside the scripts are served, so that trailing slashes matter.
     pub fn has_files_beside(&self) -> bool {
-        matches!(self.to, To::FastCgi(_)) && self.scripts.is_some()
+        matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
-    /// What it is, for people.
+    /// Describes it for `hurtle explain` and the log.
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
-            (To::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
-            (To::Programs(..), scripts) => {
+            (Backend::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
+            (Backend::Programs(..), scripts) => {
                 let root = scripts.as_ref().map_or(PathBuf::new(), |s| s.root().to_owned());
                 format!("CGI programs of {}", root.display())
             }
         }
     }
 
-    /// Its scripts, if it has any.
+    /// Its scripts; `None`: it handles every path.
     pub fn scripts(&self) -> Option<&Scripts> {
         self.scripts.as_ref()
     }
 
-    /// What a decoded path beneath the mount names. `Ok(None)`: no script.
+    /// Finds the script of a decoded path beneath the mount. `Ok(None)`: the path is not a
+    /// script's.
     ///
     /// # Errors
-    /// What is answered in an application's place.
-    pub async fn find(&self, rest: &[u8]) -> Result<Option<Named>, Answer> {
+    /// The error response.
+    pub async fn find(&self, rest: &[u8]) -> Result<Option<ScriptTarget>, Answer> {
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
-            return Ok(Some(Named { file: Vec::new(), info }));
+            return Ok(Some(ScriptTarget { file: Vec::new(), info }));
         };
         match scripts.find(rest).await {
-            Ok(Found::Script { file, info }) => Ok(Some(Named { file, info })),
+            Ok(Found::Script { file, info }) => Ok(Some(ScriptTarget { file, info })),
             Ok(Found::Other) => Ok(None),
             Ok(Found::Missing) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
             Ok(Found::Denied) => Err(Answer::error(StatusCode::FORBIDDEN, None)),
@@ -136,15 +144,15 @@ impl Gateway {
         }
     }
 
-    /// Begins to answer a request; `base`: the mount's path, without a slash at its end; `granted`:
-    /// what an authorizer has to say; `body_bytes_max`: the longest body whose length was not told.
-    /// Nothing happens before the answer is awaited. Where the application may name files, the answer
-    /// may still hold the field that names one, which is the engine's to act on.
+    /// Starts a request. `base` is the mount's path without a trailing slash, `granted` the
+    /// variables of an authorizer, and `body_bytes_max` limits a body of unknown length. Nothing
+    /// happens before the result is polled. If the application may name files, the response may
+    /// still hold the field that names one; the caller handles it.
     pub fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
-        (asked, base, named): (&Asked<'_>, &[u8], &Named),
-        granted: &Granted,
+        (asked, base, named): (&RequestInfo<'_>, &[u8], &ScriptTarget),
+        granted: &AuthorizerVariables,
         rules: Vec<HeaderRule>,
         body_bytes_max: u64,
     ) -> Answering {
@@ -157,7 +165,7 @@ impl Gateway {
         let script = Script { root, file: &named.file, name: &name, info: &named.info };
         let mut variables = Variables::new(asked, request.headers());
         variables.set_script(asked, &script, request.headers());
-        if let To::Programs(..) = self.to {
+        if let Backend::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
         let params = self.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -175,10 +183,10 @@ impl Gateway {
                 Ok(input) => {
                     this.answer((head.method, &what), file, variables, input, &rules).await
                 }
-                Err(unkept) => {
-                    let status = unkept.status();
+                Err(error) => {
+                    let status = error.status();
                     if status.is_server_error() {
-                        tracing::error!("a request's body: {unkept} ({what}: {})", status.as_u16());
+                        tracing::error!("a request's body: {error} ({what}: {})", status.as_u16());
                     }
                     Answer::error(status, None)
                 }
@@ -186,17 +194,17 @@ impl Gateway {
         })
     }
 
-    /// What the application reads, once it can be told how long that is.
+    /// The request's body for the application, buffered if its length is unknown.
     async fn input(
         &self,
         body: RequestBody,
         bytes_max: u64,
         variables: &mut Variables,
-    ) -> Result<Input, Unkept> {
+    ) -> Result<Input, BufferError> {
         if body.size_hint().exact().is_some() {
             return Ok(Input::Live(body));
         }
-        let (input, len) = self.keep.whole(body, bytes_max).await?;
+        let (input, len) = self.keep.buffer(body, bytes_max).await?;
         variables.set("CONTENT_LENGTH", len.to_string());
         Ok(input)
     }
@@ -210,26 +218,26 @@ impl Gateway {
         rules: &[HeaderRule],
     ) -> Answer {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
-        let asking = match (&self.to, &self.scripts, file) {
-            (To::FastCgi(peer), ..) => {
+        let exchange = match (&self.to, &self.scripts, file) {
+            (Backend::FastCgi(peer), ..) => {
                 let (peer, may_repeat) = (Rc::clone(peer), method.is_safe());
-                let call = Call { role: Role::Responder, variables, body, may_repeat };
-                Asking::start(silent, async move |sink| peer.ask(call, sink).await)
+                let call = FastCgiRequest { role: Role::Responder, variables, body, may_repeat };
+                Exchange::start(silent, async move |sink| peer.request(call, sink).await)
             }
-            (To::Programs(slots, limits), Some(scripts), Some(file)) => {
+            (Backend::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();
                 let run = programs::Run {
                     slots: slots.clone(),
-                    patience: self.patience,
+                    timeouts: self.timeouts,
                     place: (disk.clone(), lane),
                     file,
                     limits: *limits,
                 };
-                Asking::start(silent, async move |sink| run.ask(variables, body, sink).await)
+                Exchange::start(silent, async move |sink| run.run(variables, body, sink).await)
             }
-            (To::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
+            (Backend::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
         };
-        match asking.head().await {
+        match exchange.head().await {
             Ok((head, body)) => {
                 let Head { status, mut fields, file } = head;
                 if let (true, Some((name, value))) = (self.names_files, file) {
@@ -237,44 +245,49 @@ impl Gateway {
                     return Answer { status, fields: Fields::Map(fields), body: Body::Empty };
                 }
                 if status.as_u16() < 400 {
-                    dress(&mut fields, rules.iter());
+                    apply_header_rules(&mut fields, rules.iter());
                 }
                 Answer { status, fields: Fields::Map(fields), body }
             }
-            Err(fault) => failed(&self.describe(), &fault, what),
+            Err(error) => failed(&self.describe(), &error, what),
         }
     }
 }
 
-/// What a program's shell finds its commands by.
+/// Search path of a program's shell.
 const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Authorizer {
-    /// One that listens there; it is waited for as long as others are by default.
+    /// An authorizer at this address, with default time limits.
     pub fn new(upstream: Upstream) -> Authorizer {
-        Authorizer(Rc::new(Peer::new(upstream, 0, Patience::default())))
+        let (connect, timeouts) = (FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts::default());
+        Authorizer(Rc::new(Peer::new(upstream, 0, connect, timeouts)))
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// Asks whether a request may be answered.
+    /// Asks whether a request is allowed; returns variables for its handler.
     ///
     /// # Errors
-    /// What it is answered if not.
-    pub async fn ask(&self, asked: &Asked<'_>, fields: &HeaderMap) -> Result<Granted, Answer> {
-        // FastCGI 6.3: neither of the body nor of what will answer.
+    /// The response that refuses it.
+    pub async fn authorize(
+        &self,
+        asked: &RequestInfo<'_>,
+        fields: &HeaderMap,
+    ) -> Result<AuthorizerVariables, Answer> {
+        // An authorizer gets neither the body nor script variables (FastCGI section 6.3).
         let variables = Variables::new(asked, fields).pairs();
         let body = Input::Live(RequestBody::default());
-        let call = Call { role: Role::Authorizer, variables, body, may_repeat: true };
+        let call = FastCgiRequest { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
-        let asking = Asking::start(false, async move |sink| peer.ask(call, sink).await);
-        let (Head { status, mut fields, .. }, body) = asking.head().await.map_err(|fault| {
-            failed(&format!("the authorizer {}", self.name()), &fault, asked.method)
+        let exchange = Exchange::start(false, async move |sink| peer.request(call, sink).await);
+        let (Head { status, mut fields, .. }, body) = exchange.head().await.map_err(|error| {
+            failed(&format!("the authorizer {}", self.name()), &error, asked.method)
         })?;
-        let granted = variables_of(&mut fields);
+        let granted = take_variables(&mut fields);
         if status == StatusCode::OK {
             return Ok(granted);
         }
@@ -282,12 +295,12 @@ impl Authorizer {
     }
 }
 
-/// Takes the variables of an authorizer's answer out of it (FastCGI 6.3). None may stand for what
-/// the client said.
-fn variables_of(fields: &mut HeaderMap) -> Granted {
+/// Moves the variables out of an authorizer's response (FastCGI section 6.3). Those that would
+/// replace request fields (HTTP_*) are dropped.
+fn take_variables(fields: &mut HeaderMap) -> AuthorizerVariables {
     let names: Vec<HeaderName> =
         fields.keys().filter(|name| name.as_str().starts_with("variable-")).cloned().collect();
-    let mut granted = Granted::new();
+    let mut granted = AuthorizerVariables::new();
     for name in names {
         let Some(value) = fields.remove(&name) else { continue };
         let variable = name.as_str()["variable-".len()..].replace('-', "_").to_ascii_uppercase();
@@ -298,9 +311,9 @@ fn variables_of(fields: &mut HeaderMap) -> Granted {
     granted
 }
 
-/// Says whose fault it was, to the operator: the client is told a status.
-fn failed(whom: &str, fault: &Fault, what: &str) -> Answer {
-    let status = fault.status();
-    tracing::error!("{whom}: {fault} ({what}: {})", status.as_u16());
+/// Logs a failure and returns the error response.
+fn failed(name: &str, error: &GatewayError, what: &str) -> Answer {
+    let status = error.status();
+    tracing::error!("{name}: {error} ({what}: {})", status.as_u16());
     Answer::error(status, None)
 }

@@ -1,5 +1,5 @@
-//! Who answers a request: one closed set, one `match`. A handler returns an `Answer`; it knows no
-//! protocol and writes to no socket. Handlers never use each other.
+//! The closed set of handlers. A handler returns an `Answer`; it knows no protocol and writes to no
+//! socket. Handlers do not use each other.
 
 pub mod app;
 pub mod directory;
@@ -11,48 +11,48 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use http::{HeaderMap, StatusCode, header};
+use hurtle_http::semantics::glob;
 
 use crate::answer::Answer;
 use crate::config::HeaderRule;
 use crate::files::{FileQuery, Key, Store};
-use crate::semantics::glob;
 
-/// An answer in the making.
+/// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
-/// A request as a handler sees it, whatever protocol brought it.
+/// The protocol-independent request that a handler gets.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// GET, not HEAD; the handlers answer both alike.
+pub struct HandlerRequest<'a> {
+    /// `true` if the method is GET, not HEAD; handlers respond to both alike.
     pub get: bool,
 
-    /// The target's path as sent, and where it is kept in the cache.
+    /// The target's path as sent, with its cache key.
     pub key: Key<'a>,
     /// The query as sent, without `?`.
     pub query: Option<&'a [u8]>,
-    /// Conditions, ranges, codings.
+    /// Preconditions, ranges, codings.
     pub file: FileQuery<'a>,
-    /// Accept.
+    /// The Accept field.
     pub accept: Option<&'a [u8]>,
 }
 
-/// What the path meant once it was decoded and the site's rules were applied.
+/// A path after decoding and the site's rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct MatchedPath<'a> {
     /// The whole decoded path.
     pub path: &'a [u8],
-    /// What of it is beneath the mount, without a leading `/`.
+    /// The rest of the path beneath the mount, without a leading `/`.
     pub rest: &'a [u8],
     /// The mount's number in its site.
     pub mount: usize,
     /// The site's header rules.
     pub headers: &'a [HeaderRule],
-    /// Whether the answer may be kept under the request's key.
+    /// `true` if the response may be cached under the request's key.
     pub cacheable: bool,
 }
 
-impl Place<'_> {
-    /// The header rules that hold here.
+impl MatchedPath<'_> {
+    /// Returns the header rules that apply to the path.
     pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
         self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
     }
@@ -65,24 +65,29 @@ pub enum Handler {
     Directory(directory::Directory),
     /// A redirect.
     Redirect(fixed::Redirect),
-    /// Always the same.
+    /// A constant response.
     Fixed(fixed::Fixed),
     /// An application.
     App(app::App),
-    /// Servers behind this one.
+    /// Upstream servers.
     Proxy(Rc<proxy::Proxy>),
-    /// Applications that are asked by FastCGI or CGI.
+    /// FastCGI or CGI applications.
     Gateway(Rc<gateway::Gateway>),
 }
 
 impl Handler {
     /// Answers a GET or HEAD.
-    pub async fn call(&self, store: &Rc<Store>, ask: &Ask<'_>, place: &Place<'_>) -> Answer {
+    pub async fn call(
+        &self,
+        store: &Rc<Store>,
+        ask: &HandlerRequest<'_>,
+        place: &MatchedPath<'_>,
+    ) -> Answer {
         match self {
             Handler::Directory(directory) => directory.call(store, ask, place).await,
             Handler::Redirect(redirect) => redirect.call(ask, place),
             Handler::Fixed(fixed) => fixed.call(),
-            // These need more than an `Ask`: the engine calls them before it comes to this.
+            // `pipeline` calls these before it dispatches to the others.
             Handler::App(_) | Handler::Proxy(_) | Handler::Gateway(_) => {
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
@@ -90,8 +95,8 @@ impl Handler {
     }
 }
 
-/// Sets and removes fields as the rules say. Framing stays the engine's.
-pub fn dress<'a>(map: &mut HeaderMap, rules: impl Iterator<Item = &'a HeaderRule>) {
+/// Sets and removes fields according to the rules. Framing fields are the protocol's.
+pub fn apply_header_rules<'a>(map: &mut HeaderMap, rules: impl Iterator<Item = &'a HeaderRule>) {
     for rule in rules {
         for name in &rule.remove {
             map.remove(name);

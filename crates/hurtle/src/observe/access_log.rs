@@ -1,8 +1,8 @@
-//! A line per request. Each worker formats its lines into a buffer of its own and hands over full
-//! ones; no line costs an allocation, a lock or an atomic.
+//! The access log: one line per request. Each worker formats lines into its own buffer and hands
+//! over full buffers. A line costs no allocation, lock or atomic operation.
 //!
-//! What a line looks like is `format`'s work; writing is `sink`'s. When buffers that are not full
-//! are flushed is the worker's decision.
+//! [`format`] formats lines and `sink` writes them. The worker decides when to flush a partly
+//! filled buffer.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,17 +16,17 @@ use super::stamp::Stamp;
 use super::{Exchange, format};
 use crate::config::{AccessLog, LogFormat};
 
-/// A worker's buffer, in bytes.
+/// Size of a worker's buffer, in bytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// How full a buffer is handed over, in bytes: an ordinary line more still fits without growth.
+/// A buffer with this many bytes is handed over. The rest leaves room for one ordinary line.
 const HAND_OVER_BYTES: usize = BUFFER_BYTES - (1 << 10);
 
-/// Written buffers kept for a worker to use again.
+/// Maximum number of written buffers that a worker keeps for reuse.
 const SPARE_BUFFERS: usize = 16;
 
-/// The access log of the whole process: one target, one thread. To be closed before the process
-/// ends, else what is queued is lost.
+/// The access log of the process: one target and one thread. Call [`close`](Self::close) before the
+/// process ends; queued lines are lost otherwise.
 #[derive(Debug)]
 pub struct Writer {
     sink: Sink,
@@ -34,7 +34,7 @@ pub struct Writer {
     colour: bool,
 }
 
-/// A worker's end of the access log. Belongs to one thread at a time.
+/// The access log of one worker. It belongs to one thread at a time.
 #[derive(Debug)]
 pub struct WorkerLog {
     format: Arc<LogFormat>,
@@ -52,18 +52,18 @@ struct Pending {
 }
 
 impl Writer {
-    /// Opens the target and starts the thread. `colour` colours brief lines; ask
-    /// [`colour`](super::colour) whether the target wants it.
+    /// Opens the target and starts the thread. `colour` enables colours in brief lines; see
+    /// [`colour`](super::colour).
     ///
     /// # Errors
-    /// The target cannot be opened, or no thread be started.
+    /// The target cannot be opened, or the thread cannot be started.
     pub fn start(log: &AccessLog, colour: bool) -> io::Result<Writer> {
         let report = |report: Report| report.trace("access log");
         let sink = Sink::start("access-log", &log.to, report)?;
         Ok(Writer { sink, format: Arc::new(log.format.clone()), colour })
     }
 
-    /// An end of it for one worker, to be moved into the worker's thread.
+    /// Creates the log of one worker, to be moved to the worker's thread.
     pub fn worker(&self) -> WorkerLog {
         let (home, spares) = sync_channel(SPARE_BUFFERS);
         let stamp = Stamp::new(&self.format);
@@ -77,26 +77,26 @@ impl Writer {
         }
     }
 
-    /// Looks the file's name up again (SIGUSR1) before anything more is written. Returns at once;
-    /// a file that cannot be opened is told to the error log, and the old one stays in use.
+    /// Opens the log file again by its name (SIGUSR1), before the next write. Returns at once. If
+    /// it fails, the error log says so and the old file stays in use.
     pub fn reopen(&self) {
         self.sink.reopen();
     }
 
-    /// Lines lost since the start: there was no room in the queue, or writing failed.
+    /// Number of lines lost since the start, because the queue was full or a write failed.
     pub fn dropped(&self) -> u64 {
         self.sink.dropped()
     }
 
-    /// Writes what the workers have flushed and ends the thread; what they hand over later is
-    /// dropped. Returns within `timeout`; false: the target was still stuck then.
+    /// Writes the flushed lines and ends the thread; later lines are dropped. Returns within
+    /// `timeout`. `false` means that the target was still blocked.
     pub fn close(&self, timeout: Duration) -> bool {
         self.sink.close(timeout)
     }
 }
 
 impl WorkerLog {
-    /// Logs a finished request. Never waits.
+    /// Logs a finished request. It never blocks.
     pub fn record(&self, exchange: &Exchange<'_>) {
         let pending = &mut *self.pending.borrow_mut();
         let time = pending.stamp.at(exchange.unix_secs);
@@ -106,8 +106,8 @@ impl WorkerLog {
         }
     }
 
-    /// Hands over the lines there are, so that they do not wait for the buffer to fill: to be
-    /// called once a second while there are requests, and before the worker ends. Never waits.
+    /// Hands over a partly filled buffer. Call it once a second while requests arrive, and before
+    /// the worker ends. It never blocks.
     pub fn flush(&self) {
         let lines = &mut self.pending.borrow_mut().lines;
         if !lines.is_empty() {
@@ -122,7 +122,7 @@ impl WorkerLog {
             Err(refused) => refused,
         };
         lines.clear();
-        // One that a huge line has swollen is not kept; a new one gets its room at once.
+        // A very long line grows the buffer: shrink it again, and allocate a new one at once.
         lines.shrink_to(BUFFER_BYTES);
         lines.reserve_exact(BUFFER_BYTES);
     }
@@ -142,14 +142,14 @@ mod tests {
     use crate::config::{LogField, LogTarget};
     use crate::observe::scratch::{FULL_DISK, Scratch};
 
-    /// Long enough for any machine; only a failing test waits for it.
+    /// Timeout of a failing test.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn start(format: LogFormat, path: PathBuf) -> Writer {
         Writer::start(&AccessLog { format, to: LogTarget::File(path) }, false).expect("it opens")
     }
 
-    /// Only the size of the body is logged: a number to tell lines apart by.
+    /// A format with only the body's size, which numbers the lines of a test.
     fn numbers() -> LogFormat {
         LogFormat::Json(vec![LogField::BodyBytes])
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_worker_keep_their_order_beside_those_of_others() {
+    fn lines_of_a_worker_keep_their_order() {
         const EACH: u64 = 20_000;
         let scratch = Scratch::new("order");
         let path = scratch.path("log");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_nobody_reads_costs_lines_and_nothing_else() {
+    fn an_unread_pipe_loses_lines_and_blocks_nothing() {
         const LINES: u64 = 1_000_000;
         let scratch = Scratch::new("unread");
         let path = scratch.fifo("log");
@@ -253,12 +253,12 @@ mod tests {
         let log = writer.worker();
         (0..LINES).for_each(|number| record(&log, number));
         log.flush();
-        assert!(writer.dropped() > LINES / 2, "what does not fit is dropped");
+        assert!(writer.dropped() > LINES / 2, "lines without room are dropped");
         let asked = Instant::now();
-        assert!(!writer.close(Duration::from_millis(50)), "closed though stuck");
+        assert!(!writer.close(Duration::from_millis(50)), "closed although blocked");
         assert!(asked.elapsed() < PATIENCE);
 
-        // The first to read gets what had been taken, in order, and each line is accounted for.
+        // The first reader gets the accepted lines in order, and all lines are accounted for.
         let read = read_numbers(path);
         assert!(writer.close(PATIENCE));
         assert!(read.is_sorted());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_lines_and_each_is_counted() {
+    fn a_full_disk_loses_lines_and_counts_each() {
         if !Path::new(FULL_DISK).exists() {
             return;
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_line_does_not_swell_the_buffer_for_good() {
+    fn a_huge_line_does_not_grow_the_buffer_permanently() {
         let scratch = Scratch::new("huge");
         let writer = start(LogFormat::Combined, scratch.path("log"));
         let log = writer.worker();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_is_shared_and_a_workers_end_is_sent() {
+    fn the_writer_is_sync_and_a_worker_log_is_send() {
         fn shared<T: Send + Sync>() {}
         fn sent<T: Send>() {}
         shared::<Writer>();

@@ -1,5 +1,5 @@
-//! The server's own events: `tracing`, written one line an event. Goes through `sink` like the
-//! access log, so that a stuck terminal never holds a worker.
+//! The error log: `tracing` events, one line each. Like the access log it writes through `sink`, so
+//! that a blocked terminal never blocks a worker.
 
 use std::io;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::sink::{Chunk, Feed, Report, Sink};
 use super::target;
 use crate::config::{ErrorLog, LogLevel};
 
-/// How long a handle that is dropped without `close` waits for its lines to be written.
+/// Maximum time that dropping an unclosed handle waits for its lines to be written.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The error log of the process. When it is dropped the last lines are written, so it is held until
-/// the process ends.
+/// The error log of the process. Dropping it writes the last lines, so keep it until the process
+/// ends.
 #[derive(Debug)]
 pub struct ErrorLogHandle {
     sink: Sink,
 }
 
-/// Sends the events of the process to `log`, coloured if it is a terminal that wants it. Once per
+/// Sends the events of the process to `log`, in colour if the target supports it. Call it once per
 /// process.
 ///
 /// # Errors
-/// The target cannot be opened, no thread be started, or events already go elsewhere.
+/// The target cannot be opened, the thread cannot be started, or a subscriber is already set.
 pub fn init(log: &ErrorLog) -> io::Result<ErrorLogHandle> {
     let (subscriber, handle) = subscriber(log, target::colour(&log.to))?;
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
@@ -36,19 +36,19 @@ pub fn init(log: &ErrorLog) -> io::Result<ErrorLogHandle> {
 }
 
 impl ErrorLogHandle {
-    /// Looks the file's name up again (SIGUSR1) before anything more is written. Returns at once;
-    /// if it cannot be opened, the old file stays in use and is told so.
+    /// Opens the log file again by its name (SIGUSR1), before the next write. Returns at once. If
+    /// it fails, the old file stays in use and gets the error.
     pub fn reopen(&self) {
         self.sink.reopen();
     }
 
-    /// Lines lost since the start.
+    /// Number of lines lost since the start.
     pub fn dropped(&self) -> u64 {
         self.sink.dropped()
     }
 
-    /// Writes what is queued and ends the thread; later events are lost. Returns within `timeout`;
-    /// false: the target was still stuck then.
+    /// Writes the queued lines and ends the thread; later events are lost. Returns within
+    /// `timeout`. `false` means that the target was still blocked.
     pub fn close(&self, timeout: Duration) -> bool {
         self.sink.close(timeout)
     }
@@ -73,7 +73,7 @@ fn subscriber(
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // What a peer does to HTTP/2's library is no event of this server's: it could fill the log.
+    // Events of the h2 library are off: a peer can cause any number of them.
     let report = |report: Report| report.trace("error log");
     let sink = Sink::start("error-log", &log.to, report)?;
     let subscriber = tracing_subscriber::fmt()
@@ -81,31 +81,31 @@ fn subscriber(
         .with_target(false)
         .with_ansi(colour)
         .with_max_level(level)
-        .with_writer(Lines { feed: sink.feed(), colour })
+        .with_writer(EventWriter { feed: sink.feed(), colour })
         .finish()
         .with(Targets::new().with_default(level).with_target("h2", LevelFilter::OFF));
     Ok((subscriber, ErrorLogHandle { sink }))
 }
 
-/// Makes a chunk of each event.
-struct Lines {
+/// Converts each event to a chunk.
+struct EventWriter {
     feed: Feed,
     colour: bool,
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = &'a Lines;
+impl<'a> MakeWriter<'a> for EventWriter {
+    type Writer = &'a EventWriter;
 
-    fn make_writer(&'a self) -> &'a Lines {
+    fn make_writer(&'a self) -> &'a EventWriter {
         self
     }
 }
 
-impl io::Write for &Lines {
+impl io::Write for &EventWriter {
     /// `tracing-subscriber` writes each event with one call.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let chunk = Chunk { lines: one_line(event, self.colour), home: None };
-        // What is refused has been counted; there is nobody else to tell.
+        // A refused chunk has been counted as dropped.
         let _ = self.feed.offer(chunk);
         Ok(event.len())
     }
@@ -115,9 +115,9 @@ impl io::Write for &Lines {
     }
 }
 
-/// An event as one line: controls in it (a peer's bytes may be among its values) become `\xHH`, so
-/// that it can forge no other. ESC stays where colours are on: the subscriber has escaped those
-/// that are not its own.
+/// Converts an event to one line. Control characters, which may come from a peer, become `\xHH`, so
+/// that an event cannot forge another line. ESC is kept with colours: the subscriber has already
+/// escaped all others.
 fn one_line(event: &[u8], colour: bool) -> Vec<u8> {
     let event = event.strip_suffix(b"\n").unwrap_or(event);
     let mut line = Vec::with_capacity(event.len() + 1);
@@ -144,7 +144,7 @@ mod tests {
     use crate::config::LogTarget;
     use crate::observe::scratch::Scratch;
 
-    /// Long enough for any machine; only a failing test waits for it.
+    /// Timeout of a failing test.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn log(level: LogLevel, path: PathBuf) -> ErrorLog {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_whatever_its_values() {
+    fn an_event_is_one_line_for_any_values() {
         #[rustfmt::skip]
         let rows = [
             (&b"a plain event\n"[..], false, &b"a plain event\n"[..], "as it is"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_nobody_reads_holds_nobody() {
+    fn an_unread_pipe_blocks_no_thread() {
         const EVENTS: usize = 20_000;
         let scratch = Scratch::new("error-unread");
         let path = scratch.fifo("log");
@@ -237,7 +237,7 @@ mod tests {
             subscriber(&log(LogLevel::Info, path.clone()), false).expect("it opens");
         with_default(subscriber, || (0..EVENTS).for_each(|number| tracing::info!(number)));
         assert!(handle.dropped() > 0);
-        assert!(!handle.close(Duration::from_millis(50)), "closed though stuck");
+        assert!(!handle.close(Duration::from_millis(50)), "closed although blocked");
         let mut text = String::new();
         File::open(path).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text.lines().count() as u64 + handle.dropped(), EVENTS as u64);

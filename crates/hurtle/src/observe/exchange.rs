@@ -1,35 +1,34 @@
-//! What is known of one finished request. Taken from the request and the answer where they lie:
-//! nothing is copied before it is formatted.
+//! A finished request with its response. It borrows all values; formatting is the first copy.
 
 use std::net::IpAddr;
 
 use http::Version;
 
-/// One finished request, as the access log sees it. Bytes are as the client sent them: unescaped,
-/// perhaps not UTF-8.
+/// A finished request for the access log. Bytes are as sent by the client: unescaped, possibly not
+/// UTF-8.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
-    /// Who asked; `None` on a unix socket.
+    /// The client's address; `None` on a unix socket.
     pub client: Option<IpAddr>,
-    /// The method; empty when no request line could be read.
+    /// The method; empty if no request line was parsed.
     pub method: &'a [u8],
-    /// The request target; empty when no request line could be read.
+    /// The request target; empty if no request line was parsed.
     pub target: &'a [u8],
-    /// The protocol it was asked by.
+    /// The protocol version of the request.
     pub version: Version,
-    /// The status answered.
+    /// The status of the response.
     pub status: u16,
-    /// Bytes of body sent.
+    /// Bytes of the response body that were sent.
     pub body_bytes: u64,
-    /// From the request's first byte to the answer's last, in microseconds.
+    /// Time from the first byte of the request to the last byte of the response, in microseconds.
     pub duration_us: u64,
-    /// The host asked for; empty when there was none.
+    /// The requested host; empty if there was none.
     pub host: &'a [u8],
     /// The Referer field.
     pub referer: Option<&'a [u8]>,
     /// The User-Agent field.
     pub user_agent: Option<&'a [u8]>,
-    /// What a cache of upstreams' answers did; `None`: none was asked.
+    /// Result of the response cache (such as `hit`); `None` if the request used no cache.
     pub cache: Option<&'static str>,
     /// Wall-clock time of the request, in seconds since 1970-01-01 UTC.
     pub unix_secs: u64,

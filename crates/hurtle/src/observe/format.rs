@@ -1,28 +1,28 @@
-//! An exchange as a line of text. Pure: no clock, no I/O, no allocation but the growth of `out`.
+//! Formats an exchange as a line of text. Pure: no clock and no I/O; only `out` allocates.
 //!
-//! Every line is printable ASCII and ends in the only newline it holds, whatever a client sent: a
-//! request can neither forge a line nor reach the terminal it is read on.
+//! Every line is printable ASCII with exactly one newline at its end. So a request can neither
+//! forge a line nor send control sequences to a terminal.
 
 use std::net::IpAddr;
 
 use http::Version;
+use hurtle_http::semantics::decimal;
 
 use super::Exchange;
 use crate::config::{LogField, LogFormat};
-use crate::semantics::decimal;
 
-/// Longest part of one field that is logged, in bytes; what was cut is marked with `...`. With the
-/// limits on heads turned up, one request could else fill the log's memory by itself.
+/// Maximum logged length of one field, in bytes; longer ones are cut and end in `...`. With raised
+/// head limits a single request could otherwise fill the log's memory.
 pub const FIELD_BYTES_MAX: usize = 8 << 10;
 
-/// Stands for what was cut.
+/// Marks a cut field.
 const CUT: &[u8] = b"...";
 
-/// Width a target is padded to in a brief line, in bytes.
+/// Width of the target in a brief line, in bytes.
 const BRIEF_TARGET_WIDTH: usize = 40;
 
-/// Appends the line of `exchange` to `out`. `time` is its time in the style of the format (brief
-/// lines have none); `colour` colours the status of a brief line.
+/// Appends the line of `exchange` to `out`. `time` is its time in the style of the format; brief
+/// lines have none. `colour` colours the status of a brief line.
 pub fn line(
     format: &LogFormat,
     colour: bool,
@@ -38,7 +38,7 @@ pub fn line(
     out.push(b'\n');
 }
 
-/// As nginx and Apache write it; `-` stands for what is absent, an empty body is `0`.
+/// The combined format of nginx and Apache. An absent value is `-`, an empty body `0`.
 fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
     match exchange.client {
         Some(address) => client(address, out),
@@ -70,7 +70,7 @@ fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// One object (RFC 8259); absent is `null`.
+/// A JSON object (RFC 8259). An absent value is `null`.
 fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
     let mut before: &[u8] = b"{\"";
     for &field in fields {
@@ -99,7 +99,7 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
     out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
 }
 
-/// `GET  /path    200    1.2 KiB      0.3 ms`: columns for a person, no time.
+/// `GET  /path    200    1.2 KiB      0.3 ms`: aligned columns without a time, for a terminal.
 fn brief(colour: bool, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     left(4, out, |out| hex_escaped(exchange.method, out));
     out.push(b' ');
@@ -127,7 +127,7 @@ fn brief(colour: bool, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     });
 }
 
-/// A field's name in a JSON line.
+/// Name of a field in a JSON line.
 fn name(field: LogField) -> &'static [u8] {
     match field {
         LogField::Time => b"time",
@@ -145,7 +145,7 @@ fn name(field: LogField) -> &'static [u8] {
     }
 }
 
-/// An address; one of IPv4 mapped into IPv6 (RFC 4291 §2.5.5.2) as what it is.
+/// Appends an address. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) is written as IPv4.
 fn client(address: IpAddr, out: &mut Vec<u8>) {
     decimal::address(address.to_canonical(), out);
 }
@@ -158,11 +158,11 @@ fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     });
 }
 
-/// Text between quotes: odd bytes become `\xHH`, as nginx writes them.
+/// Appends text for a quoted value. Special bytes become `\xHH`, as in nginx.
 fn hex_escaped(text: &[u8], out: &mut Vec<u8>) {
     escaped(text, out, |text, out| {
         for &byte in text {
-            if odd(byte) {
+            if needs_escape(byte) {
                 out.extend_from_slice(b"\\x");
                 hex(byte, out);
             } else {
@@ -172,8 +172,8 @@ fn hex_escaped(text: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// A JSON string (RFC 8259 §7) or null. What is not ASCII becomes `\uXXXX`, so that no reader's
-/// idea of the encoding matters; a byte that is not UTF-8 becomes `\u00XX`.
+/// Appends a JSON string (RFC 8259 section 7) or null. Characters beyond ASCII become `\uXXXX`, so
+/// that the reader's encoding does not matter. Bytes that are not UTF-8 become `\u00XX`.
 fn json_text(text: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(text) = text else {
         out.extend_from_slice(b"null");
@@ -184,7 +184,7 @@ fn json_text(text: Option<&[u8]>, out: &mut Vec<u8>) {
             for chunk in text.utf8_chunks() {
                 for unit in chunk.valid().encode_utf16() {
                     match u8::try_from(unit) {
-                        Ok(byte) if !odd(byte) => out.push(byte),
+                        Ok(byte) if !needs_escape(byte) => out.push(byte),
                         _ => json_unit(unit, out),
                     }
                 }
@@ -196,7 +196,7 @@ fn json_text(text: Option<&[u8]>, out: &mut Vec<u8>) {
     });
 }
 
-/// One UTF-16 code unit as JSON escapes it.
+/// Appends a UTF-16 code unit as a JSON escape.
 fn json_unit(unit: u16, out: &mut Vec<u8>) {
     let [high, low] = unit.to_be_bytes();
     out.extend_from_slice(b"\\u");
@@ -204,11 +204,11 @@ fn json_unit(unit: u16, out: &mut Vec<u8>) {
     hex(low, out);
 }
 
-/// Appends `text`, cut to `FIELD_BYTES_MAX`: as it is, or by `escape` when any byte of it is odd.
+/// Appends `text`, cut to `FIELD_BYTES_MAX`, with `escape` only if it holds a special byte.
 fn escaped(text: &[u8], out: &mut Vec<u8>, escape: impl FnOnce(&[u8], &mut Vec<u8>)) {
     let (text, cut) = text.split_at(text.len().min(FIELD_BYTES_MAX));
-    // Looks at all bytes without an early exit, which the compiler turns into vector code.
-    if text.iter().fold(false, |any, &byte| any | odd(byte)) {
+    // The fold has no early exit, so that it compiles to vector instructions.
+    if text.iter().fold(false, |any, &byte| any | needs_escape(byte)) {
         escape(text, out);
     } else {
         out.extend_from_slice(text);
@@ -218,8 +218,8 @@ fn escaped(text: &[u8], out: &mut Vec<u8>, escape: impl FnOnce(&[u8], &mut Vec<u
     }
 }
 
-/// Whether a byte cannot stand for itself: a control, a quote, a backslash, or beyond ASCII.
-fn odd(byte: u8) -> bool {
+/// True for bytes that must be escaped: controls, quote, backslash, and bytes beyond ASCII.
+fn needs_escape(byte: u8) -> bool {
     !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
 }
 
@@ -235,14 +235,14 @@ fn quoted(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
 }
 
-/// A number of tenths as a decimal fraction.
+/// Appends a number of tenths as a decimal fraction.
 fn tenths(number: u64, out: &mut Vec<u8>) {
     decimal::number(number / 10, out);
     out.push(b'.');
     decimal::number(number % 10, out);
 }
 
-/// A size for a person: bytes below one KiB, else the largest unit it has one of, to a tenth.
+/// Appends a size: bytes below 1 KiB, else the largest unit with a value of at least 1, to a tenth.
 fn size(bytes: u64, out: &mut Vec<u8>) {
     const UNITS: [&[u8]; 4] = [b" KiB", b" MiB", b" GiB", b" TiB"];
     if bytes < 1 << 10 {
@@ -252,7 +252,7 @@ fn size(bytes: u64, out: &mut Vec<u8>) {
     }
     let mut unit = 0;
     let mut whole = bytes;
-    // Not "1024.0 KiB": what would round up to the next unit is shown in it.
+    // A value that rounds to 1024.0 is shown in the next unit.
     while unit + 1 < UNITS.len() && in_tenths(whole) >= 10_240 {
         unit += 1;
         whole >>= 10;
@@ -261,19 +261,19 @@ fn size(bytes: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(UNITS[unit]);
 }
 
-/// Tenths of 1,024, rounded.
+/// Converts 1/1024 units to tenths, rounded.
 fn in_tenths(number: u64) -> u64 {
     ((u128::from(number) * 10 + 512) >> 10) as u64
 }
 
-/// Pads what `content` appends with spaces after it.
+/// Appends `content`, padded on the right with spaces.
 fn left(width: usize, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     content(out);
     out.resize(out.len().max(start + width), b' ');
 }
 
-/// Pads what `content` appends with spaces before it.
+/// Appends `content`, padded on the left with spaces.
 fn right(width: usize, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     content(out);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn combined_is_what_log_readers_know() {
+    fn combined_is_the_format_of_nginx_and_apache() {
         let v6 = |text: &str| Some(IpAddr::V6(text.parse().expect("an address")));
         #[rustfmt::skip]
         let rows = [
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn brief_lines_stand_in_columns() {
+    fn brief_lines_are_aligned() {
         #[rustfmt::skip]
         let rows = [
             (GET, "GET  /a                                       200    2.3 KiB     0.3 ms", "the ordinary"),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_status_is_coloured_and_only_when_asked() {
+    fn only_the_status_is_coloured_and_only_on_request() {
         #[rustfmt::skip]
         let rows = [
             (200, "\x1b[32m200\x1b[0m", "green"),
@@ -438,7 +438,10 @@ mod tests {
             assert!(line.len() < 2 * FIELD_BYTES_MAX + 512, "{format:?}");
         }
         let exact = Exchange { target: &long[1..], ..GET };
-        assert!(!text(&LogFormat::Brief, "", &exact).contains("..."), "what fits is not marked");
+        assert!(
+            !text(&LogFormat::Brief, "", &exact).contains("..."),
+            "a field that fits is not marked"
+        );
     }
 
     proptest! {

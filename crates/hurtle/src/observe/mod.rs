@@ -1,8 +1,8 @@
-//! What the server says about itself: a line per request (`access_log`) and its own events
-//! (`error_log`). Both are written by a thread each (`sink`), so that a full disk or a stuck pipe
-//! costs lines, never a request's time.
+//! Logging: the access log (`access_log`) and the error log (`error_log`). Each is written by its
+//! own thread (`sink`), so that a full disk or a blocked pipe loses lines but never delays a
+//! request.
 //!
-//! Which requests are logged, when buffers are flushed and what SIGUSR1 does is `server`'s work.
+//! `server` decides when buffers are flushed and handles SIGUSR1.
 
 mod access_log;
 mod error_log;

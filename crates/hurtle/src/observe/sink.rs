@@ -1,8 +1,7 @@
-//! The thread behind a log. Who logs hands over chunks of whole lines and goes on at once: what
-//! does not fit into the queue is dropped and counted, and how long the target takes is the
-//! thread's affair alone.
+//! The thread of a log. Writers hand over chunks of whole lines and never wait. A chunk that does
+//! not fit into the queue is dropped and its lines are counted.
 //!
-//! What a line says is left to `access_log` and `error_log`.
+//! `access_log` and `error_log` format the lines.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,45 +14,45 @@ use std::time::{Duration, Instant};
 use super::target::Output;
 use crate::config::LogTarget;
 
-/// Memory that may wait for the thread, in bytes: a quarter of a second of access lines when a
-/// worker answers as fast as it can, so that a disk may pause that long.
+/// Maximum memory of queued chunks, in bytes. At the highest request rate this lasts for a quarter
+/// of a second, so the disk may pause that long.
 pub(super) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
-/// Chunks that may wait for the thread.
+/// Maximum number of queued chunks.
 const QUEUED_CHUNKS_MAX: usize = 1024;
 
-/// How often a log may speak of its own troubles, for each kind of trouble.
+/// Minimum time between two reports of the same kind.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// A log's thread, and the way to it.
+/// The thread of a log and its queue.
 #[derive(Debug)]
 pub(super) struct Sink {
     feed: Feed,
-    /// Never sent on; hung up when the thread has ended.
+    /// Disconnects when the thread has ended; nothing is ever sent.
     ended: Mutex<Receiver<Infallible>>,
 }
 
-/// The way to a log's thread for those who write lines.
+/// The sending end of a log's queue.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     queue: SyncSender<Chunk>,
     shared: Arc<Shared>,
 }
 
-/// Some whole lines. One without lines only wakes the thread.
+/// Whole lines. An empty chunk only wakes the thread.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    /// The lines, each ended by the only newline it holds.
+    /// The lines; each ends in a newline and holds no other.
     pub(super) lines: Vec<u8>,
-    /// Where the buffer is sent back to, emptied.
+    /// Receives the emptied buffer.
     pub(super) home: Option<SyncSender<Vec<u8>>>,
 }
 
-/// What goes wrong in a log, for whoever is to hear of it.
+/// A problem of the log itself.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// So many lines were lost since the last report of this kind. Made when lines are written
-    /// again, after a quiet while, and at the end.
+    /// Number of lines lost since the last report of this kind. Sent when writing works again,
+    /// after a pause, and at the end.
     Dropped(u64),
     /// Lines could not be written and were dropped.
     WriteFailed(io::Error),
@@ -61,7 +60,7 @@ pub(super) enum Report {
     ReopenFailed(io::Error),
 }
 
-/// What both sides touch: once a chunk, never once a line.
+/// State shared by both sides. It is accessed once per chunk, not once per line.
 #[derive(Debug, Default)]
 struct Shared {
     queued_bytes: AtomicUsize,
@@ -71,10 +70,10 @@ struct Shared {
 }
 
 impl Sink {
-    /// Opens the target and starts its thread, named `name`. `report` is called on that thread.
+    /// Opens the target and starts its thread, named `name`. The thread calls `report`.
     ///
     /// # Errors
-    /// The target cannot be opened, or no thread be started.
+    /// The target cannot be opened, or the thread cannot be started.
     pub(super) fn start(
         name: &'static str,
         target: &LogTarget,
@@ -84,43 +83,43 @@ impl Sink {
         let shared = Arc::new(Shared::default());
         let (queue, chunks) = sync_channel(QUEUED_CHUNKS_MAX);
         let (alive, ended) = sync_channel(0);
-        let scribe = Scribe {
+        let sink_thread = SinkThread {
             output,
             chunks,
             shared: Arc::clone(&shared),
             report,
             reported_lines: 0,
-            drops: Pace::default(),
-            failures: Pace::default(),
+            drops: ReportLimiter::default(),
+            failures: ReportLimiter::default(),
             _alive: alive,
         };
-        thread::Builder::new().name(name.to_owned()).spawn(move || scribe.run())?;
+        thread::Builder::new().name(name.to_owned()).spawn(move || sink_thread.run())?;
         Ok(Sink { feed: Feed { queue, shared }, ended: Mutex::new(ended) })
     }
 
-    /// A way to the thread.
+    /// Returns a sender for the queue.
     pub(super) fn feed(&self) -> Feed {
         self.feed.clone()
     }
 
-    /// Looks the file's name up again before anything more is written. Returns at once.
+    /// Opens the file again by its name before the next write. Returns at once.
     pub(super) fn reopen(&self) {
         self.feed.shared.reopen.store(true, Ordering::SeqCst);
         self.feed.wake();
     }
 
-    /// Lines lost so far, whatever the reason.
+    /// Number of lines lost so far, for any reason.
     pub(super) fn dropped(&self) -> u64 {
         self.feed.shared.dropped_lines.load(Ordering::Relaxed)
     }
 
-    /// Whether `close` has been called.
+    /// True after `close` has been called.
     pub(super) fn closing(&self) -> bool {
         self.feed.shared.closing.load(Ordering::SeqCst)
     }
 
-    /// Writes what is queued and ends the thread; what is handed over later is dropped. False: the
-    /// target was still stuck after `timeout`, and what is queued may be lost.
+    /// Writes the queued lines and ends the thread; later chunks are dropped. `false` means that
+    /// the target was still blocked after `timeout`: queued lines may be lost.
     pub(super) fn close(&self, timeout: Duration) -> bool {
         self.feed.shared.closing.store(true, Ordering::SeqCst);
         self.feed.wake();
@@ -130,8 +129,8 @@ impl Sink {
 }
 
 impl Feed {
-    /// Hands over a chunk if there is room; else counts its lines as dropped and gives its buffer
-    /// back. Never waits.
+    /// Queues a chunk. If there is no room, counts its lines as dropped and returns its buffer. It
+    /// never blocks.
     pub(super) fn offer(&self, chunk: Chunk) -> Result<(), Vec<u8>> {
         let size = chunk.lines.capacity();
         let waiting = self.shared.queued_bytes.fetch_add(size, Ordering::Relaxed);
@@ -148,8 +147,8 @@ impl Feed {
         Err(refused.lines)
     }
 
-    /// Makes the thread look at the flags. When the queue is full it will anyway: a flag is set
-    /// before this, and read after each chunk is taken from the queue.
+    /// Wakes the thread to check the flags. A full queue needs no wake-up: the thread checks the
+    /// flags after each chunk.
     fn wake(&self) {
         let _ = self.queue.try_send(Chunk::default());
     }
@@ -163,40 +162,40 @@ impl Shared {
 }
 
 impl Report {
-    /// Tells it to the error log.
+    /// Writes the report to the error log.
     pub(super) fn trace(&self, log: &str) {
         match self {
             Report::Dropped(lines) => tracing::warn!("{log}: {lines} lines were dropped"),
             Report::WriteFailed(error) => tracing::error!("{log}: cannot write: {error}"),
             Report::ReopenFailed(error) => {
-                tracing::error!("{log}: not reopened, the old file stays in use: {error}");
+                tracing::error!("{log}: cannot reopen, the old file stays in use: {error}");
             }
         }
     }
 }
 
-/// The thread's state.
-struct Scribe<R> {
+/// State of the log's thread.
+struct SinkThread<R> {
     output: Output,
     chunks: Receiver<Chunk>,
     shared: Arc<Shared>,
     report: R,
-    /// How many of the dropped lines have been reported.
+    /// Number of dropped lines that have been reported.
     reported_lines: u64,
-    drops: Pace,
-    failures: Pace,
-    /// Dropped last, with the thread.
+    drops: ReportLimiter,
+    failures: ReportLimiter,
+    /// Dropped with the thread, which disconnects `Sink::ended`.
     _alive: SyncSender<Infallible>,
 }
 
 enum Next {
     Chunk(Chunk),
-    /// Nothing came for a while.
+    /// No chunk arrived for `REPORT_EVERY`.
     Quiet,
     End,
 }
 
-impl<R: FnMut(Report)> Scribe<R> {
+impl<R: FnMut(Report)> SinkThread<R> {
     fn run(mut self) {
         loop {
             let chunk = match self.next() {
@@ -217,7 +216,7 @@ impl<R: FnMut(Report)> Scribe<R> {
         self.report_dropped();
     }
 
-    /// What to do next: without end, but for dropped lines of which nobody has been told.
+    /// Waits for the next chunk. The wait has a timeout only if dropped lines are unreported.
     fn next(&self) -> Next {
         if self.shared.closing.load(Ordering::SeqCst) {
             return self.chunks.try_recv().map_or(Next::End, Next::Chunk);
@@ -237,13 +236,13 @@ impl<R: FnMut(Report)> Scribe<R> {
         let size = lines.capacity();
         match self.output.append(&lines) {
             Ok(()) => {
-                if self.unreported_lines() > 0 && self.drops.due() {
+                if self.unreported_lines() > 0 && self.drops.is_due() {
                     self.report_dropped();
                 }
             }
             Err(failure) => {
                 self.shared.count_dropped(&lines[failure.written..]);
-                if self.failures.due() {
+                if self.failures.is_due() {
                     (self.report)(Report::WriteFailed(failure.error));
                 }
             }
@@ -251,7 +250,7 @@ impl<R: FnMut(Report)> Scribe<R> {
         self.shared.queued_bytes.fetch_sub(size, Ordering::Relaxed);
         if let Some(home) = home {
             lines.clear();
-            // Who sent it has enough of them, or is gone: then it is freed here.
+            // The sender has enough spare buffers or is gone: the buffer is freed here.
             let _ = home.try_send(lines);
         }
     }
@@ -269,13 +268,13 @@ impl<R: FnMut(Report)> Scribe<R> {
     }
 }
 
-/// Holds reports of one kind apart.
+/// Limits the rate of reports of one kind.
 #[derive(Debug, Default)]
-struct Pace(Option<Instant>);
+struct ReportLimiter(Option<Instant>);
 
-impl Pace {
-    /// Whether one may be made now; if so, it counts as made.
-    fn due(&mut self) -> bool {
+impl ReportLimiter {
+    /// True if a report may be sent now; if so, it counts as sent.
+    fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let due = self.0.is_none_or(|last| now - last >= REPORT_EVERY);
         if due {
@@ -296,7 +295,7 @@ mod tests {
     use super::*;
     use crate::observe::scratch::{FULL_DISK, Scratch, open_fifo_reader};
 
-    /// Long enough for any machine; only a failing test waits for it.
+    /// Timeout of a failing test.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn start(path: &Path) -> (Sink, Receiver<Report>) {
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_once_and_its_losses_when_there_is_room_again() {
+    fn a_full_disk_is_reported_once_and_losses_once_writing_works_again() {
         if !Path::new(FULL_DISK).exists() {
             return;
         }
@@ -326,8 +325,8 @@ mod tests {
             Ok(Report::WriteFailed(error)) => assert_eq!(error.kind(), ErrorKind::StorageFull),
             other => panic!("{other:?}"),
         }
-        // Room again: the name leads elsewhere. Waits until the lines before have failed, else
-        // some of them would find the room.
+        // Space is available again: the name now leads to another file. Wait until the earlier
+        // lines have failed, else some of them would be written there.
         let deadline = Instant::now() + PATIENCE;
         while sink.dropped() < 10 {
             assert!(Instant::now() < deadline, "not all failed: {}", sink.dropped());
@@ -338,12 +337,12 @@ mod tests {
         sink.feed().offer(chunk(b"kept\n")).expect("the queue has room");
         assert!(matches!(reports.recv_timeout(PATIENCE), Ok(Report::Dropped(10))));
         assert!(sink.close(PATIENCE));
-        assert!(reports.try_recv().is_err(), "told more than once");
+        assert!(reports.try_recv().is_err(), "reported more than once");
         assert_eq!(fs::read(&path).unwrap(), b"kept\n");
     }
 
     #[test]
-    fn a_reader_that_leaves_and_comes_back_misses_only_what_was_said_meanwhile() {
+    fn a_returning_reader_misses_only_the_lines_in_between() {
         let scratch = Scratch::new("broken");
         let path = scratch.fifo("log");
         let reader = open_fifo_reader(&path);
@@ -364,21 +363,21 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_pipe_holds_no_more_than_the_bound_and_goes_on_when_it_is_read() {
+    fn a_blocked_pipe_queues_up_to_the_limit_and_continues_when_read() {
         let scratch = Scratch::new("stuck");
         let path = scratch.fifo("log");
         let (sink, reports) = start(&path);
         let feed = sink.feed();
         let line = [&[b'x'; 1023][..], b"\n"].concat();
         let mut offered = 0;
-        // The pipe, the thread's hands and the queue fill; one more is refused.
+        // Fill the pipe, the chunk being written and the queue; then one more is refused.
         while feed.offer(chunk(&line)).is_ok() {
             offered += 1;
             assert!(offered <= 2 * QUEUED_BYTES_MAX / line.len(), "no bound");
         }
         assert!(feed.shared.queued_bytes.load(Ordering::Relaxed) <= QUEUED_BYTES_MAX);
         assert_eq!(sink.dropped(), 1);
-        assert!(!sink.close(Duration::from_millis(10)), "closed though stuck");
+        assert!(!sink.close(Duration::from_millis(10)), "closed although blocked");
         let mut read = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut read).unwrap();
         assert_eq!(read.len(), offered * line.len(), "what was taken is written");
@@ -406,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_buffer_comes_home_empty() {
+    fn a_written_buffer_is_returned_empty() {
         let scratch = Scratch::new("home");
         let (sink, _reports) = start(&scratch.path("log"));
         let (home, spares) = sync_channel(1);
@@ -419,12 +418,12 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_is_dropped_and_counted() {
+    fn chunks_after_close_are_dropped_and_counted() {
         let scratch = Scratch::new("closed");
         let (sink, _reports) = start(&scratch.path("log"));
         assert!(sink.close(PATIENCE));
-        assert!(sink.close(PATIENCE), "closing twice is closing");
-        sink.feed().offer(chunk(b"late\n")).expect_err("nobody is there");
+        assert!(sink.close(PATIENCE), "closing twice is allowed");
+        sink.feed().offer(chunk(b"late\n")).expect_err("the thread has ended");
         sink.reopen();
         assert_eq!(sink.dropped(), 1);
     }

@@ -1,13 +1,13 @@
-//! The time in a log line: made once a second, reused for all lines of that second.
+//! The timestamp of log lines, formatted once per second.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::config::LogFormat;
 
-/// The last second `httpdate` can write: 9999-12-31T23:59:59Z.
+/// The last second that `httpdate` can format: 9999-12-31T23:59:59Z.
 const UNIX_SECS_MAX: u64 = 253_402_300_799;
 
-/// The time's text for one format, kept until the second changes.
+/// The formatted time, cached until the second changes.
 #[derive(Debug)]
 pub(super) struct Stamp {
     write: fn(u64, &mut Vec<u8>),
@@ -16,7 +16,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// An empty stamp in the style of `format`.
+    /// Creates an empty cache for the style of `format`.
     pub(super) fn new(format: &LogFormat) -> Stamp {
         let write = match format {
             LogFormat::Combined => combined,
@@ -26,7 +26,7 @@ impl Stamp {
         Stamp { write, unix_secs: None, text: Vec::new() }
     }
 
-    /// The text of this second.
+    /// Returns the formatted time of this second.
     pub(super) fn at(&mut self, unix_secs: u64) -> &[u8] {
         if self.unix_secs != Some(unix_secs) {
             self.unix_secs = Some(unix_secs);
@@ -44,7 +44,7 @@ fn combined(unix_secs: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.concat().as_bytes());
 }
 
-/// `2000-10-10T13:55:36Z` (RFC 3339 §5.6)
+/// `2000-10-10T13:55:36Z` (RFC 3339 section 5.6)
 fn rfc3339(unix_secs: u64, out: &mut Vec<u8>) {
     let date = imf_fixdate(unix_secs);
     let month = match &date[8..11] {
@@ -65,8 +65,8 @@ fn rfc3339(unix_secs: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.concat().as_bytes());
 }
 
-/// `Tue, 10 Oct 2000 13:55:36 GMT` (RFC 9110 §5.6.7): the calendar is `httpdate`'s work; each part
-/// stands at a fixed place.
+/// `Tue, 10 Oct 2000 13:55:36 GMT` (RFC 9110 section 5.6.7). `httpdate` computes the calendar; each
+/// part has a fixed position.
 fn imf_fixdate(unix_secs: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_secs.min(UNIX_SECS_MAX)))
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn every_month_has_its_number() {
         for month in 1..=12u64 {
-            // The 15th of each month of 2023, 30.4 days apart from the middle of January.
+            // The 15th of each month of 2023, approximated by steps of 30.4 days.
             let unix_secs = 1_673_740_800 + (month - 1) * 2_629_800;
             let text = String::from_utf8(Stamp::new(&LogFormat::Json(vec![])).at(unix_secs).into());
             assert!(text.expect("UTF-8").starts_with(&format!("2023-{month:02}-")));

@@ -1,5 +1,5 @@
-//! Where log lines go: a descriptor that is appended to, and that a file's name can be looked up
-//! for again. Blocks as its target does; only `sink`'s thread calls it.
+//! The target of a log: a descriptor opened for appending, which can be opened again by name.
+//! Writing blocks; only the thread of `sink` calls it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 use crate::config::LogTarget;
 
-/// Permissions of a log file that is made: request lines tell about people, so not for everyone.
+/// Permissions of a new log file. Request lines hold personal data, so not everyone may read them.
 const FILE_MODE: u32 = 0o640;
 
-/// Whether to colour what goes to `target`: it is a terminal, and NO_COLOR (no-color.org) is unset
-/// or empty.
+/// True if output to `target` should be coloured: it is a terminal, and NO_COLOR (no-color.org) is
+/// unset or empty.
 pub fn colour(target: &LogTarget) -> bool {
     let terminal = match target {
         LogTarget::Stdout => io::stdout().is_terminal(),
@@ -32,11 +32,11 @@ pub fn colour(target: &LogTarget) -> bool {
 pub(super) struct Output {
     target: LogTarget,
     file: File,
-    /// The last write ended inside a line.
+    /// True if the last write ended within a line.
     torn: bool,
 }
 
-/// A write that failed, and how many bytes of the lines it had written by then.
+/// A failed write, with the number of bytes written before.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) written: usize,
@@ -44,10 +44,10 @@ pub(super) struct Failure {
 }
 
 impl Output {
-    /// Opens it, making the file if there is none.
+    /// Opens the target; creates a missing file.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
-            // Its own descriptor: std's handles buffer and lock.
+            // A separate descriptor, because the handles of `std` buffer and lock.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
             LogTarget::File(path) => open_file(path).map_err(|error| {
@@ -57,7 +57,7 @@ impl Output {
         Ok(Output { target: target.clone(), file, torn: false })
     }
 
-    /// Looks the file's name up again; on an error the old one stays open.
+    /// Opens the file again by its name; on an error the old one stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if matches!(self.target, LogTarget::File(_)) {
             *self = Output::open(&self.target)?;
@@ -65,20 +65,20 @@ impl Output {
         Ok(())
     }
 
-    /// Appends whole lines, waiting as long as the target wants.
+    /// Appends whole lines; blocks until they are written.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        append(&mut Patient(&self.file), &mut self.torn, lines)
+        append(&mut BlockingFile(&self.file), &mut self.torn, lines)
     }
 }
 
-/// Opens for appending without waiting for anyone: opening a FIFO to write waits for a reader.
+/// Opens a file for appending without blocking: opening a FIFO for writing waits for a reader.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(FILE_MODE);
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
     match options.open(path) {
-        // A FIFO that nobody reads yet. Open for reading too it needs no reader: its lines wait in
-        // it, then in the queue, for one that comes.
+        // A FIFO without a reader (ENXIO). Opened for reading too it needs none: its lines wait in
+        // the FIFO, then in the queue.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
             options.read(true).open(path)
         }
@@ -86,8 +86,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes all of `lines`. After a failure inside a line (`torn`), ends that line first, so that
-/// what follows is not read as part of it.
+/// Writes all of `lines`. After a failure within a line (`torn`) it ends that line first, so that
+/// the next line is not read as part of it.
 fn append(out: &mut impl Write, torn: &mut bool, lines: &[u8]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Ok(());
@@ -114,11 +114,11 @@ fn append(out: &mut impl Write, torn: &mut bool, lines: &[u8]) -> Result<(), Fai
     Ok(())
 }
 
-/// A file that waits for room even when it is non-blocking: a FIFO of ours is, and a terminal or
-/// pipe we were started with may be.
-struct Patient<'a>(&'a File);
+/// Waits for room even if the descriptor is non-blocking: a FIFO opened here is, and an inherited
+/// terminal or pipe may be.
+struct BlockingFile<'a>(&'a File);
 
-impl Write for Patient<'_> {
+impl Write for BlockingFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {
@@ -142,7 +142,7 @@ mod tests {
 
     use crate::observe::scratch::Scratch;
 
-    /// A disk with room for so many bytes.
+    /// A disk with a limited number of free bytes.
     struct Disk {
         room: usize,
         holds: Vec<u8>,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_named() {
+    fn the_error_names_a_target_that_cannot_be_opened() {
         let scratch = Scratch::new("unopenable");
         let path = scratch.path("missing/access.log");
         let error = Output::open(&LogTarget::File(path.clone())).expect_err("no such directory");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_file_is_not_for_everyone_to_read() {
+    fn a_log_file_is_not_world_readable() {
         let scratch = Scratch::new("mode");
         let path = scratch.path("access.log");
         Output::open(&LogTarget::File(path.clone())).expect("a writable directory");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn no_colour_goes_into_a_file() {
+    fn files_are_not_coloured() {
         assert!(!colour(&LogTarget::File("/var/log/access.log".into())));
     }
 }

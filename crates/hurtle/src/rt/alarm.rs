@@ -1,5 +1,5 @@
-//! A timer of the system's own. While one of the runtime's is set, the event loop reads the clock and
-//! sets a kernel timer anew each time it waits for anything: here that is done once.
+//! A timer descriptor (`timerfd`). While a timer of the runtime is set, the event loop reads the clock
+//! and sets a kernel timer each time it waits; an alarm does so once.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,18 +9,23 @@ use tokio::net::unix::pipe::Receiver;
 use super::sleep;
 use crate::sys;
 
-/// For what waits long, or again and again, beside a worker's requests.
+/// A timer for long or repeated waits beside a worker's requests.
 #[derive(Debug)]
 pub struct Alarm(Option<Receiver>);
 
 impl Alarm {
-    /// One that is not set. Where the system has none, the runtime's do.
+    /// Creates an alarm that is not set. Where the system has no timer descriptors, the runtime's timers
+    /// are used.
     pub fn unset() -> Alarm {
-        // Not a pipe, but read like one.
+        #[cfg(test)]
+        if super::simulated::now_ms().is_some() {
+            return Alarm(None);
+        }
+        // The descriptor is no pipe, but is read like one.
         Alarm(sys::timer().and_then(Receiver::from_owned_fd_unchecked).ok())
     }
 
-    /// Waits at least this long.
+    /// Waits at least `time`.
     pub async fn wait(&mut self, time: Duration) {
         let waited = match &self.0 {
             Some(timer) => waited(timer, time).await.is_ok(),
@@ -37,7 +42,7 @@ async fn waited(timer: &Receiver, time: Duration) -> io::Result<()> {
     loop {
         timer.readable().await?;
         match timer.try_read(&mut [0; 8]) {
-            // One that was set before, and for which nobody waited, made it ready.
+            // An earlier setting that was not awaited made it ready.
             Err(e) if e.kind() == ErrorKind::WouldBlock => {}
             read => return read.map(drop),
         }

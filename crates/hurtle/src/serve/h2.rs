@@ -1,20 +1,23 @@
-//! One HTTP/2 connection: takes its requests, has each answered beside the others as one on a
-//! connection of its own, and decides when the connection is given up. What a peer can cost is
-//! bounded in `transport::http2`; a stream's own deadlines are `h1`'s.
+//! Serves an HTTP/2 connection: runs each request as an exchange of its own, concurrently, and
+//! enforces the connection's deadlines. `hurtle_http::h2` bounds the cost of a peer; exchanges
+//! enforce the deadlines of streams.
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Instant;
 
-use super::deadline::{Late, NEVER, Watch};
-use super::h1::Connection;
-use super::{Place, Worker};
+use hurtle_http::request::{self, Joined, ParseError};
+
 use crate::config::Limits;
-use crate::transport::http2::{Pulse, Session, Stream};
+use crate::deadline::{DeadlineError, NEVER, Pass, Stall, Watch};
+use crate::pipeline::worker::{ConnectionSlot, Worker};
+use crate::pipeline::{Exchange, Next};
+use crate::protocol::h2::{Arrived, Session, Shared, Stream};
 use crate::transport::{Input, Transport};
 use crate::{clock, rt};
 
-/// How long a peer may take to agree that the connection ends, once all is answered; and to see
-/// that it has ended, in milliseconds.
+/// Time for a peer to close after the last response, and again after the server's end, in
+/// milliseconds.
 const LEAVE_MS_MAX: u64 = 2_000;
 
 /// A connection.
@@ -22,88 +25,84 @@ struct Driver<T: Transport> {
     session: Session<T>,
     worker: Rc<Worker>,
     peer: Option<IpAddr>,
-    place: Rc<Place>,
+    place: Rc<ConnectionSlot>,
     clocks: Clocks,
     served: u64,
 }
 
-/// What is known of a connection's times.
+/// The times that the connection's deadlines depend on.
 struct Clocks {
-    pulse: Rc<Pulse>,
+    shared: Rc<Shared>,
     worker: Rc<Worker>,
-    /// When streams were last found to be open, and so nothing idle.
+    /// Time of the last check that found open streams, in milliseconds.
     seen_busy_ms: u64,
-    /// When the peer was told that there is an end; `NEVER`: it was not.
+    /// Time at which GOAWAY was sent, in milliseconds; `NEVER`: not yet.
     left_ms: u64,
-    /// A write was tried against what is said of the socket: for the block since then.
-    insisted_ms: u64,
+    /// The schedule of writes while the peer does not read.
+    stall: Stall,
 }
 
-/// Why a connection has to be looked at, or until when not.
+/// The reason for the next check of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The server stops.
+    /// The server is stopping.
     Drain,
-    /// The peer saw the end, or had the time to.
+    /// The peer closed, or its time to close has passed.
     Finished,
-    /// It takes nothing.
+    /// The peer does not read.
     Blocked,
-    /// It does not end what it began.
+    /// The peer does not complete a head or a control frame.
     Unfinished,
-    /// Nothing is asked.
+    /// The connection has no requests.
     Idle,
 }
 
-/// Serves a connection to its end; `early`: what was read of it already.
-pub async fn run<T: Transport + Unpin>(
+/// Serves a connection to its end. `early` holds the bytes that were already read.
+pub async fn run<T: Transport>(
     io: T,
     early: Input,
     peer: Option<IpAddr>,
-    place: Rc<Place>,
+    place: Rc<ConnectionSlot>,
 ) {
-    let worker = Rc::clone(&place.0);
+    let worker = Rc::clone(place.shared_worker());
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
-    // A stop looks at it again.
+    // A stopping server checks this connection at once.
     watch.set_idle(true);
-    let beginning = Session::begin(io, early, worker.limits.head_bytes);
-    let session = match watch.wait(Box::pin(beginning)).await {
-        Ok(Ok(session)) => session,
-        Ok(Err(e)) => return tracing::debug!("HTTP/2: {e}"),
-        Err(Late) => return,
-    };
+    let session = Session::new(io, early, worker.limits.head_bytes);
     let clocks = Clocks {
-        pulse: Rc::clone(session.pulse()),
+        shared: Rc::clone(session.shared()),
         worker: Rc::clone(&worker),
         seen_busy_ms: 0,
         left_ms: NEVER,
-        insisted_ms: NEVER,
+        stall: Stall::new(NEVER, 0),
     };
     Driver { session, worker, peer, place, clocks, served: 0 }.run(&watch).await;
 }
 
-impl<T: Transport + Unpin> Driver<T> {
+impl<T: Transport> Driver<T> {
     async fn run(mut self, watch: &Watch) {
         loop {
             let Driver { session, clocks, .. } = &mut self;
             match watch.wait_until(session.next(), || clocks.due().0).await {
-                Ok(Some((input, stream))) => self.answer(input, stream),
+                Ok(Some((arrived, stream))) => self.answer(arrived, stream),
                 Ok(None) => return,
-                Err(Late) if self.goes_on() => {}
-                Err(Late) => return,
+                Err(DeadlineError) if self.goes_on() => {}
+                Err(DeadlineError) => return,
             }
         }
     }
 
-    /// Has a request answered.
-    fn answer(&mut self, input: Input, stream: Stream) {
+    /// Starts an exchange for a request.
+    fn answer(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
         let most = self.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
             self.leave();
         }
-        let connection = Connection::new(stream, input, self.peer, Rc::clone(&self.place));
-        self.session.aside(|| rt::begin(connection.run()));
+        let place = Rc::clone(&self.place);
+        let connection = Exchange::new(stream, Input::default(), self.peer, place);
+        self.session.aside(|| rt::begin(connection.answer_request(arrived)));
     }
 
     fn leave(&mut self) {
@@ -113,7 +112,7 @@ impl<T: Transport + Unpin> Driver<T> {
         }
     }
 
-    /// Does what is due; false: the connection is to be dropped.
+    /// Performs the due check. `false`: the connection must be dropped.
     fn goes_on(&mut self) -> bool {
         let now_ms = clock::now_ms();
         let (at_ms, due) = self.clocks.due();
@@ -123,13 +122,12 @@ impl<T: Transport + Unpin> Driver<T> {
         match due {
             Due::Drain => self.leave(),
             Due::Finished => return false,
-            Due::Blocked if self.clocks.has_insisted() => {
-                self.clocks.pulse.abort();
-                return false;
-            }
-            Due::Blocked => self.clocks.insist(),
+            Due::Blocked => return self.clocks.try_blocked(),
+            Due::Unfinished if !self.clocks.shared.is_established() => return false,
             Due::Unfinished => self.session.give_up(),
-            Due::Idle if self.clocks.pulse.streams() > 0 => self.clocks.seen_busy_ms = now_ms,
+            Due::Idle if self.clocks.shared.pulse().streams() > 0 => {
+                self.clocks.seen_busy_ms = now_ms;
+            }
             Due::Idle if self.clocks.is_leaving() => return false,
             Due::Idle => self.leave(),
         }
@@ -138,25 +136,22 @@ impl<T: Transport + Unpin> Driver<T> {
 }
 
 impl Clocks {
-    /// What is due next, and when.
+    /// Returns the time and the reason of the next check.
     fn due(&self) -> (u64, Due) {
-        let Limits { head_timeout, idle_timeout, write_stall, .. } = &self.worker.limits;
+        let Limits { head_timeout, idle_timeout, .. } = &self.worker.limits;
         if self.worker.deadlines.is_draining() && !self.is_leaving() {
             return (0, Due::Drain);
         }
-        let stall_ms = ms(*write_stall);
-        // Half of it is left for what the second try brings.
-        let stall_ms = if self.has_insisted() { stall_ms } else { stall_ms / 2 };
-        let finished = self.pulse.finished_ms();
-        let begun = self.pulse.begun_ms();
-        let busy_ms = self.pulse.ended_ms().max(self.seen_busy_ms);
+        let finished = self.shared.pulse().finished_ms();
+        let begun = self.shared.begun_ms().unwrap_or(NEVER);
+        let busy_ms = self.shared.pulse().ended_ms().max(self.seen_busy_ms);
         let idle_at_ms = match self.is_leaving() {
             true => busy_ms.max(self.left_ms).saturating_add(LEAVE_MS_MAX),
             false => busy_ms.saturating_add(ms(*idle_timeout)),
         };
         [
             (finished.saturating_add(LEAVE_MS_MAX), Due::Finished),
-            (self.pulse.blocked_ms().saturating_add(stall_ms), Due::Blocked),
+            (self.stall().due_ms(), Due::Blocked),
             (begun.saturating_add(ms(*head_timeout)), Due::Unfinished),
             (idle_at_ms, Due::Idle),
         ]
@@ -169,18 +164,52 @@ impl Clocks {
         self.left_ms != NEVER
     }
 
-    /// Whether what is blocked was tried all the same.
-    fn has_insisted(&self) -> bool {
-        let blocked_ms = self.pulse.blocked_ms();
-        blocked_ms != NEVER && self.insisted_ms == blocked_ms
+    /// Returns the write schedule of the current stall.
+    fn stall(&self) -> Stall {
+        match self.shared.pulse().blocked_ms() {
+            since_ms if since_ms == self.stall.since_ms() => self.stall,
+            since_ms => Stall::new(since_ms, ms(self.worker.limits.write_stall)),
+        }
     }
 
-    fn insist(&mut self) {
-        self.insisted_ms = self.pulse.blocked_ms();
-        self.pulse.insist();
+    /// Tries a write, or evaluates the last try. `false`: the peer is given up.
+    fn try_blocked(&mut self) -> bool {
+        self.stall = self.stall();
+        match self.stall.pass() {
+            Pass::Try(_) => self.shared.pulse().insist(),
+            Pass::Wait => {}
+            Pass::GiveUp => {
+                self.shared.pulse().abort();
+                return false;
+            }
+        }
+        true
     }
 }
 
 fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Exchange<Stream> {
+    /// Answers the request of a stream.
+    pub async fn answer_request(mut self, arrived: Arrived) {
+        self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+        let joined = Joined::default();
+        let next = match &arrived {
+            Arrived::TooLarge => self.refuse(ParseError::HeadTooLarge).await,
+            Arrived::Head(section, is_end) => {
+                let limits = &self.worker.head_limits;
+                match &request::from_section(section, !is_end, &joined, limits) {
+                    Ok(request) => self.exchange(request).await,
+                    Err(error) => self.refuse(*error).await,
+                }
+            }
+        };
+        match next {
+            Next::Request | Next::Close | Next::Linger => self.io.finish(),
+            Next::Drop => {}
+            Next::Abort => self.io.abort(),
+        }
+    }
 }

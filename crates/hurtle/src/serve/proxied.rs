@@ -1,80 +1,53 @@
-//! A connection through a load balancer: for whom it is made, read before all else, TLS included.
-//! What the header's bytes mean is `crate::proxy_protocol`'s.
+//! Reads the PROXY protocol header of a connection from a load balancer, before TLS.
+//! `hurtle_http::proxy_protocol` parses it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use hurtle_http::proxy_protocol::{self, Client, Header, ProxyHeaderError};
 
-use super::Worker;
-use super::deadline::Late;
 use crate::clock;
-use crate::config::ProxyProtocol;
-use crate::proxy_protocol::{self, Client, Flaw, Header};
+use crate::deadline::DeadlineError;
+use crate::pipeline::balancers::Balancers;
+use crate::pipeline::worker::Worker;
 use crate::transport::{Input, Plain};
 
-/// How long a balancer may take to say it: from the moment its connection is accepted, since it
-/// speaks first, and at once.
+/// Time for the header to arrive after the connection was accepted, in milliseconds. Balancers send
+/// it at once.
 const HEADER_MS_MAX: u64 = 5_000;
 
-/// How often the log is told that connections are closed: peers can make as many as they like.
-const TOLD_EVERY_MS: u64 = 10_000;
-
-/// Who may say for whom a connection is made.
-#[derive(Debug, Default)]
-pub struct Balancers {
-    from: Vec<IpNet>,
-    /// Until when the log is left alone.
-    told_until_ms: Cell<u64>,
-}
-
-/// What a balancer has said, and what else has come.
+/// The result of reading the header.
 #[derive(Debug)]
 pub struct Introduced {
-    /// The client's address; `None`: it has none.
+    /// The client's address; `None`: the header has none.
     pub client: Option<IpAddr>,
-    /// The client's first bytes, if they came with the header.
+    /// The bytes behind the header.
     pub input: Input,
 }
 
-/// Why a connection is closed unheard.
+/// The reason for closing a connection before its first request.
 enum Closed {
     Untrusted,
     Late,
-    Flaw(Flaw),
-    /// The peer left, or its socket failed.
+    BadHeader(ProxyHeaderError),
+    /// The peer closed the connection, or its socket failed.
     Gone(io::Error),
 }
 
-impl Balancers {
-    /// Those a configuration names.
-    pub fn new(config: Option<&ProxyProtocol>) -> Balancers {
-        let from = config.map(|config| config.from.clone()).unwrap_or_default();
-        Balancers { from, told_until_ms: Cell::new(0) }
+/// Logs a closed connection, at a limited rate.
+fn tell(balancers: &Balancers, peer: Option<IpAddr>, why: &Closed) {
+    let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.to_string());
+    // Balancers check a server's health by connecting and closing.
+    if matches!(why, Closed::Gone(_)) || !balancers.is_told(clock::now_ms()) {
+        return tracing::debug!("PROXY protocol: closed a connection from {peer}: {why}");
     }
-
-    fn has(&self, peer: Option<IpAddr>) -> bool {
-        // Who may connect to a unix socket, its file says.
-        peer.is_none_or(|peer| self.from.iter().any(|network| network.contains(&peer)))
-    }
-
-    /// Tells the log, but not each time.
-    fn tell(&self, peer: Option<IpAddr>, why: &Closed) {
-        let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.to_string());
-        let now_ms = clock::now_ms();
-        // Balancers see whether a server is there by connecting, and no more.
-        if matches!(why, Closed::Gone(_)) || now_ms < self.told_until_ms.get() {
-            return tracing::debug!("PROXY protocol: closed a connection from {peer}: {why}");
-        }
-        self.told_until_ms.set(now_ms + TOLD_EVERY_MS);
-        tracing::warn!("PROXY protocol: closed a connection from {peer}: {why}");
-    }
+    tracing::warn!("PROXY protocol: closed a connection from {peer}: {why}");
 }
 
-/// Reads the header of a connection just accepted. `None`: it is to be closed; the log knows why.
+/// Reads the header of an accepted connection. `None`: the connection must be closed; the error was
+/// logged.
 pub async fn introduce(
     socket: &mut Plain,
     peer: Option<IpAddr>,
@@ -92,9 +65,9 @@ pub async fn introduce(
             Some(Introduced { client, input })
         }
         Err(why) => {
-            // A server that stops does not wait for those who have not begun.
+            // A stopping server does not wait for connections that have sent nothing.
             if !worker.deadlines.is_draining() {
-                worker.balancers.tell(peer, &why);
+                tell(&worker.balancers, peer, &why);
             }
             None
         }
@@ -112,7 +85,7 @@ async fn heard(
     }
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + HEADER_MS_MAX);
-    // Whoever has not begun when the server stops need not.
+    // A stopping server closes connections that have sent nothing.
     watch.set_idle(true);
     let hearing = async {
         loop {
@@ -128,15 +101,15 @@ async fn heard(
     watch.wait(hearing).await?
 }
 
-impl From<Late> for Closed {
-    fn from(_: Late) -> Closed {
+impl From<DeadlineError> for Closed {
+    fn from(_: DeadlineError) -> Closed {
         Closed::Late
     }
 }
 
-impl From<Flaw> for Closed {
-    fn from(flaw: Flaw) -> Closed {
-        Closed::Flaw(flaw)
+impl From<ProxyHeaderError> for Closed {
+    fn from(flaw: ProxyHeaderError) -> Closed {
+        Closed::BadHeader(flaw)
     }
 }
 
@@ -151,7 +124,7 @@ impl fmt::Display for Closed {
         match self {
             Closed::Untrusted => f.write_str("it is not in proxy_protocol.from"),
             Closed::Late => write!(f, "no header within {} seconds", HEADER_MS_MAX / 1_000),
-            Closed::Flaw(flaw) => flaw.fmt(f),
+            Closed::BadHeader(flaw) => flaw.fmt(f),
             Closed::Gone(e) => e.fmt(f),
         }
     }

@@ -1,82 +1,87 @@
-//! A connection on a port that speaks TLS: its handshake, with a deadline, for the site that the
-//! client names; then it is as any other.
+//! A connection on a TLS port: performs the handshake, with a deadline, for the site that the
+//! client names, then serves the connection by the negotiated protocol.
 
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use hurtle_http::request::ParseError;
 use rustls::server::ClientHello;
 
-use super::deadline::Late;
-use super::h1::Connection;
 use super::h2;
-use super::{Place, Worker};
 use crate::clock;
-use crate::h1::Sin;
-use crate::tls::{self, Terms};
-use crate::transport::handshake::{Choice, Failed, handshake};
+use crate::deadline::DeadlineError;
+use crate::pipeline::Exchange;
+use crate::pipeline::worker::{ConnectionSlot, Worker};
+use crate::protocol::h1::H1;
+use crate::tls::{self, SiteTls};
+use crate::transport::handshake::{Choice, HandshakeError, handshake};
 use crate::transport::{Input, Plain, Tls};
 
-/// Serves a connection to its end; `input` is what was read of it already.
-pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: Place) {
-    match Box::pin(secured(socket, input, &place.0)).await {
+/// Serves a connection to its end; `input` has the bytes read so far.
+pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: ConnectionSlot) {
+    match Box::pin(secured(socket, input, place.shared_worker())).await {
         Ok(io) if io.speaks_http2() => {
             Box::pin(h2::run(io, Input::default(), peer, Rc::new(place))).await;
         }
-        Ok(io) => drop(Connection::new(io, Input::default(), peer, Rc::new(place)).run().await),
+        Ok(io) => {
+            let connection = Exchange::new(H1(io), Input::default(), peer, Rc::new(place));
+            // Boxed: this future is larger than that of an HTTP/2 connection, which needs no such room.
+            drop(Box::pin(connection.run()).await);
+        }
         Err(Some(socket)) => {
-            let connection = Connection::new(socket, Input::default(), peer, Rc::new(place));
-            connection.turn_down(Sin::NotTls).await;
+            let connection = Exchange::new(H1(socket), Input::default(), peer, Rc::new(place));
+            Box::pin(connection.turn_down(ParseError::NotTls)).await;
         }
         Err(None) => {}
     }
 }
 
-/// `Err` is the socket, if the client is to be told that it speaks the wrong protocol.
+/// Performs the handshake. The error is the socket if the client sent plain HTTP.
 async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls, Option<Plain>> {
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + worker.limits.handshake_timeout.as_millis() as u64);
-    // Whoever has not begun when the server stops need not.
+    // A stopping server closes connections that have sent nothing.
     watch.set_idle(true);
     let local = own_name(&socket);
     let choose = |hello: &ClientHello<'_>| choose(worker, hello, local.as_deref());
     let making = handshake(socket, input, || watch.set_idle(false), choose);
     match watch.wait(making).await {
         Ok(Ok(io)) => Ok(io),
-        Ok(Err(Failed::NotTls(socket))) => Err(Some(socket)),
-        // Peers can make as many of these as they like.
-        Ok(Err(Failed::Gone(e))) => {
+        Ok(Err(HandshakeError::PlainHttp(socket))) => Err(Some(socket)),
+        // Not a warning, since clients could flood the log with it.
+        Ok(Err(HandshakeError::Failed(e))) => {
             tracing::debug!("TLS handshake: {e}");
             Err(None)
         }
-        Err(Late) => {
-            tracing::debug!("TLS handshake: too slow");
+        Err(DeadlineError) => {
+            tracing::debug!("TLS handshake: timed out");
             Err(None)
         }
     }
 }
 
-/// The terms of the site that a request for this name would go to; but those of an authority that
-/// asks whether the name is this server's, if one was told to.
+/// Selects the configuration of the site that serves this name, or that of a pending ACME
+/// challenge.
 fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choice {
-    let Some(keyring) = &worker.keyring else { return Choice::Unknown };
-    // RFC 8737 3: it offers this and nothing else. Whom nobody told to come is refused as any
-    // client that offers nothing spoken here.
+    let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
+    // RFC 8737 section 3: a validation offers this protocol only. Without a pending challenge the
+    // handshake ends with no_application_protocol.
     let is_challenge = hello
         .alpn()
         .is_some_and(|mut offered| offered.next() == Some(tls::ALPN) && offered.next().is_none());
     let challenged = hello.server_name().filter(|_| is_challenge);
-    if let Some(terms) = challenged.and_then(|name| keyring.challenge_terms(name)) {
-        return Choice::Show(terms);
+    if let Some(config) = challenged.and_then(|name| keyring.challenge_config(name)) {
+        return Choice::Validate(config);
     }
     let name = hello.server_name().or(local).map(str::as_bytes);
-    match worker.sites.find(name).and_then(|(site, _)| keyring.terms(site)) {
-        Some(Terms::Ready(config, policy)) => Choice::Speak(config, policy),
-        Some(Terms::NotYet) => Choice::NotYet,
-        None => Choice::Unknown,
+    match worker.sites.find(name).and_then(|(site, _)| keyring.site(site)) {
+        Some(SiteTls::Ready(config, policy)) => Choice::Serve(config, policy),
+        Some(SiteTls::NotIssued) => Choice::NotIssued,
+        None => Choice::UnknownName,
     }
 }
 
-/// What a client that names nobody asked for: an address is no name (RFC 6066 3).
+/// The address that the client connected to, as the host name of a client without a server name.
 fn own_name(socket: &Plain) -> Option<String> {
     match socket.own_address()? {
         IpAddr::V4(address) => Some(address.to_string()),

@@ -1,5 +1,5 @@
-//! Listeners, and taking connections from them: never spinning when descriptors run out, turning
-//! clients away with a word when there is no room.
+//! Listeners and accepting connections. WorkerListener pauses when descriptors run out, and clients
+//! beyond a connection limit get a 503.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -15,24 +15,25 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::spoken::Spoken;
+use super::protocols::Protocols;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
-use crate::serve::{self, Place, Worker, proxied, secure};
+use crate::pipeline::worker::{ConnectionSlot, Worker};
+use crate::serve::{self, proxied, secure};
 use crate::transport::{Input, Plain, Transport};
 use crate::{rt, sys};
 
-/// A bound socket, before a worker has taken it.
+/// A bound socket that no worker has registered yet.
 #[derive(Debug)]
 pub enum Listener {
-    /// TCP.
+    /// A TCP listener.
     Tcp(std::net::TcpListener),
-    /// Unix.
+    /// A listener of a unix stream socket.
     Unix(unix::UnixListener),
 }
 
 impl Listener {
-    /// Makes calls on it return at once.
+    /// Makes calls on it non-blocking.
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Listener::Tcp(socket) => socket.set_nonblocking(true),
@@ -40,7 +41,7 @@ impl Listener {
         }
     }
 
-    /// Another descriptor of the same socket.
+    /// Duplicates the descriptor; both accept from the same socket.
     pub(super) fn try_clone(&self) -> io::Result<Listener> {
         Ok(match self {
             Listener::Tcp(socket) => Listener::Tcp(socket.try_clone()?),
@@ -48,7 +49,7 @@ impl Listener {
         })
     }
 
-    /// What it says it is bound to.
+    /// The address that the socket reports; `None` for an unnamed unix socket.
     pub(super) fn own_address(&self) -> Option<Listen> {
         match self {
             Listener::Tcp(socket) => socket.local_addr().ok().map(Listen::Tcp),
@@ -58,32 +59,32 @@ impl Listener {
         }
     }
 
-    /// What it is bound to: `asked`, with the port a `0` stood for.
-    pub fn address(&self, asked: &Listen) -> Listen {
+    /// The bound address: `configured`, with the actual port in place of port 0.
+    pub fn address(&self, configured: &Listen) -> Listen {
         match self {
             Listener::Tcp(socket) => {
-                socket.local_addr().map_or_else(|_| asked.clone(), Listen::Tcp)
+                socket.local_addr().map_or_else(|_| configured.clone(), Listen::Tcp)
             }
-            Listener::Unix(_) => asked.clone(),
+            Listener::Unix(_) => configured.clone(),
         }
     }
 }
 
-/// A bound socket and what is spoken on it.
+/// A bound listener and its protocols.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct BoundListener {
     pub(super) listener: Listener,
-    pub(super) spoken: Spoken,
+    pub(super) protocols: Protocols,
 }
 
-impl Port {
-    /// Another descriptor of the same socket.
-    pub(super) fn try_clone(&self) -> io::Result<Port> {
-        Ok(Port { listener: self.listener.try_clone()?, spoken: self.spoken })
+impl BoundListener {
+    /// Duplicates the descriptor; both accept from the same socket.
+    pub(super) fn try_clone(&self) -> io::Result<BoundListener> {
+        Ok(BoundListener { listener: self.listener.try_clone()?, protocols: self.protocols })
     }
 }
 
-/// Binds an address for `count` workers.
+/// Binds an address for `count` workers; returns one listener for each.
 pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
     match listen {
         Listen::Tcp(addr) => {
@@ -103,9 +104,10 @@ pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Ve
     }
 }
 
-/// A socket file somebody answers on is in use; one nobody does is left from a crash.
+/// Binds a unix socket. A socket file on which a server accepts is in use; one without a server is
+/// left over from a crash and is replaced.
 ///
-/// `mode`: of the file, before anybody can connect.
+/// `mode`: the mode of the file, set before a client can connect.
 pub(super) fn bind_unix(
     path: &Path,
     backlog: u32,
@@ -129,11 +131,11 @@ pub(super) fn bind_unix(
     Ok(socket.into())
 }
 
-/// A listener in a worker's event loop.
+/// A listener registered with a worker's event loop.
 #[derive(Debug)]
-pub(super) struct Accepting {
+pub(super) struct WorkerListener {
     socket: Socket,
-    spoken: Spoken,
+    protocols: Protocols,
 }
 
 #[derive(Debug)]
@@ -142,27 +144,28 @@ enum Socket {
     Unix(UnixListener),
 }
 
-impl Accepting {
-    /// Takes a listener into this thread's event loop.
-    pub(super) fn new(Port { listener, spoken }: Port) -> io::Result<Accepting> {
+impl WorkerListener {
+    /// Registers a listener with this thread's event loop.
+    pub(super) fn new(
+        BoundListener { listener, protocols }: BoundListener,
+    ) -> io::Result<WorkerListener> {
         let socket = match listener {
             Listener::Tcp(socket) => {
-                // Answers are written whole, so waiting for more bytes to fill a segment would only
-                // delay their tails. Accepted sockets have it from their listener; one that refuses
-                // the option is as good, only slower.
+                // Responses are written whole, so Nagle's algorithm would only delay their last
+                // segment. Accepted sockets inherit the option; without it they are only slower.
                 let _ = socket2::SockRef::from(&socket).set_tcp_nodelay(true);
                 Socket::Tcp(TcpListener::from_std(socket)?)
             }
             Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
         };
-        Ok(Accepting { socket, spoken })
+        Ok(WorkerListener { socket, protocols })
     }
 
-    /// Before it is closed; see the contract in `sys`.
+    /// Completes or refuses half-open connections before the listener is closed; see `sys`.
     pub(super) fn end_handshakes(&self) -> bool {
         match &self.socket {
             Socket::Tcp(listener) => sys::end_handshakes(listener.as_fd()),
-            // A connection to a unix socket has no handshake.
+            // Connecting to a unix socket has no handshake.
             Socket::Unix(_) => false,
         }
     }
@@ -171,7 +174,7 @@ impl Accepting {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// Takes what is queued, without waiting; `None`: nothing is.
+    /// Accepts a queued connection without waiting; `None`: the queue is empty.
     async fn accept_queued(&self) -> Option<Accepted> {
         poll_fn(|cx| {
             Poll::Ready(match self.poll_accept(cx) {
@@ -186,7 +189,7 @@ impl Accepting {
         Poll::Ready(Ok(match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, peer) = ready!(listener.poll_accept(cx))?;
-                // An IPv4 client of a dual-stack socket is still an IPv4 client.
+                // On a dual-stack socket an IPv4 client has a mapped address; log the IPv4 one.
                 (Plain::Tcp(stream), Some(peer.ip().to_canonical()))
             }
             Socket::Unix(listener) => (Plain::Unix(ready!(listener.poll_accept(cx))?.0), None),
@@ -194,41 +197,43 @@ impl Accepting {
     }
 }
 
-/// A connection and its client's address, which a unix socket's has not.
+/// A connection and its client's address; `None` for a unix socket.
 type Accepted = (Plain, Option<IpAddr>);
 
-/// Room for connections, of one worker.
+/// The connection limits of one worker.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Admission {
     pub(super) connections_max: usize,
     pub(super) per_address_max: Option<usize>,
     by_address: RefCell<HashMap<IpAddr, usize>>,
-    /// Clients being turned away.
-    refusing: Cell<usize>,
+    /// Connections that are being rejected with a 503.
+    rejecting: Cell<usize>,
 }
 
-/// How long accepting pauses when there are no descriptors: long enough not to spin, short enough
-/// not to be noticed once one is free.
+/// Pause of accepting when there are no descriptors: long enough not to spin, and short enough to
+/// go unnoticed once one is free.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Clients turned away at once that are given the time to read why; others are just closed.
-const REFUSING_MAX: usize = 64;
+/// Rejected connections at once that stay open until the client has read the 503; more are closed
+/// at once.
+const REJECTING_MAX: usize = 64;
 
-/// That time.
-const REFUSING_TIME_MAX: Duration = Duration::from_millis(500);
+/// Longest time for which such a connection stays open.
+const REJECTING_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What a client reads when there is no room for it.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetry-After: 1\r\n\
+/// The response to a client beyond a connection limit.
+const UNAVAILABLE: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
-impl Room {
-    pub(super) fn new(connections_max: usize, per_address_max: Option<usize>) -> Rc<Room> {
+impl Admission {
+    pub(super) fn new(connections_max: usize, per_address_max: Option<usize>) -> Rc<Admission> {
         let by_address = RefCell::default();
-        Rc::new(Room { connections_max, per_address_max, by_address, refusing: Cell::new(0) })
+        Rc::new(Admission { connections_max, per_address_max, by_address, rejecting: Cell::new(0) })
     }
 
-    /// Takes a place for this client; false if there is none.
-    fn enter(&self, peer: Option<IpAddr>) -> bool {
+    /// Counts a connection of this client; `false` if the client has as many as it may.
+    fn acquire(&self, peer: Option<IpAddr>) -> bool {
         let (Some(max), Some(peer)) = (self.per_address_max, peer) else { return true };
         let mut by_address = self.by_address.borrow_mut();
         let count = by_address.entry(peer).or_insert(0);
@@ -239,7 +244,7 @@ impl Room {
         true
     }
 
-    fn leave(&self, peer: Option<IpAddr>) {
+    fn release(&self, peer: Option<IpAddr>) {
         let (Some(_), Some(peer)) = (self.per_address_max, peer) else { return };
         let mut by_address = self.by_address.borrow_mut();
         if let Some(count) = by_address.get_mut(&peer) {
@@ -251,97 +256,119 @@ impl Room {
     }
 }
 
-/// Accepts for as long as it is not dropped.
-pub(super) async fn accept(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
+/// Accepts connections until it is dropped.
+pub(super) async fn accept(
+    listener: &WorkerListener,
+    worker: &Rc<Worker>,
+    admission: &Rc<Admission>,
+) {
     loop {
         match listener.accept().await {
-            Ok(accepted) => admit(accepted, listener.spoken, worker, room),
+            Ok(accepted) => admit(accepted, listener.protocols, worker, admission),
             Err(e) if is_out_of_descriptors(&e) => {
-                // The connection stays queued in the kernel until there is a descriptor for it.
+                // The connection stays in the kernel's queue until there is a descriptor for it.
                 worker.store.give_up_descriptors();
                 rt::sleep(PAUSE).await;
             }
-            // The client left before it was accepted, or the like; the next one is no worse off.
+            // For example, the client has already disconnected; the listener still works.
             Err(e) => tracing::debug!("accept: {e}"),
         }
     }
 }
 
-/// Before a listener is closed, what its queue holds is served: closing would reset it.
-pub(super) async fn accept_rest(listener: &Accepting, worker: &Rc<Worker>, room: &Rc<Room>) {
+/// Accepts the queued connections before a listener is closed, because closing resets them.
+pub(super) async fn accept_rest(
+    listener: &WorkerListener,
+    worker: &Rc<Worker>,
+    admission: &Rc<Admission>,
+) {
     while let Some(accepted) = listener.accept_queued().await {
-        admit(accepted, listener.spoken, worker, room);
+        admit(accepted, listener.protocols, worker, admission);
     }
 }
 
-fn admit((io, peer): Accepted, spoken: Spoken, worker: &Rc<Worker>, room: &Rc<Room>) {
-    if worker.open.get() >= room.connections_max {
-        return turn_away(io, spoken, room);
+fn admit(
+    (io, peer): Accepted,
+    protocols: Protocols,
+    worker: &Rc<Worker>,
+    admission: &Rc<Admission>,
+) {
+    if worker.open.get() >= admission.connections_max {
+        return reject(io, protocols, admission);
     }
-    let place = Place::new(worker);
-    match spoken.proxy {
-        // Whose place it takes is not known yet.
-        true => rt::spawn(introduced(io, peer, spoken, place, Rc::clone(room))),
-        false => seat((io, peer), Input::default(), spoken, place, room),
+    let place = ConnectionSlot::new(worker);
+    match protocols.proxy {
+        // The client's address is known after the PROXY protocol header only.
+        true => rt::spawn(serve_proxied(io, peer, protocols, place, Rc::clone(admission))),
+        false => serve_connection((io, peer), Input::default(), protocols, place, admission),
     }
 }
 
-/// Admits a connection once a balancer has said for whom it is.
-async fn introduced(
+/// Reads the PROXY protocol header of a connection, then serves it.
+async fn serve_proxied(
     mut io: Plain,
     peer: Option<IpAddr>,
-    spoken: Spoken,
-    place: Place,
-    room: Rc<Room>,
+    protocols: Protocols,
+    place: ConnectionSlot,
+    admission: Rc<Admission>,
 ) {
     if let Some(introduced) = proxied::introduce(&mut io, peer, place.worker()).await {
-        seat((io, introduced.client), introduced.input, spoken, place, &room);
+        serve_connection((io, introduced.client), introduced.input, protocols, place, &admission);
     }
 }
 
-/// Serves a connection whose client is known, if there is room for this client.
-fn seat((io, client): Accepted, input: Input, spoken: Spoken, place: Place, room: &Rc<Room>) {
-    if !room.enter(client) {
-        return turn_away(io, spoken, room);
+/// Serves a connection whose client address is known, unless that client has too many.
+fn serve_connection(
+    (io, client): Accepted,
+    input: Input,
+    protocols: Protocols,
+    place: ConnectionSlot,
+    admission: &Rc<Admission>,
+) {
+    if !admission.acquire(client) {
+        return reject(io, protocols, admission);
     }
-    match spoken.tls {
-        true => keep(secure::run(io, input, client, place), client, room),
-        false => keep(serve::run(io, input, client, place), client, room),
+    match protocols.tls {
+        true => run_counted(secure::run(io, input, client, place), client, admission),
+        false => run_counted(serve::run(io, input, client, place), client, admission),
     }
 }
 
-/// Runs a connection, and gives its client's place up when it is over.
-fn keep(connection: impl Future<Output = ()> + 'static, peer: Option<IpAddr>, room: &Rc<Room>) {
-    if room.per_address_max.is_none() {
+/// Runs a connection and releases the client's count at its end.
+fn run_counted(
+    connection: impl Future<Output = ()> + 'static,
+    peer: Option<IpAddr>,
+    admission: &Rc<Admission>,
+) {
+    if admission.per_address_max.is_none() {
         return rt::spawn(connection);
     }
-    let room = Rc::clone(room);
+    let admission = Rc::clone(admission);
     rt::spawn(async move {
         connection.await;
-        room.leave(peer);
+        admission.release(peer);
     });
 }
 
-/// Says that there is no room, and waits a little for the client to have read it: closing with its
-/// request unread would reset the connection, and the answer with it.
-fn turn_away(io: Plain, spoken: Spoken, room: &Rc<Room>) {
-    // What could be said in clear is noise to a client that speaks TLS.
-    if spoken.tls {
+/// Sends a 503 and waits briefly until the client has read it: closing a connection with unread
+/// input resets it, and the response is lost.
+fn reject(io: Plain, protocols: Protocols, admission: &Rc<Admission>) {
+    // A client in a TLS handshake cannot read a response in clear.
+    if protocols.tls {
         return;
     }
-    io.say(FULL);
-    if room.refusing.get() >= REFUSING_MAX {
+    io.say(UNAVAILABLE);
+    if admission.rejecting.get() >= REJECTING_MAX {
         return;
     }
-    room.refusing.set(room.refusing.get() + 1);
-    let room = Rc::clone(room);
+    admission.rejecting.set(admission.rejecting.get() + 1);
+    let admission = Rc::clone(admission);
     rt::spawn(async move {
-        let mut io = io;
         let mut unread = [0; 256];
         let gone = async {
             while matches!(poll_fn(|cx| io.poll_read(cx, &mut unread)).await, Ok(n) if n > 0) {}
         };
-        rt::timeout(REFUSING_TIME_MAX, gone).await;
-        room.refusing.set(room.refusing.get() - 1);
+        rt::timeout(REJECTING_TIME_MAX, gone).await;
+        admission.rejecting.set(admission.rejecting.get() - 1);
     });
 }

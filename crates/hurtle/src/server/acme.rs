@@ -1,4 +1,4 @@
-//! The thread that gets certificates, with an event loop of its own: authorities take their time.
+//! The ACME thread, with an event loop of its own because authorities respond slowly.
 
 use std::io;
 use std::thread;
@@ -10,18 +10,18 @@ use super::worker::event_loop;
 use crate::acme::Acme;
 use crate::config::Config;
 
-/// Certificates are got while this is there.
-pub(super) type Alive = oneshot::Sender<()>;
+/// Certificates are issued and renewed until this is dropped.
+pub(super) type AcmeHandle = oneshot::Sender<()>;
 
-/// Makes ready what a configuration asks for, while the process may still read what only its first
-/// user may. What is written later is written by the user it becomes, who gets the storage.
+/// Loads the ACME account and certificates before the process gives up root. The storage directory
+/// is handed over to the user that the process becomes.
 ///
 /// # Errors
-/// With the file or directory that cannot be used.
+/// The file or directory that cannot be used.
 pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
     let acme = Acme::load(config)?;
     let user = config.user.as_ref().filter(|_| geteuid().is_root());
-    // There being none is told where it is to be become.
+    // `switch_user` reports a user that does not exist.
     let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
     if let (Some(acme), Some(user)) = (&acme, user) {
         chown(acme.storage(), Some(user.uid), None)?;
@@ -29,18 +29,18 @@ pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
     Ok(acme)
 }
 
-/// Begins to look after the certificates.
+/// Starts the ACME thread.
 ///
 /// # Errors
-/// When the system refuses a thread.
-pub(super) fn start(acme: Acme) -> io::Result<Alive> {
+/// The system refuses a thread.
+pub(super) fn start(acme: Acme) -> io::Result<AcmeHandle> {
     let (alive, ended) = oneshot::channel();
     let life = move || {
         let work = async {
             tokio::select! { _ = ended => {}, () = acme.run() => {} }
         };
         if let Err(e) = event_loop().map(|runtime| runtime.block_on(work)) {
-            tracing::error!("no certificates can be got: {e}");
+            tracing::error!("automatic certificates are off: {e}");
         }
     };
     thread::Builder::new().name("acme".to_owned()).spawn(life)?;

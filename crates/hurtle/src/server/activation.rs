@@ -1,5 +1,4 @@
-//! systemd: listeners it has opened (sd_listen_fds(3)), and telling it how the server is doing
-//! (sd_notify(3)).
+//! systemd: inherited listeners (sd_listen_fds(3)) and state notifications (sd_notify(3)).
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,10 +9,10 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Listener;
 
-/// The listeners handed over; `None`: the server was not started with any.
+/// Inherited listeners; `None`: the server was started without any.
 ///
 /// # Errors
-/// When one of them is no stream socket.
+/// A descriptor is not a stream socket.
 pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
     let mut inherited = listenfd::ListenFd::from_env();
     if inherited.len() == 0 {
@@ -34,10 +33,10 @@ pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
     Ok(Some(listeners))
 }
 
-/// Sends a state, if there is anybody to send it to. Whether it arrives changes nothing here.
+/// Notifies the service manager of a state, if there is one. A failure is only logged.
 pub(super) fn notify(state: &str) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
-    // `@` stands for the NUL that begins an abstract name (unix(7)).
+    // A leading `@` stands for the NUL of an abstract socket name (unix(7)).
     let mut name = path.into_encoded_bytes();
     if let Some(first @ b'@') = name.first_mut() {
         *first = 0;
@@ -46,6 +45,6 @@ pub(super) fn notify(state: &str) {
         socket.send_to(state.as_bytes(), &SockAddr::unix(OsStr::from_bytes(&name))?)
     });
     if let Err(e) = sent {
-        tracing::warn!("cannot tell the service manager {state}: {e}");
+        tracing::warn!("cannot notify the service manager of {state}: {e}");
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that looks after certificates: reads them again when their files change.
+//! The thread that reloads certificates when their files change.
 
 use std::io;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::tls::Keyring;
 
-/// How often files are looked at: a few system calls each.
+/// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Reads a configuration's certificates.
 ///
 /// # Errors
-/// Why files cannot be used, a line each.
+/// The unusable files, one line each.
 pub(super) fn load(config: &Config) -> io::Result<Option<Arc<Keyring>>> {
     let keyring = Keyring::load(config);
     let keyring = keyring.map_err(|problems| io::Error::other(problems.join("\n")))?;
     Ok(keyring.map(Arc::new))
 }
 
-/// Looks after a keyring for as long as what is returned is kept.
+/// Starts the thread; it ends when the returned sender is dropped.
 pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
     let (alive, ended) = mpsc::channel();
     let life = move || {

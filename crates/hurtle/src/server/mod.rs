@@ -1,4 +1,4 @@
-//! A whole server: its listeners, its workers, its end.
+//! The server: listeners, workers and their shutdown.
 
 mod accept;
 mod acme;
@@ -8,7 +8,9 @@ pub mod apps;
 mod certificates;
 mod mount;
 pub mod process;
-mod spoken;
+mod protocols;
+#[cfg(test)]
+mod simulation;
 mod worker;
 
 use std::io;
@@ -34,8 +36,8 @@ use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use crate::tls::Keyring;
 use crate::transport::Addresses;
-use accept::Port;
-use spoken::Spoken;
+use accept::BoundListener;
+use protocols::Protocols;
 
 pub use accept::Listener;
 
@@ -43,131 +45,132 @@ pub use accept::Listener;
 #[derive(Debug)]
 pub struct Server {
     config: Arc<Config>,
-    /// For each worker, what it accepts from.
-    listeners: Vec<Vec<Port>>,
-    bound: Bound,
-    /// Somebody else holds the listeners too, and will go on using them.
+    /// The listeners of each worker.
+    listeners: Vec<Vec<BoundListener>>,
+    bound: BoundAddresses,
+    /// `true`: the listeners are inherited from another process that keeps them open.
     inherited: bool,
     access_log: Option<Arc<Writer>>,
-    apps: Vec<mount::Mounted>,
+    apps: Vec<mount::MountedApp>,
     guard: Guard,
     keyring: Option<Arc<Keyring>>,
-    /// Where orders are taken.
+    /// The socket for administration commands.
     admin: Option<UnixListener>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
 
-/// The applications there are now, as every worker is told whenever that changes.
+/// The deployed applications; every worker is notified of a change.
 type Deployments = Arc<Vec<Deployment>>;
 
-/// Where a server listens: as configured, with the port a `0` stood for.
+/// Addresses that a server listens on, with the actual port in place of port 0.
 #[derive(Clone, Debug, Default)]
-struct Bound {
+struct BoundAddresses {
     clear: Vec<Listen>,
     tls: Vec<Listen>,
 }
 
-/// What the workers are told.
+/// A command to the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum Command {
     Serve,
-    /// Finish what is in flight.
+    /// Finish the requests in flight.
     Drain,
-    /// End now.
+    /// Stop at once.
     End,
 }
 
-/// Tells a running server to stop.
+/// A handle that stops a running server.
 #[derive(Clone, Debug)]
-pub struct Stop(Arc<watch::Sender<Order>>);
+pub struct Stop(Arc<watch::Sender<Command>>);
 
 impl Stop {
-    /// Accept nothing new, finish what is in flight.
+    /// Stops accepting and finishes the requests in flight.
     pub fn drain(&self) {
         self.0.send_if_modified(|order| {
-            let serving = *order == Order::Serve;
+            let serving = *order == Command::Serve;
             if serving {
-                *order = Order::Drain;
+                *order = Command::Drain;
             }
             serving
         });
     }
 
-    /// End now, whatever is in flight.
+    /// Stops at once and cuts the requests in flight.
     pub fn end(&self) {
-        self.0.send_replace(Order::End);
+        self.0.send_replace(Command::End);
     }
 }
 
 impl Server {
-    /// Binds every address, and reads the certificates.
+    /// Binds every address, and reads certificates and files of users.
     ///
     /// # Errors
-    /// With the address that could not be bound, and why, or where the PROXY protocol is spoken and
-    /// nothing listens; with what is wrong in a file of users or a certificate.
+    /// An address that cannot be bound, an address of `proxy_protocol.on` without a listener, or an
+    /// unusable certificate or file of users.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         let workers = config.workers.get();
-        let mut listeners: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
-        spoken::check(&config)?;
+        protocols::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
             let sockets = accept::bind(listen, backlog, workers)
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
             let address = sockets[0].address(listen);
-            let spoken = Spoken::on(&config, listen, tls);
+            let protocols = Protocols::on(&config, listen, tls);
             for (worker, listener) in listeners.iter_mut().zip(sockets) {
-                worker.push(Port { listener, spoken });
+                worker.push(BoundListener { listener, protocols });
             }
             io::Result::Ok(address)
         };
-        let mut bound = Bound::default();
+        let mut bound = BoundAddresses::default();
         for listen in &config.listen {
             bound.clear.push(bind(listen, false)?);
         }
         for listen in &config.listen_tls {
             bound.tls.push(bind(listen, true)?);
         }
-        // Clients are redirected to the port there is.
+        // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        Server::of(config, listeners, bound, false)
+        Server::new(config, listeners, bound, false)
     }
 
-    /// Takes listeners somebody else has bound; the configuration's addresses are left alone, but
-    /// what is spoken on one with the same port (TLS, the PROXY protocol) is spoken here.
+    /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
+    /// of a configured address uses the protocols of that address (TLS, the PROXY protocol).
     ///
     /// # Errors
-    /// When a listener cannot be shared among the workers; with what is wrong in a file of users or
-    /// a certificate.
+    /// A listener that cannot be shared among the workers, or an unusable certificate or file of
+    /// users.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
         let port = |listener: Listener| {
-            let spoken = Spoken::on_inherited(&config, listener.own_address().as_ref());
-            Port { listener, spoken }
+            let protocols = Protocols::on_inherited(&config, listener.own_address().as_ref());
+            BoundListener { listener, protocols }
         };
-        let inherited: Vec<Port> = inherited.into_iter().map(port).collect();
+        let inherited: Vec<BoundListener> = inherited.into_iter().map(port).collect();
         let at = |tls| {
-            let ports = inherited.iter().filter(move |port| port.spoken.tls == tls);
+            let ports = inherited.iter().filter(move |port| port.protocols.tls == tls);
             ports.filter_map(|port| port.listener.own_address()).collect()
         };
-        let bound = Bound { clear: at(false), tls: at(true) };
-        spoken::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
+        let bound = BoundAddresses { clear: at(false), tls: at(true) };
+        protocols::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
-            listeners.push(inherited.iter().map(Port::try_clone).collect::<io::Result<_>>()?);
+            listeners
+                .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::of(config, listeners, bound, true)
+        Server::new(config, listeners, bound, true)
     }
 
-    fn of(
+    fn new(
         config: Config,
-        listeners: Vec<Vec<Port>>,
-        bound: Bound,
+        listeners: Vec<Vec<BoundListener>>,
+        bound: BoundAddresses,
         inherited: bool,
     ) -> io::Result<Server> {
         let exposed = bound.clear.iter().find(|listen| is_exposed(listen));
         if let (Some(listen), true) =
-            (exposed, config.gates_in_clear().any(|basic| !basic.cleartext))
+            (exposed, config.basic_auths_in_clear().any(|basic| !basic.cleartext))
         {
             let what = format!(
                 "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
@@ -178,7 +181,7 @@ impl Server {
         let acme = acme::load(&config)?;
         let keyring = certificates::load(&config)?;
         let admin = config.admin.as_deref().map(admin::bind).transpose()?;
-        // Now, while the process may still read what only its first user may.
+        // Read before the process gives up root, which may be needed to read the file.
         let guard = Guard::read(&config)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
         Ok(Server {
@@ -196,7 +199,7 @@ impl Server {
         })
     }
 
-    /// The directories it serves.
+    /// The directories that the server serves.
     pub fn roots(&self) -> Vec<PathBuf> {
         let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
         let roots = mounts.filter_map(|mount| match &mount.handler {
@@ -206,10 +209,10 @@ impl Server {
         roots.collect()
     }
 
-    /// Logs requests.
+    /// Opens the access log.
     ///
     /// # Errors
-    /// When the log cannot be opened.
+    /// The log cannot be opened.
     pub fn open_logs(&mut self) -> io::Result<()> {
         if let Some(log) = &self.config.access_log {
             self.access_log = Some(Arc::new(Writer::start(log, observe::colour(&log.to))?));
@@ -217,17 +220,17 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens in clear: as configured, with the port a `0` stood for.
+    /// Addresses in clear, with the actual port in place of port 0.
     pub fn addresses(&self) -> &[Listen] {
         &self.bound.clear
     }
 
-    /// The same, where it listens with TLS.
+    /// Addresses with TLS, with the actual port in place of port 0.
     pub fn tls_addresses(&self) -> &[Listen] {
         &self.bound.tls
     }
 
-    /// The directories that take uploads.
+    /// The directories that accept uploads.
     fn upload_roots(&self) -> Vec<PathBuf> {
         let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
         let roots = mounts.filter_map(|mount| match &mount.handler {
@@ -240,7 +243,7 @@ impl Server {
     /// Starts the workers.
     ///
     /// # Errors
-    /// When the system refuses a thread or an event loop.
+    /// The system refuses a thread or an event loop.
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
         let disk = Disk::start(self.config.disk_threads)?;
@@ -248,7 +251,7 @@ impl Server {
         let changed = Changed::default();
         let slots = Slots::new(self.config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
-        let (orders, _) = watch::channel(Order::Serve);
+        let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
         let rate = self.config.limits.address_rate;
         let addresses = (rate > 0).then(|| Addresses::new(rate));
@@ -267,12 +270,12 @@ impl Server {
                 caches: caches.clone(),
                 admin: admin.take(),
                 addresses: addresses.clone(),
-                // One of them is enough.
+                // One worker clears all of them.
                 upload_roots: std::mem::take(&mut upload_roots),
                 guard: self.guard.clone(),
                 inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
-                apps: self.apps.iter().map(|app| app.another(&disk)).collect(),
+                apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
             let orders = orders.subscribe();
             let life = move || worker::run(shared, listeners, orders);
@@ -285,23 +288,23 @@ impl Server {
     }
 }
 
-/// A server at work.
+/// A running server.
 #[derive(Debug)]
 pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
     access_log: Option<Arc<Writer>>,
-    /// Certificates are looked after while this is there.
+    /// Certificates are reloaded until this is dropped.
     _watching: Option<Sender<()>>,
-    _getting: Option<acme::Alive>,
+    _getting: Option<acme::AcmeHandle>,
 }
 
-/// The access log of a running server, to reopen it.
+/// A handle that reopens the access log of a running server.
 #[derive(Clone, Debug)]
-pub struct Logs(Option<Arc<Writer>>);
+pub struct AccessLogHandle(Option<Arc<Writer>>);
 
-impl Logs {
-    /// Opens the log anew, after its file was moved away.
+impl AccessLogHandle {
+    /// Reopens the log after its file was renamed.
     pub fn reopen(&self) {
         if let Some(log) = &self.0 {
             log.reopen();
@@ -309,16 +312,16 @@ impl Logs {
     }
 }
 
-/// How long a stop waits for a log that is stuck.
+/// Longest wait at a stop for a log that cannot be written.
 const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Its log.
-    pub fn logs(&self) -> Logs {
-        Logs(self.access_log.clone())
+    /// A handle to its access log.
+    pub fn logs(&self) -> AccessLogHandle {
+        AccessLogHandle(self.access_log.clone())
     }
 
-    /// To stop it with, from anywhere.
+    /// A handle that stops it from any thread.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
@@ -326,7 +329,7 @@ impl Running {
     /// Waits until every worker has ended.
     ///
     /// # Errors
-    /// The first worker's that failed.
+    /// The error of the first worker that failed.
     pub fn join(self) -> io::Result<()> {
         for thread in self.threads {
             thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
@@ -336,40 +339,40 @@ impl Running {
         {
             let lines = log.dropped();
             tracing::warn!(
-                "the access log is stuck: {lines} lines were dropped, the last are lost"
+                "the access log cannot be written: {lines} lines were dropped, the last are lost"
             );
         }
         Ok(())
     }
 }
 
-/// Raises the process's soft limit of descriptors to the hard one; a refusal changes nothing.
+/// Raises the soft limit of descriptors to the hard limit; ignores a failure.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// How many descriptors the process may have.
+/// Limit of descriptors of the process.
 fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Of the process's descriptors, the part that each cache of answers may have.
+/// Share of the process's descriptors that each response cache may use: one in this many.
 const CACHED_BODIES_SHARE: u64 = 16;
 
-/// A worker's part of what the whole process may have.
+/// A worker's share of a limit of the whole process.
 fn share(whole: usize, workers: NonZeroUsize) -> usize {
     whole.div_ceil(workers.get())
 }
 
-/// How long after a stop begins idle connections may still send a request that is on its way.
+/// Time after the begin of a stop in which idle connections may still send a request.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// Runs one piece of a worker's work outside a server.
+/// Runs a future on an event loop like a worker's, outside of a server.
 ///
 /// # Errors
-/// When there can be no event loop.
+/// The system refuses an event loop.
 pub fn block_on<T>(task: impl Future<Output = T>) -> io::Result<T> {
     Ok(worker::event_loop()?.block_on(task))
 }

@@ -12,37 +12,37 @@ use crate::disk::Disk;
 use crate::handler::app::App;
 use crate::rt::Threads;
 
-/// An application and its site's number.
+/// An application and the index of its site.
 #[derive(Debug)]
-pub(super) struct Mounted {
+pub(super) struct MountedApp {
     pub(super) site: usize,
     pub(super) app: App,
 }
 
-impl Mounted {
-    /// The same, for another worker.
-    pub(super) fn another(&self, disk: &Disk) -> Mounted {
-        Mounted { site: self.site, app: self.app.another(disk) }
+impl MountedApp {
+    /// A copy for another worker.
+    pub(super) fn for_worker(&self, disk: &Disk) -> MountedApp {
+        MountedApp { site: self.site, app: self.app.for_worker(disk) }
     }
 }
 
 impl Server {
     /// Mounts an application: an `axum::Router`, or any other `tower` service of requests.
     ///
-    /// `host` is a name (`example.org`), every name beneath one (`*.example.org`), or `*`: every
-    /// name that no other site has. `path` begins with `/`; the application answers what is beneath
-    /// it, unless a longer mount does, and sees paths that begin there (`/api` and `/api/` are its
-    /// `/`). [`Arrival`](crate::Arrival), in the request's extensions, has the URI as it was sent.
+    /// `host` is a name (`example.org`), every name beneath one (`*.example.org`), or `*` for every
+    /// name that no other site has. `path` begins with `/`. The application gets every request
+    /// beneath `path` unless a longer mount matches, and sees the rest of the path (`/api` and
+    /// `/api/` become `/`). [`Arrival`](crate::Arrival), in the request's extensions, has the
+    /// original URI.
     ///
-    /// The service is cloned for each worker, and again for each request, as hyper's users know it;
-    /// it is called, and its answer's body polled, on the worker that has the connection, beside the
-    /// others there: it must not block, and a poll of it that takes more than 10 ms is told to the
-    /// error log. What may take longer is for [`mount_isolated`](Server::mount_isolated). Its future
-    /// is dropped when the client resets the connection. A panic or an error becomes a 500 and a line
-    /// in the error log.
+    /// The service is cloned for each worker and again for each request. Its future and its
+    /// response's body are polled on the connection's worker, together with other connections, so
+    /// it must not block; a poll that takes more than 10 ms is logged as an error. Use
+    /// [`mount_isolated`](Server::mount_isolated) for blocking work. The future is dropped when the
+    /// client resets the connection. A panic or an error becomes a 500 and a line in the error log.
     ///
     /// # Errors
-    /// `InvalidInput`, if `host` or `path` is malformed or the place is taken.
+    /// `InvalidInput`, if `host` or `path` is malformed or another mount has this path.
     pub fn mount<S, B>(self, host: &str, path: &str, service: S) -> io::Result<Server>
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
@@ -53,13 +53,13 @@ impl Server {
         self.place(host, path, |site, path| Ok(App::new(site, path, service)))
     }
 
-    /// The same on threads of its own (a multi-threaded tokio runtime with as many as there are
-    /// processors, shared by all workers): there it is called, and there its request's body is read
-    /// and its answer's made. However long it blocks, it delays nobody but its own requests; each
-    /// exchange costs two or more changes of threads.
+    /// Mounts an application on threads of its own: a multi-threaded tokio runtime with one thread
+    /// for each processor, shared by all workers. The service is called there, its request's body
+    /// is read there, and its response is made there. It may block without delaying other
+    /// connections; each request costs two or more thread switches.
     ///
     /// # Errors
-    /// As of `mount`; and the system's, if it refuses a thread.
+    /// As of `mount`, or the system refuses a thread.
     pub fn mount_isolated<S, B>(self, host: &str, path: &str, service: S) -> io::Result<Server>
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
@@ -81,12 +81,12 @@ impl Server {
     ) -> io::Result<Server> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let config = Arc::make_mut(&mut self.config);
-        let (site, path) = config.place(host, path).map_err(invalid)?;
+        let (site, path) = config.reserve_mount(host, path).map_err(invalid)?;
         if self.apps.iter().any(|other| (other.site, other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));
         }
         let name = config.sites[site].hosts.first().map_or("*".to_owned(), ToString::to_string);
-        self.apps.push(Mounted { site, app: make(&name, &path)? });
+        self.apps.push(MountedApp { site, app: make(&name, &path)? });
         Ok(self)
     }
 }

@@ -1,4 +1,4 @@
-//! The server as a process: binds, becomes its user, tells whoever started it, obeys signals.
+//! The server process: binds, switches its user, notifies the service manager and handles signals.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,18 +8,19 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::apps::Apps;
-use super::{Bound, Running, Server, activation};
+use super::{BoundAddresses, Running, Server, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
 
-/// Ports tried after the default one when that is taken.
+/// Ports tried in turn when the default one is in use.
 const PORTS_TRIED: u16 = 100;
 
-/// Runs a server until it is told to stop. `any_port`: the address is nobody's choice.
+/// Runs a server until it is stopped. `any_port`: the address is a default, so another port may be
+/// used.
 ///
 /// # Errors
-/// What kept it from starting, or a worker from working.
+/// The server cannot start, or a worker failed.
 pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Result<()> {
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
@@ -31,33 +32,36 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     };
     server.open_logs()?;
     if let Some(user) = user {
-        become_user(&user, group.as_deref())?;
+        switch_user(&user, group.as_deref())?;
     } else if geteuid().is_root() {
-        tracing::warn!("running as root; `user = \"www-data\"` in a configuration gives that up");
+        tracing::warn!(
+            "running as root; set `user = \"www-data\"` in the configuration to give it up"
+        );
     }
     let bound = server.bound.clone();
     let roots = server.roots();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Before anybody is served or told: whoever knows of the server may stop it.
+    // Installed before the server is announced, because a stop signal may follow at once.
     let signals = Signals::catch(&runtime)?;
-    // As the user it is from now on.
+    // Started after the switch of user.
     let apps = Apps::start(&mut server)?;
     let running = server.start()?;
-    greet(&bound, &roots)?;
+    print_greeting(&bound, &roots)?;
     activation::notify("READY=1");
-    let outcome = runtime.block_on(obey(signals, running, apps.as_ref(), errors));
-    // Not before the last request that one of them may be answering.
+    let outcome = runtime.block_on(handle_signals(signals, running, apps.as_ref(), errors));
+    // Applications must outlive the last request.
     if let Some(apps) = apps {
         apps.stop();
     }
     for socket in sockets {
-        // A directory its user may not write keeps it; the next start replaces it.
+        // The server's user may not write in the directory; the next start replaces the socket
+        // file.
         let _ = std::fs::remove_file(socket);
     }
     outcome
 }
 
-/// The socket files that are the server's own to remove.
+/// The socket files that the server removes at its end.
 fn socket_files(config: &Config) -> Vec<PathBuf> {
     let path = |listen: &Listen| match listen {
         Listen::Unix(path) => Some(path.clone()),
@@ -85,8 +89,8 @@ fn bind(config: Config, any_port: bool) -> io::Result<Server> {
     Server::bind(config)
 }
 
-/// Gives up root for good: groups first, since only root may change them.
-fn become_user(name: &str, group: Option<&str>) -> io::Result<()> {
+/// Gives up root for good: groups first, because only root may change them.
+fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
     use nix::unistd::{Group, User, setgid, setuid};
     let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
     let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
@@ -94,7 +98,7 @@ fn become_user(name: &str, group: Option<&str>) -> io::Result<()> {
         if user.uid.as_raw() == geteuid().as_raw() {
             return Ok(());
         }
-        return Err(io::Error::other(format!("only root can become the user {name}")));
+        return Err(io::Error::other(format!("only root can switch to the user {name}")));
     }
     let gid = match group {
         None => user.gid,
@@ -117,8 +121,8 @@ fn warn_about_backlog(config: &Config) {
     }
 }
 
-/// Tells the person at the terminal where to look.
-fn greet(bound: &Bound, roots: &[PathBuf]) -> io::Result<()> {
+/// Prints the addresses for the person at the terminal.
+fn print_greeting(bound: &BoundAddresses, roots: &[PathBuf]) -> io::Result<()> {
     let mut out = io::stdout();
     let what = match roots {
         [root] => format!("{}", root.display()),
@@ -137,7 +141,7 @@ fn greet(bound: &Bound, roots: &[PathBuf]) -> io::Result<()> {
     out.flush()
 }
 
-/// What the server is told by signals. One that comes before anybody listens waits.
+/// Signal streams; a signal that arrives early waits in its stream.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -146,7 +150,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From now on they are told to the server, and no longer end the process.
+    /// Installs the handlers; the signals no longer end the process.
     fn catch(runtime: &Runtime) -> io::Result<Signals> {
         let _entered = runtime.enter();
         Ok(Signals {
@@ -158,9 +162,9 @@ impl Signals {
     }
 }
 
-/// SIGTERM and SIGINT stop gracefully, the second at once; SIGUSR1 reopens the logs; SIGHUP looks
-/// after the applications.
-async fn obey(
+/// Handles signals until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
+/// time, at once; SIGUSR1 reopens the logs; SIGHUP scans the applications.
+async fn handle_signals(
     mut signals: Signals,
     running: Running,
     apps: Option<&Apps>,
@@ -185,9 +189,9 @@ async fn obey(
                 errors.reopen();
                 logs.reopen();
             }
-            // The configuration is not reloaded yet.
+            // A reload of the configuration is not implemented yet.
             _ = signals.hang_up.recv() => match apps {
-                Some(apps) => apps.look(),
+                Some(apps) => apps.scan(),
                 None => tracing::info!("SIGHUP: nothing to reload yet"),
             },
         }

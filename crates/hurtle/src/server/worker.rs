@@ -1,4 +1,4 @@
-//! One worker: a thread with an event loop of its own, its sites, its cache, its connections.
+//! A worker: a thread with an event loop, its sites, its file cache and its connections.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -8,46 +8,47 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hurtle_http::request::HeadLimits;
+use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
-use super::accept::{Accepting, Port, Room, accept, accept_rest};
+use super::accept::{Admission, BoundListener, WorkerListener, accept, accept_rest};
 use super::admin;
-use super::mount::Mounted;
-use super::{DRAIN_GRACE, Deployments, Order, share};
+use super::mount::MountedApp;
+use super::{Command, DRAIN_GRACE, Deployments, share};
 use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::Config;
+use crate::deadline::Deadlines;
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
-use crate::h1::head::HeadLimits;
-use crate::h1::section::Sections;
-use crate::handler::directory::Means;
+use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::observe::WorkerLog;
+use crate::pipeline::balancers::Balancers;
+use crate::pipeline::shortcuts::Shortcuts;
+use crate::pipeline::worker::Worker;
 use crate::rt::{self, Alarm};
-use crate::serve::Worker;
-use crate::serve::deadline::Deadlines;
-use crate::serve::proxied::Balancers;
-use crate::serve::shortcuts::Shortcuts;
 use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Sender};
 use crate::uploads;
 
-/// Of the process's descriptors, the part that cached files may have.
+/// Share of the process's descriptors that cached files may use: one in this many.
 const CACHED_FILES_SHARE: usize = 4;
 
-/// How often uploads that have expired are looked for.
+/// Interval of removing expired uploads.
 const EXPIRED_UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// How late a line of the access log may be.
+/// Longest delay of an access log line.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Descriptors kept for listeners, logs, disk jobs and the event loops; fewer where there are few.
+/// Descriptors reserved for listeners, logs, disk jobs and event loops, unless the limit is too
+/// low.
 const DESCRIPTORS_RESERVED: usize = 64;
 
-/// What all workers are made from.
+/// Shared state from which each worker is built.
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) disk: Disk,
@@ -55,26 +56,26 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
-    /// Where orders are taken; one worker does.
+    /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<UnixListener>,
     pub(super) addresses: Option<Addresses>,
-    /// Directories that are to be cleared of uploads nobody has finished.
+    /// Directories to clear of unfinished uploads; one worker does it.
     pub(super) upload_roots: Vec<PathBuf>,
     pub(super) guard: Guard,
-    /// The listeners are not only this process's.
+    /// `true`: another process holds the listeners too.
     pub(super) inherited: bool,
     pub(super) log: Option<WorkerLog>,
-    pub(super) apps: Vec<Mounted>,
+    pub(super) apps: Vec<MountedApp>,
     pub(super) keyring: Option<Arc<Keyring>>,
-    /// Applications that come and go; `None`: there are none.
+    /// Deployed applications; `None`: deployment is off.
     pub(super) deployments: Option<watch::Receiver<Deployments>>,
 }
 
-/// A worker's life.
+/// Runs a worker until it is stopped.
 pub(super) fn run(
     shared: Shared,
-    listeners: Vec<Port>,
-    orders: watch::Receiver<Order>,
+    listeners: Vec<BoundListener>,
+    orders: watch::Receiver<Command>,
 ) -> io::Result<()> {
     event_loop()?.block_on(serve(shared, listeners, orders))
 }
@@ -85,20 +86,20 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 
 async fn serve(
     mut shared: Shared,
-    listeners: Vec<Port>,
-    mut orders: watch::Receiver<Order>,
+    listeners: Vec<BoundListener>,
+    mut orders: watch::Receiver<Command>,
 ) -> io::Result<()> {
     if let Some(socket) = shared.admin.take() {
-        rt::spawn(admin::obey(socket, shared.caches.clone()));
+        rt::spawn(admin::serve(socket, shared.caches.clone()));
     }
     let (drain, inherited) = (shared.config.drain, shared.inherited);
     clear_uploads(&shared);
     let deployments = shared.deployments.clone().map(|list| (list, shared.changed.clone()));
-    let (worker, room) = make(shared);
+    let (worker, admission) = make(shared);
     worker.sites.watch_upstreams();
     if let Some((list, changed)) = deployments {
         let worker = Rc::clone(&worker);
-        rt::spawn(async move { follow(&worker, list, &changed).await });
+        rt::spawn(async move { apply_deployments(&worker, list, &changed).await });
     }
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
@@ -108,18 +109,18 @@ async fn serve(
     }
     let mut accepting = Vec::new();
     for listener in listeners {
-        let listener = Rc::new(Accepting::new(listener)?);
-        let (l, w, r) = (Rc::clone(&listener), Rc::clone(&worker), Rc::clone(&room));
+        let listener = Rc::new(WorkerListener::new(listener)?);
+        let (l, w, r) = (Rc::clone(&listener), Rc::clone(&worker), Rc::clone(&admission));
         let task = tokio::task::spawn_local(async move { accept(&l, &w, &r).await });
         accepting.push((listener, task));
     }
-    // The sender lives as long as the server; if it is gone, so is everybody who could wait.
-    let _ = orders.wait_for(|order| *order != Order::Serve).await;
+    // An error means that the server is gone, which also ends the worker.
+    let _ = orders.wait_for(|order| *order != Command::Serve).await;
     worker.deadlines.drain(DRAIN_GRACE);
-    let ended = orders.wait_for(|order| *order == Order::End);
+    let ended = orders.wait_for(|order| *order == Command::End);
     let drained = async {
         let finished = async {
-            close(accepting, inherited, &worker, &room).await;
+            close(accepting, inherited, &worker, &admission).await;
             while worker.open.get() > 0 {
                 worker.closed.wait(None).await;
             }
@@ -135,28 +136,27 @@ async fn serve(
     Ok(())
 }
 
-/// Closes the listeners without resetting a connection that is on its way through them.
+/// Closes the listeners after accepting the connections that are in their queues.
 async fn close(
-    accepting: Vec<(Rc<Accepting>, tokio::task::JoinHandle<()>)>,
+    accepting: Vec<(Rc<WorkerListener>, tokio::task::JoinHandle<()>)>,
     inherited: bool,
     worker: &Rc<Worker>,
-    room: &Rc<Room>,
+    admission: &Rc<Admission>,
 ) {
-    // Of those begun the last ones may take a round trip to complete.
+    // The last handshakes may take a round trip to complete.
     let waits = accepting.iter().filter(|(l, _)| !inherited && l.end_handshakes()).count() > 0;
     if waits {
         rt::sleep(DRAIN_GRACE).await;
     }
     for (listener, task) in accepting {
         task.abort();
-        // Gone for good only then, and with it its hold on the listener, which is closed the
-        // moment its queue is found empty.
+        // Only an ended task has released its listener, which is closed once its queue is empty.
         let _ = task.await;
-        accept_rest(&listener, worker, room).await;
+        accept_rest(&listener, worker, admission).await;
     }
 }
 
-/// Removes what a crash has left of uploads, and, from then on, what nobody has resumed in time.
+/// Removes uploads that a crash left behind, then, periodically, those not resumed in time.
 fn clear_uploads(shared: &Shared) {
     for root in shared.upload_roots.clone() {
         let disk = shared.disk.clone();
@@ -179,12 +179,16 @@ fn clear_uploads(shared: &Shared) {
     }
 }
 
-/// Mounts applications as they come, and takes them away as they go.
-async fn follow(worker: &Worker, mut list: watch::Receiver<Deployments>, changed: &Changed) {
+/// Mounts and unmounts applications as the list of deployments changes.
+async fn apply_deployments(
+    worker: &Worker,
+    mut list: watch::Receiver<Deployments>,
+    changed: &Changed,
+) {
     loop {
         let deployments = Arc::clone(&list.borrow_and_update());
         worker.sites.deploy(&deployments, &worker.store.disk);
-        // A file that was answered with before may be behind an application now.
+        // The path of a cached file may now belong to an application.
         changed.note();
         if list.changed().await.is_err() {
             return;
@@ -202,7 +206,7 @@ async fn flush_log(worker: &Worker) {
     }
 }
 
-fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
+pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
     let Shared {
         config,
         disk,
@@ -226,9 +230,10 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let limits = config.limits.clone();
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
-    let means = Means { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
-    let mut sites = Sites::new(&config, &means, &guard, &slots);
-    for Mounted { site, app } in apps {
+    let resources =
+        Resources { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
+    let mut sites = Sites::new(&config, &resources, &guard, &slots);
+    for MountedApp { site, app } in apps {
         sites.mount(site, app);
     }
     let worker = Worker {
@@ -253,9 +258,10 @@ fn make(shared: Shared) -> (Rc<Worker>, Rc<Room>) {
         spare_fields: RefCell::default(),
         spare_lines: RefCell::default(),
         shortcuts: Shortcuts::default(),
-        sections: Sections::default(),
+        sections: SectionCache::default(),
         spare_copy: RefCell::default(),
     };
-    let room = Room::new(share(connections, config.workers), config.limits.connections_per_address);
-    (Rc::new(worker), room)
+    let admission =
+        Admission::new(share(connections, config.workers), config.limits.connections_per_address);
+    (Rc::new(worker), admission)
 }

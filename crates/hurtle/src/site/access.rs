@@ -1,11 +1,12 @@
-//! Which client addresses are let in.
+//! Access control by client address.
 
 use std::net::IpAddr;
 
 use crate::config::Access;
 
-/// A refused network beats an admitted one unless the admitted one is the narrower. A client
-/// without an address (a unix socket) is local: only an `allow` list keeps it out.
+/// Returns whether a client may connect. A `deny` network wins unless the matching `allow` network
+/// is narrower. A client without an address (unix socket) is local: only an `allow` list excludes
+/// it.
 #[inline]
 pub(super) fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
     access.allow.is_empty() && access.deny.is_empty() || is_admitted(access, peer)

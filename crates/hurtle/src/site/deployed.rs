@@ -1,5 +1,5 @@
-//! Applications that come and go while the server runs, mounted beside what the configuration says.
-//! Starting them, and telling each worker of them, is the server's.
+//! Applications that are deployed while the server runs, beside the configured mounts. The server
+//! starts them and informs each worker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,24 +8,24 @@ use super::Sites;
 use super::mount::{holds, mount_path};
 use crate::config;
 use crate::disk::{Disk, Lane};
-use crate::handler::proxy::{Proxy, Standing};
+use crate::handler::proxy::{Availability, Proxy};
 
-/// An application, as the workers are told of it.
+/// An application in the form that workers receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployment {
-    /// What tells it from all others, and from what it was before it was changed.
+    /// A unique number of the application and its version.
     pub serial: u64,
     /// Its site's number.
     pub site: usize,
-    /// Where it is mounted; nothing else of that site is.
+    /// The path of its mount; unique in its site.
     pub path: String,
-    /// Who answers.
+    /// The proxy configuration for its process.
     pub proxy: config::Proxy,
-    /// Whether it can be asked.
-    pub standing: Standing,
+    /// The state of its process.
+    pub availability: Availability,
 }
 
-/// A site's, as one worker knows them.
+/// The deployed applications of a site in one worker.
 #[derive(Debug, Default)]
 pub(super) struct Deployed(RefCell<Vec<Mounted>>);
 
@@ -36,7 +36,7 @@ struct Mounted {
     proxy: Rc<Proxy>,
 }
 
-/// The lane that a worker's look their upstreams' names up in, once there is one.
+/// The pool lane in which a worker resolves their upstreams' names; created at first use.
 #[derive(Debug, Default)]
 pub(super) struct NamesLane(Cell<Option<Lane>>);
 
@@ -53,8 +53,8 @@ impl Deployed {
         self.0.borrow().is_empty()
     }
 
-    /// Who answers for a path, if he is mounted closer to it than a mount with a path of so many
-    /// bytes.
+    /// Returns the application for a path if its mount is longer than `other`, the length of the
+    /// configured mount.
     pub(super) fn holding(&self, path: &[u8], other: Option<usize>) -> Option<Rc<Proxy>> {
         let mounted = self.0.borrow();
         let closer = |app: &&Mounted| other.is_none_or(|bytes| app.path.len() > bytes);
@@ -62,7 +62,7 @@ impl Deployed {
         found.map(|app| Rc::clone(&app.proxy))
     }
 
-    /// Takes these in place of those known before, of whom those that stay keep their connections.
+    /// Replaces the list. Applications that stay keep their connections.
     fn update(&self, list: &[&Deployment], disk: &Disk, lane: &NamesLane) {
         let mut before = self.0.take();
         let mut mounted: Vec<Mounted> = Vec::new();
@@ -74,19 +74,19 @@ impl Deployed {
                 let path = mount_path(&deployment.path);
                 Mounted { serial: deployment.serial, path, proxy: Rc::new(proxy) }
             });
-            app.proxy.stand(deployment.standing);
+            app.proxy.set_availability(deployment.availability);
             mounted.push(app);
         }
-        // The first that matches is then the longest.
+        // Longest first, so that the first match is the longest.
         mounted.sort_by_key(|app| std::cmp::Reverse(app.path.len()));
         self.0.replace(mounted);
-        // Who waits for one of those waits in vain.
-        before.iter().for_each(|app| app.proxy.stand(Standing::Down));
+        // Ends the waits for removed applications.
+        before.iter().for_each(|app| app.proxy.set_availability(Availability::Down));
     }
 }
 
 impl Sites {
-    /// Takes these applications in place of those deployed before.
+    /// Replaces the deployed applications of all sites.
     pub fn deploy(&self, list: &[Deployment], disk: &Disk) {
         for (number, site) in self.sites.iter().enumerate() {
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == number).collect();

@@ -1,36 +1,34 @@
-//! What a site asks of the channel by which a request comes: TLS, and the client authentication
-//! that is the site's own.
+//! A site's requirements on the channel of a request: TLS, and its client authentication policy.
 
 use http::{StatusCode, header};
+use hurtle_http::semantics::host;
+use hurtle_http::semantics::target::append_query;
 
 use crate::answer::Answer;
 use crate::config::{self, Glob, HeaderRule, HostName};
-use crate::semantics::host;
-use crate::semantics::target::append_query;
 
-/// What a request came by.
+/// The security properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Whether nobody on the way could read it.
+    /// `true` if the connection is encrypted.
     pub secure: bool,
-    /// Which way to authenticate clients its handshake kept to; 0: none.
+    /// The number of the client authentication policy that the handshake met; 0: none.
     pub policy: u32,
 }
 
-/// What a site asks.
+/// The requirements of a site.
 #[derive(Debug)]
 pub(super) struct Demand {
     policy: u32,
-    /// The site's names, the first of them for all others, and the port behind them: where requests
-    /// in clear are sent.
+    /// The site's names and the port of HTTPS redirects. The first name is the default.
     redirect: Option<(Vec<String>, String)>,
 }
 
-/// The port that `https:` means (RFC 9110 4.2.2).
+/// The default port of `https:` (RFC 9110 section 4.2.2).
 const PORT: u16 = 443;
 
 impl Demand {
-    /// `port`: where TLS is spoken.
+    /// Creates the requirements; `port` is the TLS port.
     pub(super) fn new(site: &config::Site, policy: u32, port: Option<u16>) -> Demand {
         let names = site.hosts.iter().filter_map(|host| match host {
             HostName::Exact(name) => Some(name.clone()),
@@ -45,13 +43,13 @@ impl Demand {
         Demand { policy, redirect: wanted.then_some((names, port)) }
     }
 
-    /// Whether a request that came by this channel is answered.
+    /// Returns whether the channel meets the requirements.
     pub(super) fn is_met(&self, channel: Channel) -> bool {
         (channel.secure || self.redirect.is_none()) && channel.policy == self.policy
     }
 
-    /// The answer where it is not: to HTTPS with it, or RFC 9110 15.5.20: this connection is none
-    /// for that host.
+    /// Returns a redirect to HTTPS, or 421 if the connection does not fit the host (RFC 9110
+    /// section 15.5.20).
     pub(super) fn answer(
         &self,
         channel: Channel,
@@ -63,7 +61,7 @@ impl Demand {
         };
         let mut normal = Vec::new();
         host::normalize(name.unwrap_or_default(), &mut normal);
-        // What is written is the configuration's, never the client's.
+        // The redirect uses a configured name, never the client's text.
         let own = names.iter().find(|own| own.as_bytes() == normal).or(names.first());
         let (path, query) = target.unwrap_or((b"/", None));
         let own = own.map_or("", String::as_str);
@@ -73,8 +71,8 @@ impl Demand {
     }
 }
 
-/// The rule that tells browsers to come by TLS only. In clear such a site only redirects, so it
-/// never is where it must not be (RFC 6797 7.2).
+/// Returns the rule that sets Strict-Transport-Security. In clear such a site only redirects, so
+/// the field never leaves in clear (RFC 6797 section 7.2).
 pub(super) fn hsts_rule(tls: &config::Tls) -> Option<HeaderRule> {
     let set = vec![(header::STRICT_TRANSPORT_SECURITY, tls.hsts.clone()?)];
     Some(HeaderRule { pattern: Glob("**".to_owned()), set, remove: Vec::new() })

@@ -1,4 +1,4 @@
-//! What answers beneath a path of a site, and what it needs beside.
+//! A mount: a handler at a path of a site, with its access rules and helpers.
 
 use std::rc::Rc;
 
@@ -7,31 +7,31 @@ use crate::auth::Gate;
 use crate::config::{self, Access, MountHandler};
 use crate::handler::Handler;
 use crate::handler::app::App;
-use crate::handler::directory::{Directory, Means};
+use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::Proxy;
 
-/// A handler beneath a path.
+/// A handler at a path.
 #[derive(Debug)]
 pub(super) struct Mount {
     pub(super) path: Vec<u8>,
     pub(super) access: Access,
-    /// What this mount asks of clients, whatever the site does.
+    /// The authentication of this mount, which replaces the site's.
     pub(super) gate: Option<Rc<Gate>>,
     pub(super) handler: Handler,
-    /// Files that its upstreams may name.
+    /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
     /// Files beside an application's scripts.
     pub(super) beside: Option<Directory>,
-    /// Who is asked before it answers.
+    /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
 }
 
 impl Mount {
     pub(super) fn new(
         config: &config::Mount,
-        (means, slots): (&Means, &Slots),
+        (resources, slots): (&Resources, &Slots),
         gate: Option<Rc<Gate>>,
     ) -> Mount {
         let named = match &config.handler {
@@ -40,24 +40,26 @@ impl Mount {
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
             _ => None,
         };
-        let internal = named.map(|root| Internal::new(root, means));
+        let internal = named.map(|root| Internal::new(root, resources));
         let mut beside = None;
         let handler = match &config.handler {
-            MountHandler::Files(files) => Handler::Directory(Directory::new(files.clone(), means)),
+            MountHandler::Files(files) => {
+                Handler::Directory(Directory::new(files.clone(), resources))
+            }
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let names = (&means.disk, means.disk.lane());
-                let cache = means.caches.of(proxy, &means.disk);
+                let names = (&resources.disk, resources.disk.lane());
+                let cache = resources.caches.of(proxy, &resources.disk);
                 Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), names, cache)))
             }
             MountHandler::FastCgi(app) => {
-                beside = app.files_beside().map(|files| Directory::new(files, means));
-                Handler::Gateway(Rc::new(Gateway::fastcgi(app, &means.disk)))
+                beside = app.files_beside().map(|files| Directory::new(files, resources));
+                Handler::Gateway(Rc::new(Gateway::fastcgi(app, &resources.disk)))
             }
             MountHandler::Cgi(cgi) => {
-                Handler::Gateway(Rc::new(Gateway::programs(cgi, &means.disk, slots)))
+                Handler::Gateway(Rc::new(Gateway::programs(cgi, &resources.disk, slots)))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -72,7 +74,7 @@ impl Mount {
         Mount { path, access, gate, handler, internal, beside, authorizer }
     }
 
-    /// An application, which has nothing else mounted with it.
+    /// Creates the mount of an application.
     pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>) -> Mount {
         Mount {
             path: mount_path(app.mount()),
@@ -111,12 +113,12 @@ impl Mount {
     }
 }
 
-/// Whether a path is a mount's or beneath it.
+/// Returns whether a path is the mount's or beneath it.
 pub(super) fn holds(mount: &[u8], path: &[u8]) -> bool {
     path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// The root's slash begins what is beneath it.
+/// Returns a mount's path; the root is empty, because its slash begins the rest.
 pub(super) fn mount_path(path: &str) -> Vec<u8> {
     if path == "/" { vec![] } else { path.as_bytes().to_vec() }
 }

@@ -1,27 +1,27 @@
-//! From a path as it was sent to who answers for it: access, rules, the longest mount.
+//! Routes a path as sent: access, rules, the longest mount.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::StatusCode;
+use hurtle_http::semantics::glob;
+use hurtle_http::semantics::target::{self, PathError, append_query, encode_path};
 
 use super::Site;
 use super::access::admits;
 use crate::answer::Answer;
 use crate::config::RuleAction;
 use crate::handler::proxy::Proxy;
-use crate::semantics::glob;
-use crate::semantics::target::{self, BadPath, append_query, encode_path};
 
-/// Who answers for a path.
+/// The handler of a path.
 #[derive(Debug)]
 pub enum Route<'a> {
-    /// The site itself, and why.
+    /// The site's own response, and the reason for it.
     Answer(Box<Answer>, Cow<'static, str>),
     /// A mount.
     Mount {
-        /// Decoded, after the rules.
+        /// The decoded path after the rules.
         path: Cow<'a, [u8]>,
         /// The mount's number.
         number: usize,
@@ -30,15 +30,15 @@ pub enum Route<'a> {
     },
     /// An application that was deployed beside the mounts.
     Deployed {
-        /// Decoded, after the rules.
+        /// The decoded path after the rules.
         path: Cow<'a, [u8]>,
-        /// Who answers.
+        /// The application's proxy.
         proxy: Rc<Proxy>,
     },
 }
 
 impl Site {
-    /// Who answers for a path as it was sent: rules, the longest mount, access.
+    /// Routes a path as sent: access, rules, the longest mount.
     pub fn route<'a>(
         &self,
         raw: &'a [u8],
@@ -50,7 +50,7 @@ impl Site {
         }
         match target::decoded(raw) {
             Ok(path) => self.route_decoded(path, query, peer),
-            Err(BadPath::EncodedSlash) => self.route_either_way(raw, query, peer),
+            Err(PathError::EncodedSlash) => self.route_either_way(raw, query, peer),
             Err(bad) => {
                 let why = bad.to_string();
                 let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&why));
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// The same for a decoded path of an admitted client.
+    /// Routes a decoded path of a client that access rules admit.
     pub(super) fn route_decoded<'a>(
         &self,
         mut path: Cow<'a, [u8]>,
@@ -84,30 +84,8 @@ impl Site {
         }
     }
 
-    /// The mount or application that answers for a path as it was sent, where nothing is to be found
-    /// out about the client before.
-    pub fn open_route<'a>(
-        &self,
-        raw: &'a [u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Option<Route<'a>> {
-        let route = self.route(raw, query, peer);
-        let open = match &route {
-            Route::Answer(..) => false,
-            Route::Mount { number, .. } => {
-                let mount = &self.mounts[*number];
-                mount.gate.is_none() && mount.authorizer.is_none()
-            }
-            Route::Deployed { .. } => {
-                self.gate(raw, query, peer).is_none() && self.authorizer(raw, query, peer).is_none()
-            }
-        };
-        open.then_some(route)
-    }
-
-    /// Goes through the rules once, in order: each sees what the ones before it made of the path.
-    /// `Some` is the redirect they ended in.
+    /// Applies the rules once, in order; each sees the result of the ones before. `Some` is the
+    /// redirect that ended them.
     fn apply_rules(
         &self,
         path: &mut Cow<'_, [u8]>,
@@ -136,7 +114,8 @@ impl Site {
                 RuleAction::Rewrite(to) => {
                     let mut rewritten = Vec::new();
                     let expanded = glob::expand(to, &captures);
-                    // Decoded already: `%` stands for itself, and dots are resolved again.
+                    // The path is decoded already: `%` is literal, and dot segments are resolved
+                    // again.
                     let encoded = encode_path(&expanded);
                     if target::decode(encoded.as_bytes(), &mut rewritten).is_err() {
                         return Some(Answer::error(StatusCode::BAD_REQUEST, None));
@@ -153,7 +132,7 @@ fn refuse(status: StatusCode, why: &'static str) -> Route<'static> {
     Route::Answer(Box::new(Answer::error(status, None)), why.into())
 }
 
-/// What a wildcard matched, as it may stand in a URL.
+/// Encodes a wildcard's match for a URL.
 fn encode_capture(capture: &[u8]) -> Vec<u8> {
     let rooted = [b"/", capture].concat();
     let encoded = encode_path(&rooted);

@@ -1,20 +1,20 @@
-//! Paths that hold an encoded slash (`%2F`), on their way to an application or somebody else's server.
-//! Whether it separates segments is read differently: nginx and Caddy choose who answers as if it did,
-//! and pass it on as it is. Here both readings must lead to the same mount, so that no rule for another
-//! path is passed by; else there is nothing. A file has no such name.
+//! Routes paths with an encoded slash (`%2F`) to applications and proxies. Servers disagree about
+//! such a slash: nginx and Caddy route as if it were decoded, and forward it encoded. This server
+//! requires that both readings lead to the same mount, so that no rule for another path is
+//! bypassed; otherwise it responds 404. No file has such a name.
 
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::StatusCode;
+use hurtle_http::semantics::target::{self, PathError};
 
 use super::{Route, Site};
 use crate::answer::Answer;
 use crate::handler::Handler;
-use crate::semantics::target::{self, BadPath};
 
 impl Site {
-    /// Who answers for such a path, as it was sent.
+    /// Routes such a path as sent.
     pub(super) fn route_either_way(
         &self,
         raw: &[u8],
@@ -24,14 +24,14 @@ impl Site {
         let (mut whole, mut parted) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut whole)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut parted));
-        let refuse = |bad: BadPath| {
+        let refuse = |bad: PathError| {
             let answer = Answer::error(StatusCode::NOT_FOUND, None);
             Route::Answer(Box::new(answer), bad.to_string().into())
         };
         if let Err(bad) = read {
             return refuse(bad);
         }
-        // A path that a rule has changed is another's.
+        // A path that a rule has changed is not the client's.
         let is_own = |route: &Route<'_>, own: &[u8]| match route {
             Route::Mount { path, .. } | Route::Deployed { path, .. } => **path == *own,
             Route::Answer(..) => false,
@@ -49,11 +49,11 @@ impl Site {
                 }
                 _ => false,
             };
-        if agreed { one } else { refuse(BadPath::EncodedSlash) }
+        if agreed { one } else { refuse(PathError::EncodedSlash) }
     }
 }
 
-/// Whether it reads the path itself.
+/// Returns whether the handler interprets the path itself.
 fn is_asked(handler: &Handler) -> bool {
     matches!(handler, Handler::App(_) | Handler::Gateway(_) | Handler::Proxy(_))
 }

@@ -1,5 +1,5 @@
-//! Opening a path beneath a directory one name at a time, for where the kernel cannot be told to
-//! stay beneath it. No name is opened through a link: links are read, and what they say is walked
+//! Opens a path beneath a directory one name at a time, for systems whose kernel cannot be told to
+//! stay beneath it. No name is opened through a link: links are read, and their targets are walked
 //! like the rest of the path, so a tree that changes meanwhile can misdirect but never lead out.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,11 +19,11 @@ const PATH_BYTES_MAX: usize = 4095;
 /// `open_beneath` of the contract in `sys`. Holds one descriptor for each directory it is below
 /// `dir` until it returns.
 ///
-/// What is neither a file nor a directory is `ENXIO`: not every system can name it without opening
-/// it, and opening it may wake a device.
+/// Anything but a file or directory is `ENXIO`: not every system can name it without opening it, and
+/// opening it may wake a device.
 ///
 /// # Errors
-/// As the kernel's own walk, but that `..` asks no permission of the directory it leaves.
+/// Those of the kernel's own walk, except that `..` needs no permission on the directory it leaves.
 pub fn open(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, follow: bool) -> Result<OwnedFd> {
     if path.len() > PATH_BYTES_MAX {
         return Err(Errno::NAMETOOLONG);
@@ -56,23 +56,22 @@ pub fn open(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, follow: bool) -> Re
     }
 }
 
-/// Where the walk is: the directory it may not leave, and those entered since, each in the one
-/// before it. `..` goes back along them: a directory that has been moved elsewhere meanwhile still
-/// leads back the way the walk came.
+/// The position of the walk: the directory it may not leave, and those entered since, each in the one
+/// before it. `..` returns to the one before, even if a directory was moved meanwhile.
 struct Below<'a> {
     dir: BorrowedFd<'a>,
     entered: Vec<OwnedFd>,
 }
 
-/// What a name turned out to be.
+/// The kind of a name.
 enum Found {
-    /// The last one, open.
+    /// The last name of the path, opened.
     Opened(OwnedFd),
-    /// A directory, now the current one.
+    /// A directory, which is now the current one.
     Entered,
-    /// A link, and what it says.
+    /// A link and its target.
     Link(Vec<u8>),
-    /// Not what it was a moment ago.
+    /// The name changed between the check and the opening.
     Changed,
 }
 
@@ -117,8 +116,7 @@ impl Below<'_> {
         }
     }
 
-    /// A look before opening tells a link by its type: the errors that opening one gives differ
-    /// from system to system.
+    /// The type of a name, checked before opening: the errors of opening a link differ between systems.
     fn kind(&self, name: &[u8]) -> Result<FileType> {
         let stat = rustix::fs::statat(self.here(), name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode))
@@ -127,7 +125,7 @@ impl Below<'_> {
     fn read_link(&self, name: &[u8]) -> Result<Found> {
         match rustix::fs::readlinkat(self.here(), name, Vec::new()) {
             Ok(target) => Ok(Found::Link(target.into_bytes())),
-            // No link any more.
+            // It is no longer a link.
             Err(Errno::INVAL) => Ok(Found::Changed),
             Err(e) => Err(e),
         }
@@ -139,8 +137,8 @@ fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
     retry_on_intr(|| rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty()))
 }
 
-/// What was no link when it was looked at and is one now fails with `ELOOP` (FreeBSD: `EMLINK`), or
-/// `ENOTDIR` where a directory was asked for.
+/// A name that became a link after the check fails with `ELOOP` (FreeBSD: `EMLINK`), or with `ENOTDIR`
+/// if a directory was required.
 fn or_changed(opened: Result<Found>, kind: FileType) -> Result<Found> {
     match opened {
         Err(Errno::LOOP | Errno::MLINK) => Ok(Found::Changed),
@@ -149,7 +147,7 @@ fn or_changed(opened: Result<Found>, kind: FileType) -> Result<Found> {
     }
 }
 
-/// A path from here on; one from `/` leads out, even if it would come back.
+/// A relative path; an absolute one leads out, even if it would come back.
 fn relative(path: Vec<u8>) -> Result<Vec<u8>> {
     match path.first() {
         None => Err(Errno::NOENT),
@@ -158,7 +156,7 @@ fn relative(path: Vec<u8>) -> Result<Vec<u8>> {
     }
 }
 
-/// The first name, and what follows it, from its `/` on. Slashes before a name mean nothing.
+/// Splits off the first name; the rest begins at the `/` after it. Leading slashes are skipped.
 fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
     let start = path.iter().position(|b| *b != b'/').unwrap_or(path.len());
     let path = &path[start..];

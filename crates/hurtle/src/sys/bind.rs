@@ -1,4 +1,4 @@
-//! TCP sockets to listen on. How they are shared among workers is each system's own.
+//! TCP sockets to listen on. Each system's file decides how workers share them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
-/// A silent connection's peer is asked after this time whether it is still there...
+/// TCP keep-alive: idle time before the first probe...
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
-/// ... and again and again at this distance...
+/// ... the time between probes...
 const PROBE_EACH: Duration = Duration::from_secs(10);
 
-/// ... until so many questions had no answer: an idle stream's peer whose machine vanished is
-/// noticed within a minute and a half (RFC 9293 3.8.4).
+/// ... and the probes without an answer after which the connection is reset: a peer whose machine
+/// vanished is noticed within a minute and a half (RFC 9293 3.8.4).
 const PROBES: u32 = 3;
 
-/// `count` sockets on one address, which the kernel balances between once `share` was called on
+/// Binds `count` sockets to one address; the kernel balances between them once `share` was called on
 /// each.
 pub(super) fn balanced(
     addr: SocketAddr,
@@ -35,7 +35,7 @@ pub(super) fn balanced(
     (0..count).map(|_| listen(bind(addr, share)?, backlog)).collect()
 }
 
-/// One socket on an address, shared with nobody.
+/// Binds one socket to an address, not shared.
 pub(super) fn single(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     listen(bind(addr, |_| Ok(()))?, backlog)
 }
@@ -52,7 +52,7 @@ fn bind(addr: SocketAddr, share: impl FnOnce(&Socket) -> io::Result<()>) -> io::
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
-    // What is accepted inherits it.
+    // Accepted sockets inherit it.
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EACH);
     socket.set_tcp_keepalive(&probes.with_retries(PROBES))?;
     share(&socket)?;

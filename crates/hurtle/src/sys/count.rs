@@ -1,4 +1,5 @@
-//! How much of a head and a file a socket took, from system calls that say so in different ways.
+//! Counts the bytes of a head and a file that a socket took, from system calls that report it in
+//! different ways.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,7 +8,7 @@ use nix::errno::Errno;
 use rustix::io::retry_on_intr;
 use rustix::net::SendFlags;
 
-/// Sends `head`, and behind it, if the socket took it whole, what `send_file` sends.
+/// Sends `head`; if the socket takes all of it, calls `send_file` for the file's bytes.
 pub(super) fn head_then_file(
     socket: BorrowedFd<'_>,
     head: &[u8],
@@ -28,8 +29,8 @@ pub(super) fn head_then_file(
 /// The count of a `sendfile(2)` that reports one beside an error: a socket that fills up, or a
 /// signal, in the middle of a call is `EAGAIN` or `EINTR` *and* the bytes sent before.
 ///
-/// After any other error the connection is lost and its count means nothing: a call refused before
-/// it began leaves what was asked for in the place of the count.
+/// After any other error the connection is lost and the count is meaningless: a call refused before it
+/// began leaves the requested length in place of the count.
 pub(super) fn taken(mut call: impl FnMut() -> (nix::Result<()>, i64)) -> io::Result<usize> {
     loop {
         let (result, count) = call();

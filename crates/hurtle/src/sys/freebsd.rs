@@ -38,7 +38,7 @@ pub fn send_head_and_file(
     len: usize,
 ) -> io::Result<usize> {
     match send(socket, &[head], file, offset, len)? {
-        // Nothing to send of the file, so the head was not sent either: it goes alone.
+        // No bytes of the file to send, so the head was not sent either: send it alone.
         0 => Ok(retry_on_intr(|| rustix::net::send(socket, head, NO_SIGNAL))?),
         sent => Ok(sent),
     }
@@ -54,7 +54,7 @@ pub fn send_file(
     send(socket, &[], file, offset, len)
 }
 
-/// What both are; headers count in the result, not in `len`.
+/// Calls `sendfile(2)`. Headers count in the result, not in `len`.
 fn send(
     socket: BorrowedFd<'_>,
     headers: &[&[u8]],
@@ -77,7 +77,7 @@ fn send(
 /// Not used here: nothing was measured on this system.
 pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 
-/// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
+/// See the contract in `sys`. The system has no non-blocking file reads, so nothing counts as resident.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
@@ -104,7 +104,7 @@ pub fn open_beneath(
     }
 }
 
-/// See the contract in `sys`. There are none here.
+/// See the contract in `sys`. The system has none.
 pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode) -> rustix::io::Result<OwnedFd> {
     Err(Errno::OPNOTSUPP)
 }
@@ -124,7 +124,7 @@ pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Ve
     bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port_lb(true))
 }
 
-/// See the contract in `sys`. There is nothing of the kind here.
+/// See the contract in `sys`. The system has no such call.
 pub fn end_handshakes(_listener: BorrowedFd<'_>) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Linux's TLS in the kernel, for what is sent (Documentation/networking/tls.rst).
+//! Linux's kernel TLS, for sending (Documentation/networking/tls.rst).
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -12,29 +12,28 @@ use socket2::{Domain, MsgHdr, SockRef, Socket, Type};
 
 use super::{TlsKey, TlsKeys};
 
-/// Its name among the protocols that can be laid over TCP.
+/// The name of its upper-layer protocol (TCP_ULP).
 const ULP: &[u8; 3] = b"tls";
 
-/// See the contract in `sys`. The kernel loads its module `tls` for whoever may administer the
-/// network.
+/// See the contract in `sys`. The kernel loads its module `tls` for a process with CAP_NET_ADMIN.
 pub fn offers_tls() -> bool {
     static OFFERED: LazyLock<bool> = LazyLock::new(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None);
-        // Where it is known, it wants a connection first.
+        // A kernel that has it requires a connected socket first.
         let asked = socket.map(|socket| setsockopt(&socket, TcpUlp::default(), ULP));
         matches!(asked, Ok(Err(Errno::ENOTCONN)))
     });
     *OFFERED
 }
 
-/// See the contract in `sys`. Until there are keys, the protocol changes nothing.
+/// See the contract in `sys`. Until keys are set, the protocol changes nothing.
 pub fn encrypt_sent(socket: BorrowedFd<'_>, keys: &TlsKeys) -> io::Result<()> {
     setsockopt(&socket, TcpUlp::default(), ULP)?;
     setsockopt(&socket, TcpTlsTx, &crypto_info(keys))?;
     Ok(())
 }
 
-/// Of AES-GCM the kernel wants the first bytes of the IV apart, as TLS 1.2 has them.
+/// For AES-GCM the kernel takes the first bytes of the IV apart, as in TLS 1.2.
 fn crypto_info(keys: &TlsKeys) -> TlsCryptoInfo {
     let info = |cipher_type| libc::tls_crypto_info { version: libc::TLS_1_3_VERSION, cipher_type };
     let [a, b, c, d, iv @ ..] = keys.iv;
@@ -74,13 +73,13 @@ pub fn send_record(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result
     SockRef::from(&socket).sendmsg(&message, flags).map(drop)
 }
 
-/// What the kernel aligns control messages to.
+/// Alignment of control messages.
 const WORD: usize = size_of::<usize>();
 
 /// A control message's header: length, level and type.
 const HEADER: usize = (WORD + 2 * size_of::<libc::c_int>()).next_multiple_of(WORD);
 
-/// A control message that says the record's type (cmsg(3)).
+/// A control message with the record's type (cmsg(3)).
 fn control(kind: u8) -> [u8; HEADER + WORD] {
     let (level, name) = (libc::SOL_TLS.to_ne_bytes(), libc::TLS_SET_RECORD_TYPE.to_ne_bytes());
     let mut control = [0; HEADER + WORD];

@@ -51,10 +51,10 @@ pub fn send_file(
     Ok(retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut offset.clone()), len))?)
 }
 
-/// See the contract in `sys`. Between two calls the peer's acknowledgements have a segment leave that
-/// the next call could have filled: over loopback that is every second one.
+/// See the contract in `sys` (`TCP_CORK`). Without it, an acknowledgement between two calls sends a
+/// segment that the next call could have filled: over loopback every second one.
 pub fn fill_segments(socket: BorrowedFd<'_>, on: bool) {
-    // One that refuses the option is as good, only slower.
+    // A socket that refuses the option works, only slower.
     let _ = rustix::net::sockopt::set_tcp_cork(socket, on);
 }
 
@@ -68,7 +68,7 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
         retry_on_intr(|| rustix::io::preadv2(file, &mut bufs, offset, ReadWriteFlags::NOWAIT));
     match read {
         Ok(n) => Ok(n),
-        // The file system has no non-blocking reads: as good as not resident.
+        // The file system has no non-blocking reads: counts as not resident.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
             Err(io::ErrorKind::WouldBlock.into())
         }
@@ -76,18 +76,18 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
     }
 }
 
-/// See the contract in `sys`. What is sent to nowhere has to be there, and is not copied.
+/// See the contract in `sys`. Bytes sent to `/dev/null` are paged in, and not copied.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
     static NOWHERE: LazyLock<Option<OwnedFd>> = LazyLock::new(open_nowhere);
     let Some(nowhere) = &*NOWHERE else { return paging::by_reading(file, offset, len) };
     match send_file(nowhere.as_fd(), file, offset, len) {
-        // Not all file systems can.
+        // Not all file systems support it.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => paging::by_reading(file, offset, len),
         sent => sent,
     }
 }
 
-/// The device that takes everything; `None`: what has its name is something else.
+/// `/dev/null`, opened; `None` if that name is another kind of file.
 fn open_nowhere() -> Option<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/null", flags, Mode::empty()).ok()?;
@@ -120,13 +120,12 @@ pub fn open_beneath(
     beneath::open(dir, path, flags, follow)
 }
 
-/// `EAGAIN` says that a rename or mount somewhere may have raced with a `..` (openat2(2)).
+/// Retries on `EAGAIN`: a rename or mount may have raced with a `..` (openat2(2)).
 const OPENAT2_TRIES: usize = 3;
 
-/// Whether `openat2(2)` can be used: not before Linux 5.6 (`ENOSYS`), nor in many a sandbox
-/// (`ENOSYS`, `EPERM` or what its author chose). A file can answer `EPERM` too, so the kernel is
-/// asked, once, what no file has a part in: it refuses flags that do not exist with `EINVAL`, and
-/// whoever answers otherwise is not the kernel.
+/// Returns true if `openat2(2)` can be used: not before Linux 5.6 (`ENOSYS`), nor in many sandboxes
+/// (`ENOSYS`, `EPERM` or another error). Opening a file can fail with `EPERM` too, so flags that do
+/// not exist are tried, once: the kernel refuses them with `EINVAL`, a sandbox with another error.
 static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
     let no_such_flags = ResolveFlags::from_bits_retain(u64::MAX);
     let answer = rustix::fs::openat2(CWD, ".", PROBE, Mode::empty(), no_such_flags);
@@ -137,7 +136,7 @@ static OPENAT2_IS_OFFERED: LazyLock<bool> = LazyLock::new(|| {
 pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, c".", flags, mode) {
-        // What a kernel or file system says that does not know the flag (open(2)).
+        // The error of a kernel or file system that does not know the flag (open(2)).
         Err(Errno::ISDIR | Errno::NOENT | Errno::INVAL) => Err(Errno::OPNOTSUPP),
         other => other,
     }
@@ -150,7 +149,7 @@ pub fn link_unnamed(
     name: &[u8],
 ) -> rustix::io::Result<()> {
     match rustix::fs::linkat(file, c"", dir, name, AtFlags::EMPTY_PATH) {
-        // Before Linux 6.10 that needs CAP_DAC_READ_SEARCH; the other way, /proc (open(2)).
+        // Before Linux 6.10 that needs CAP_DAC_READ_SEARCH; /proc works without (open(2)).
         Err(Errno::NOENT) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
@@ -171,7 +170,7 @@ pub fn end_handshakes(listener: BorrowedFd<'_>) -> bool {
     const LOAD_BYTE: u16 = 0x30;
     const JUMP_IF_SET: u16 = 0x45;
     const RETURN: u16 = 0x06;
-    /// Where TCP's flags lie in its header, and SYN among them (RFC 9293 3.1).
+    /// The offset of the flags in a TCP header, and the SYN flag (RFC 9293 3.1).
     const FLAGS_AT: u32 = 13;
     const SYN: u32 = 0x02;
     let drop_syn = [
@@ -184,14 +183,17 @@ pub fn end_handshakes(listener: BorrowedFd<'_>) -> bool {
     SockRef::from(&listener).attach_filter(&drop_syn).is_ok()
 }
 
-/// See the contract in `sys`: a thread has a nice value of its own here (setpriority(2)). Where it is
-/// refused, all are as before.
+/// See the contract in `sys`: each thread has a nice value of its own (setpriority(2)). If setting it
+/// is refused, priorities stay as they were.
 pub fn give_precedence() {
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BEHIND);
+    let thread = Some(rustix::thread::gettid());
+    let own = rustix::process::getpriority_process(thread).unwrap_or(0);
+    let _ = rustix::process::setpriority_process(thread, own + NICER_BY);
 }
 
-/// A nice value: a tenth of an ordinary thread's share where both want all of a processor.
-const BEHIND: i32 = 10;
+/// Added to a nice value, of which the kernel makes at most 19: a tenth of the share that the
+/// process's other threads have where both want all of a processor.
+const NICER_BY: i32 = 10;
 
 /// See the contract in `sys`.
 pub fn backlog_max() -> Option<u32> {
@@ -208,12 +210,12 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// See the contract in `sys`. `/proc/PID/task/TID/children` would be quicker; not every kernel has
+/// See the contract in `sys`. `/proc/PID/task/TID/children` would be faster, but not every kernel has
 /// it.
 pub fn children() -> io::Result<Vec<Pid>> {
     let own = getpid().to_string();
     let is_child = |pid: &Pid| {
-        // Behind the name, which may hold anything: the state, then the parent (proc(5)).
+        // After the name, which may hold any byte: the state, then the parent (proc(5)).
         let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
         let stat = String::from_utf8_lossy(&stat);
         let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

@@ -17,12 +17,12 @@ use super::{beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 ///
-/// Nothing here opens a name without opening the file. So a directory beneath the root has to be
-/// readable, not only searchable. `open_beneath` refuses what is neither file nor directory before
-/// it is opened; a plain `openat` with these flags opens it, but does not wait for it.
+/// The system cannot open a name without opening the file. So a directory beneath the root has to be
+/// readable, not only searchable. `open_beneath` refuses anything but a file or directory before it
+/// is opened; a plain `openat` with these flags opens it, but does not block.
 pub const PROBE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// A clock for `coarse_ms`: there is no coarse one.
+/// The clock of `coarse_ms`: the system has no coarse one.
 pub(super) const COARSE: ClockId = ClockId::Monotonic;
 
 /// See `sys`.
@@ -61,7 +61,7 @@ pub fn send_file(
 /// Not used here: nothing was measured on this system.
 pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 
-/// See the contract in `sys`. No read here can be told not to wait: nothing counts as resident.
+/// See the contract in `sys`. The system has no non-blocking file reads, so nothing counts as resident.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
@@ -81,7 +81,7 @@ pub fn open_beneath(
     beneath::open(dir, path, flags, follow)
 }
 
-/// See the contract in `sys`. There are none here.
+/// See the contract in `sys`. The system has none.
 pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode) -> rustix::io::Result<OwnedFd> {
     Err(rustix::io::Errno::OPNOTSUPP)
 }
@@ -105,7 +105,7 @@ pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Ve
     Ok(listeners)
 }
 
-/// See the contract in `sys`. There is nothing of the kind here.
+/// See the contract in `sys`. The system has no such call.
 pub fn end_handshakes(_listener: BorrowedFd<'_>) -> bool {
     false
 }

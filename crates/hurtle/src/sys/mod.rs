@@ -1,5 +1,5 @@
-//! What differs between operating systems, and nothing else: one file each, the same function
-//! names in each, the contract written here once and tested, on each, by `tests/sys_contract.rs`.
+//! The differences between operating systems: one file for each system, with the same function names.
+//! Their contract is written here once, and `tests/sys_contract.rs` tests it on each system.
 //!
 //! - `send_head_and_file(socket, head, file, offset, len)`: sends `head` (not empty) and then up to
 //!   `len` bytes of `file` from `offset`, as one flow: no packet ends between them (on macOS one
@@ -9,54 +9,54 @@
 //!   taken: a partial count is never lost.
 //! - `send_file(socket, file, offset, len)`: the same without a head; `Ok(0)` is end of file, or
 //!   `len` 0.
-//! - `fill_segments(socket, on)`: whether only full segments leave on a TCP socket, where the system
-//!   has that; what is held back leaves, soon, when it is put off.
-//! - `read_resident(file, buf, offset)`: reads only what needs no disk; `WouldBlock` if the first
-//!   byte needs one, or if the system cannot tell. `Ok(0)` is end of file.
-//! - `page_in(file, offset, len)`: waits until the kernel has some of the `len` bytes of `file` from
-//!   `offset` in its memory, the first among them; how many. `Ok(0)` is end of file, or `len` 0.
+//! - `fill_segments(socket, on)`: has a TCP socket send full segments only, where the system can.
+//!   Bytes held back are sent soon after it is switched off.
+//! - `read_resident(file, buf, offset)`: reads bytes that are in the page cache; `WouldBlock` if the
+//!   first byte is not, or if the system cannot tell. `Ok(0)` is end of file.
+//! - `page_in(file, offset, len)`: blocks until some of the `len` bytes of `file` from `offset` are in
+//!   the page cache, the first among them; returns how many. `Ok(0)` is end of file, or `len` 0.
 //! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
-//!   whatever links are met. `flags` are `PROBE` or for reading, and neither create nor say
+//!   through any links. `flags` are `PROBE` or for reading, and neither create nor say
 //!   `NOFOLLOW`. A path or link that leads out, or is absolute even if it comes back, is `EXDEV`.
-//!   `follow` false: any link is `ELOOP`. What is neither file nor directory may be `ENXIO`.
-//! - `PROBE`: flags for `open_beneath` that open a name without opening the file (no device wakes,
-//!   no FIFO waits), for `fstat` and as a directory to start from.
-//! - `create_unnamed(dir, mode)`: a file on `dir`'s file system that has no name, open for reading
-//!   and writing, gone when it is closed. `EOPNOTSUPP` where there are none.
+//!   `follow` false: any link is `ELOOP`. Anything but a file or directory may be `ENXIO`.
+//! - `PROBE`: flags for `open_beneath` that open a name without opening the file, so that no device
+//!   wakes and no FIFO blocks. For `fstat`, and for directories to start from.
+//! - `create_unnamed(dir, mode)`: creates a file without a name on `dir`'s file system, open for
+//!   reading and writing; it is gone once closed. `EOPNOTSUPP` where the system has none.
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
-//! - `NO_SIGNAL`: flags for `send` by which a peer that is gone is an error and no signal. Where the
-//!   system has none, sockets are made so, or the program is not to be ended by it.
-//! - `give_precedence()`: from now on this thread has a processor after the others that want it, where
-//!   the system tells threads apart; elsewhere nothing.
-//! - `backlog_max()`: what `listen(2)`'s backlog is cut to; `None` where the system does not say.
+//! - `NO_SIGNAL`: flags for `send` that make a closed connection an error and not a signal. Where the
+//!   system has none, sockets are created so, or the program must ignore SIGPIPE.
+//! - `give_precedence()`: lowers the priority of this thread, where the system has priorities for
+//!   threads; elsewhere nothing.
+//! - `backlog_max()`: the system's limit of `listen(2)`'s backlog; `None` if it is unknown.
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
-//! - `data_dir()`: where the programs of this user keep what is theirs; `None` without a home.
-//! - `trust_command(file)`: what a person types to have an authority's certificate trusted.
-//! - `coarse_ms()`: milliseconds of a clock that never goes back; cheap, a few ms behind.
-//! - `timer()`: a descriptor, not set, of which 8 bytes can be read when a time has passed, and which
-//!   never blocks. `Unsupported` where the system has none.
-//! - `set_timer(timer, time)`: the time, from now; one set before is forgotten.
+//! - `data_dir()`: the directory for application data of this user; `None` without a home.
+//! - `trust_command(file)`: the shell command that has an authority's certificate trusted.
+//! - `coarse_ms()`: milliseconds of a monotonic clock; cheap, a few ms behind.
+//! - `timer()`: a timer descriptor, not set and non-blocking; 8 bytes can be read from it once its time
+//!   has passed. `Unsupported` where the system has none.
+//! - `set_timer(timer, time)`: sets the timer to `time` from now; replaces an earlier setting.
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
-//!   anybody, the same user too, already listens there.
-//! - `adopt_orphans()`: from now on a descendant whose parent ends becomes this process's child, and
-//!   not init's. `Unsupported` where the system cannot.
-//! - `children()`: this process's children, and perhaps theirs. `Unsupported` where the system does
-//!   not say.
-//! - `offers_tls()`: whether the kernel can encrypt what a TCP socket sends (TLS 1.3), as far as it
-//!   says without a connection. Asked once: first as who may have it loaded.
-//! - `encrypt_sent(socket, keys)`: from now on what is written to a connected TCP socket leaves as
-//!   TLS records of application data, of 16 KiB where there is as much. For good. After an error,
-//!   the socket is as it was. `Unsupported` where the system cannot.
+//!   a process, also one of the same user, listens there already.
+//! - `adopt_orphans()`: makes descendants whose parent ends children of this process, not of init.
+//!   `Unsupported` where the system cannot.
+//! - `children()`: this process's children, and perhaps their descendants. `Unsupported` where the
+//!   system cannot list them.
+//! - `offers_tls()`: true if the kernel can encrypt what a TCP socket sends (TLS 1.3), as far as can be
+//!   known without a connection. The result is kept: call it first as a user who may load modules.
+//! - `encrypt_sent(socket, keys)`: has the kernel send all later writes to a connected TCP socket as
+//!   TLS records of application data, of 16 KiB where there are enough bytes. It cannot be undone.
+//!   After an error the socket is as it was. `Unsupported` where the system cannot.
 //! - `send_record(socket, kind, bytes)`: sends one record of another type on such a socket, behind
-//!   all that was written; never waits.
-//! - `end_handshakes(listener)`: from now on no connection is begun on a TCP listener that is about
-//!   to be closed; those begun still complete. For good, so never on a socket that another process
-//!   holds too. False where the system cannot: then a close may reset who came last.
+//!   all bytes written before; never blocks.
+//! - `end_handshakes(listener)`: has a TCP listener that is about to be closed begin no connection;
+//!   those that have begun complete. It cannot be undone, so never call it on a socket that another
+//!   process holds too. `false` where the system cannot: a close may then reset the newest connections.
 
 pub mod beneath;
-// What two systems share, a third may do without.
+// Code that two systems share is unused on the third.
 #[allow(dead_code)]
 mod bind;
 #[allow(dead_code)]
@@ -100,13 +100,13 @@ pub use system::{
 };
 pub use timer::{set_timer, timer};
 
-/// What one side's TLS 1.3 records are encrypted with (RFC 8446 7.3).
+/// The traffic keys of one side of a TLS 1.3 connection (RFC 8446 7.3).
 pub struct TlsKeys {
     /// The cipher and its key.
     pub key: TlsKey,
-    /// What nonces are made of.
+    /// The IV that nonces are made of.
     pub iv: [u8; 12],
-    /// Records that were encrypted with it before: the next one's sequence number.
+    /// Records encrypted with these keys so far: the sequence number of the next one.
     pub records: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Systems whose TLS in the kernel is not used: FreeBSD has one, macOS has none.
+//! Systems without kernel TLS: FreeBSD's is not used, macOS has none.
 
 use std::io;
 use std::os::fd::BorrowedFd;

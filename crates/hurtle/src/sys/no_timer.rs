@@ -1,4 +1,4 @@
-//! Where a timer is no descriptor.
+//! Systems without timer descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Paging a file in where the system has no better way: it is read, and what was read dropped.
+//! Pages a file in by reading it and dropping the bytes, for systems without a better way.
 
 use std::cell::RefCell;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{pread, retry_on_intr};
 
-/// Read at once: the longest run that a disk is commonly asked for.
+/// Bytes of one read: the longest request that is commonly sent to a disk.
 const PIECE_BYTES: usize = 128 << 10;
 
 thread_local! {
@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the system has a better way, its contract's test does not come here.
+    /// On systems with a better way the contract's test does not cover this code.
     #[test]
     fn what_is_read_is_counted_up_to_the_end() {
         let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();

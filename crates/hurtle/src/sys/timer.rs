@@ -19,7 +19,7 @@ pub fn timer() -> io::Result<OwnedFd> {
 /// See the contract in `sys`.
 pub fn set_timer(timer: impl AsFd, time: Duration) -> io::Result<()> {
     let spec = |time: Duration| Timespec::try_from(time).map_err(|_| Errno::INVAL);
-    // None at all would stop it.
+    // A time of 0 would stop the timer.
     let it_value = spec(time.max(Duration::from_nanos(1)))?;
     let once = Itimerspec { it_interval: spec(Duration::ZERO)?, it_value };
     timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;

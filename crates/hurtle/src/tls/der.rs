@@ -1,11 +1,20 @@
-//! ASN.1 as it is written (DER, X.690), read element by element.
+//! A reader of ASN.1 DER (X.690), element by element.
 
-/// Elements one after the other.
+pub(super) const BOOLEAN: u8 = 0x01;
+pub(super) const OCTET_STRING: u8 = 0x04;
+pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
+pub(super) const UTF8_STRING: u8 = 0x0c;
+pub(super) const PRINTABLE_STRING: u8 = 0x13;
+pub(super) const IA5_STRING: u8 = 0x16;
+pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const SET: u8 = 0x31;
+
+/// Consecutive elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Der<'a>(pub(super) &'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The next element's contents, if it has this tag.
+    /// Takes the next element if it has this tag; returns its contents.
     pub(super) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         if self.0.first() != Some(&tag) {
             return None;
@@ -13,25 +22,17 @@ impl<'a> Der<'a> {
         self.skip()
     }
 
-    /// The elements within the next one, if it has this tag.
+    /// Takes the next element if it has this tag; returns a reader of its contents.
     pub(super) fn enter(&mut self, tag: u8) -> Option<Der<'a>> {
         self.take(tag).map(Der)
     }
 
-    /// The next element's contents, whatever it is.
+    /// Takes the next element with any tag; returns its contents.
     pub(super) fn skip(&mut self) -> Option<&'a [u8]> {
-        let (&[_, first], rest) = self.0.split_first_chunk()?;
-        // X.690 8.1.3; longer ones than these do not fit.
-        let (len, rest) = match first {
-            0x00..=0x7f => (usize::from(first), rest),
-            0x81 => {
-                let (&[len], rest) = rest.split_first_chunk()?;
-                (usize::from(len), rest)
-            }
-            0x82 => {
-                let (&len, rest) = rest.split_first_chunk()?;
-                (usize::from(u16::from_be_bytes(len)), rest)
-            }
+        // X.690 section 8.1.3. Certificates have no elements of 64 KiB or more.
+        let (len, rest) = match *self.0.get(1..)? {
+            [len @ 0..=0x7f, ref rest @ ..] | [0x81, len, ref rest @ ..] => (len.into(), rest),
+            [0x82, high, low, ref rest @ ..] => (u16::from_be_bytes([high, low]).into(), rest),
             _ => return None,
         };
         let (contents, rest) = rest.split_at_checked(len)?;

@@ -1,5 +1,5 @@
-//! A certificate authority of this user's own, for servers on this machine: made when it is first
-//! needed, kept in the user's data directory, and good for nothing but this machine's own names.
+//! The local certificate authority for `--tls`: created on first use in the user's data directory.
+//! It can sign only for `localhost` and loopback addresses.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -18,80 +18,81 @@ use rustls::pki_types::UnixTime;
 use rustls::sign::CertifiedKey;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-use super::keep::replace;
+use super::atomic::write_atomically;
 use super::pem;
 use crate::config::CertificateFiles;
 use crate::sys;
 
-/// Trusting it again is a nuisance.
+/// Lifetime of the authority. The user must trust each new one.
 const AUTHORITY_DAYS: u64 = 3_650;
 
-/// What Apple's systems accept at most of an authority that a user has added is 825.
+/// Lifetime of the certificate. Apple's systems accept up to 825 days from a user's authority.
 const CERTIFICATE_DAYS: u64 = 365;
 
-/// Of these a certificate must have some left when a server starts.
+/// Remaining lifetime below which a starting server renews the certificate.
 const DAYS_LEFT_MIN: u64 = 30;
 
-/// Clocks of one machine and its containers differ.
+/// `notBefore` is this far in the past: the clocks of a machine and its containers differ.
 const BACKDATED_DAYS: u64 = 1;
 
 const DAY_SECS: u64 = 24 * 60 * 60;
 
-/// A certificate for this machine's own names.
+/// The certificate for localhost and its authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
-    /// What to serve with.
+    /// The server's certificate and key.
     pub certificate: CertificateFiles,
-    /// What clients must trust.
+    /// Certificate of the authority, which clients must trust.
     pub authority: PathBuf,
-    /// The authority has just been made.
+    /// The authority was created by this call.
     pub is_new: bool,
 }
 
-/// Finds or makes the authority and its certificate for localhost in a directory.
+/// Loads or creates the authority and its certificate for localhost in a directory.
 ///
 /// # Errors
-/// With the file that could not be read or written.
+/// The directory and the I/O error.
 pub fn localhost(dir: &Path) -> io::Result<Local> {
-    let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(told)?;
-    // Two servers may start at once; the lock goes with the file.
+    let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(with_path)?;
+    // Two servers can start at the same time. Closing the file releases the lock.
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join("lock"));
-    let lock = lock.map_err(told)?;
-    lock.lock().map_err(told)?;
-    made(dir).map_err(told)
+    let lock = lock.map_err(with_path)?;
+    lock.lock().map_err(with_path)?;
+    load_or_create(dir).map_err(with_path)
 }
 
-/// What a person does to have the authority trusted.
+/// Tells the user how to trust the authority.
 pub fn how_to_trust(authority: &Path, is_new: bool) -> String {
     let file = authority.display();
-    let new = if is_new { "A local certificate authority was made; its" } else { "Its" };
+    let new =
+        if is_new { "Created a local certificate authority:" } else { "Certificate authority:" };
     format!(
-        "{new} certificate is {file}\n  \
+        "{new} {file}\n  \
          trust it: {}\n  \
-         a browser with a store of its own imports the file; or, once: curl --cacert {file}",
+         browsers with a certificate store of their own: import the file; curl: --cacert {file}",
         sys::trust_command(&file.to_string())
     )
 }
 
-fn made(dir: &Path) -> io::Result<Local> {
+fn load_or_create(dir: &Path) -> io::Result<Local> {
     let now = UnixTime::now().as_secs();
     let authority = pair(dir, "authority");
     let certificate = pair(dir, "localhost");
-    let is_new = !is_whole(&authority) || !lasts(&authority.chain, now);
+    let is_new = !is_whole(&authority) || !is_valid_long_enough(&authority.chain, now);
     let params = authority_params(now);
     if is_new {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let signed = params.self_signed(&key).map_err(io::Error::other)?;
-        keep(&authority, &signed.pem(), &key)?;
+        write(&authority, &signed.pem(), &key)?;
     }
     if is_new || !is_whole(&certificate) || !is_issued(&certificate.chain, &authority.chain, now) {
         let key = KeyPair::from_pem(&fs::read_to_string(&authority.key)?);
-        // Of the authority's parameters only those that never change are in what it signs.
+        // Signing uses only those parameters of the authority that do not depend on the time.
         let issuer = Issuer::new(params, key.map_err(io::Error::other)?);
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let signed = certificate_params(now).and_then(|params| params.signed_by(&key, &issuer));
-        keep(&certificate, &signed.map_err(io::Error::other)?.pem(), &key)?;
+        write(&certificate, &signed.map_err(io::Error::other)?.pem(), &key)?;
     }
     Ok(Local { certificate, authority: authority.chain, is_new })
 }
@@ -108,8 +109,8 @@ fn authority_params(now: u64) -> CertificateParams {
     params.distinguished_name = named("Hurtle on this machine only");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    // RFC 5280 4.2.1.10: whoever steals the key can be nobody but this machine. A DNS name stands
-    // for all beneath it, too.
+    // RFC 5280 section 4.2.1.10: a stolen key is useless for other names. The DNS name includes all
+    // names below it.
     params.name_constraints = Some(NameConstraints {
         permitted_subtrees: vec![
             GeneralSubtree::DnsName("localhost".to_owned()),
@@ -127,8 +128,8 @@ fn authority_params(now: u64) -> CertificateParams {
 fn certificate_params(now: u64) -> Result<CertificateParams, rcgen::Error> {
     let mut params = params(now, CERTIFICATE_DAYS);
     params.distinguished_name = named("localhost");
-    // No `*.localhost`: clients take no pattern for all of a top level, and rustls refuses the whole
-    // certificate for it.
+    // Without `*.localhost`: clients accept no wildcard for a top-level domain, and rustls rejects
+    // the whole certificate.
     params.subject_alt_names = vec![
         SanType::DnsName("localhost".try_into()?),
         SanType::IpAddress(Ipv4Addr::LOCALHOST.into()),
@@ -154,7 +155,7 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// Whether both files are there and belong together.
+/// Tells whether both files exist and belong together.
 fn is_whole(files: &CertificateFiles) -> bool {
     let (Ok(chain), Ok(key)) = (pem::certificates(&files.chain), pem::key(&files.key)) else {
         return false;
@@ -162,13 +163,13 @@ fn is_whole(files: &CertificateFiles) -> bool {
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok()
 }
 
-fn lasts(chain: &Path, now: u64) -> bool {
+fn is_valid_long_enough(chain: &Path, now: u64) -> bool {
     let leaf = pem::certificates(chain).ok();
-    let expiry = leaf.and_then(|leaf| pem::expiry(leaf.first()?));
+    let expiry = leaf.and_then(|leaf| pem::not_after(leaf.first()?));
     expiry.is_some_and(|at| at.as_secs() > now + DAYS_LEFT_MIN * DAY_SECS)
 }
 
-/// Whether a certificate is the authority's, and will be for a while.
+/// Tells whether the authority signed a certificate that is valid for `DAYS_LEFT_MIN` or more.
 fn is_issued(chain: &Path, authority: &Path, now: u64) -> bool {
     let (Ok(chain), Ok(authority)) = (pem::certificates(chain), pem::certificates(authority))
     else {
@@ -186,10 +187,10 @@ fn is_issued(chain: &Path, authority: &Path, now: u64) -> bool {
     leaf.verify_for_usage(algorithms, &[anchor], &[], then, usage, None, None).is_ok()
 }
 
-/// Writes both files, each whole or not at all, the key for its owner's eyes only.
-fn keep(files: &CertificateFiles, certificate: &str, key: &KeyPair) -> io::Result<()> {
-    replace(&files.key, key.serialize_pem().as_bytes(), 0o600)?;
-    replace(&files.chain, certificate.as_bytes(), 0o644)
+/// Writes both files, each atomically; only the owner can read the key.
+fn write(files: &CertificateFiles, certificate: &str, key: &KeyPair) -> io::Result<()> {
+    write_atomically(&files.key, key.serialize_pem().as_bytes(), 0o600)?;
+    write_atomically(&files.chain, certificate.as_bytes(), 0o644)
 }
 
 #[cfg(test)]
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_made_once_and_its_key_is_nobody_elses() {
+    fn the_authority_is_created_once_and_only_its_owner_can_read_the_key() {
         let scratch = Scratch::new("local");
         let first = localhost(&scratch.0).unwrap();
         assert!(first.is_new);
@@ -223,11 +224,11 @@ mod tests {
         }
         let (before, after) = (fs::read(&first.certificate.chain).unwrap(), localhost(&scratch.0));
         assert_eq!(after.unwrap(), Local { is_new: false, ..first.clone() });
-        assert_eq!(fs::read(&first.certificate.chain).unwrap(), before, "it is still good");
+        assert_eq!(fs::read(&first.certificate.chain).unwrap(), before, "it is still valid");
     }
 
     #[test]
-    fn what_is_broken_is_made_anew_and_the_authority_stays() {
+    fn a_broken_certificate_is_replaced_and_the_authority_kept() {
         let scratch = Scratch::new("broken");
         let first = localhost(&scratch.0).unwrap();
         let authority = fs::read(&first.authority).unwrap();
@@ -237,13 +238,13 @@ mod tests {
         assert_eq!(fs::read(&first.authority).unwrap(), authority);
         fs::remove_file(scratch.0.join("authority.key")).unwrap();
         let again = localhost(&scratch.0).unwrap();
-        assert!(again.is_new, "without its key an authority is none");
+        assert!(again.is_new, "an authority without its key is useless");
         let now = UnixTime::now().as_secs();
         assert!(is_issued(&again.certificate.chain, &again.authority, now));
     }
 
     #[test]
-    fn the_authority_cannot_speak_for_other_names() {
+    fn the_authority_cannot_sign_for_other_names() {
         let scratch = Scratch::new("constraint");
         let local = localhost(&scratch.0).unwrap();
         let key = fs::read_to_string(scratch.0.join("authority.key")).unwrap();
@@ -251,11 +252,11 @@ mod tests {
         let issuer = Issuer::new(authority_params(now), KeyPair::from_pem(&key).unwrap());
         let table = [
             ("its own name", "localhost", true),
-            ("one beneath", "app.localhost", true),
+            ("a name below it", "app.localhost", true),
             ("another loopback address", "127.1.2.3", true),
-            ("a name of the world", "example.org", false),
-            ("one that only ends alike", "notlocalhost", false),
-            ("an address of the network", "192.168.1.1", false),
+            ("a public name", "example.org", false),
+            ("another name with the same end", "notlocalhost", false),
+            ("a private address", "192.168.1.1", false),
             ("another IPv6 address", "::2", false),
         ];
         for (sentence, name, good) in table {

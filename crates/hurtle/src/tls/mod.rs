@@ -1,15 +1,14 @@
-//! What handshakes are done with: each site's certificates from their files, read again when those
-//! change, and what its clients must show. Sessions themselves are `transport`'s.
+//! Server-side TLS configuration: loads each site's certificates, reloads changed files, and makes
+//! the rustls configuration for handshakes. Sessions belong to `transport`.
 
+mod atomic;
+mod certificate;
+mod challenges;
 mod client;
 mod der;
-mod facts;
-mod keep;
 pub mod local;
 mod pem;
-mod pending;
-mod staple;
-mod terms;
+mod site_config;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -18,63 +17,61 @@ use rustls::ServerConfig;
 use crate::config::{self, Config};
 use crate::sys;
 
+pub use atomic::write_atomically;
+pub use certificate::IssuedCertificate;
+use challenges::PendingChallenges;
+pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 pub use client::ClientCertificate;
-pub use facts::Facts;
-pub use keep::replace;
-use pem::Stamp;
-use pending::Pending;
-pub use pending::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
-use terms::Made;
+use pem::FileStamp;
+pub use pem::certificates;
+pub use site_config::HTTP2;
+use site_config::SiteConfig;
 
-pub use terms::HTTP2;
-
-/// Every site's terms, by the site's number.
+/// TLS configuration of every site, by the site's number.
 #[derive(Debug)]
 pub struct Keyring {
     sites: Vec<Option<Entry>>,
-    /// What authorities will look for; `None`: no certificate is got here.
-    pending: Option<Pending>,
+    /// Pending ACME challenges; `None` without `[acme]`.
+    challenges: Option<PendingChallenges>,
 }
 
-/// What a site's handshakes are done with.
+/// A site's configuration for a new handshake.
 #[derive(Debug)]
-pub enum Terms {
-    /// These, and the number of its client policy.
+pub enum SiteTls {
+    /// The rustls configuration, and the number of the site's client policy (see `policies`).
     Ready(Arc<ServerConfig>, u32),
-    /// Its certificate has not been issued yet.
-    NotYet,
+    /// The site's ACME certificate has not been issued yet.
+    NotIssued,
 }
 
-/// A site's terms, those of now and what is known of their files.
+/// One site: its current configuration and the state of its files.
 #[derive(Debug)]
 struct Entry {
     name: String,
     policy: u32,
     site: config::Site,
-    /// Read at each handshake, beside whose arithmetic the lock is nothing; written by one thread.
-    /// `None`: its certificate has not been issued yet.
-    terms: RwLock<Option<Arc<ServerConfig>>>,
+    /// Read at each handshake, which costs far more than the lock; one thread writes it. `None`:
+    /// the certificate has not been issued yet.
+    current: RwLock<Option<Arc<ServerConfig>>>,
     files: Mutex<Files>,
 }
 
 #[derive(Debug)]
 struct Files {
-    /// `None`: see `terms`.
-    made: Option<Made>,
-    /// What the files were when they were last read, or given up.
-    seen: Vec<Option<Stamp>>,
-    /// Files that could not be used once: they may have been in the middle of a change.
-    suspect: Option<Vec<Option<Stamp>>>,
-    /// The log knows which staples have lapsed.
-    told_of_lapsed: bool,
+    /// `None`: the certificate has not been issued yet.
+    loaded: Option<SiteConfig>,
+    /// Stamps of the files that were loaded or rejected last.
+    seen: Vec<Option<FileStamp>>,
+    /// Stamps of files that failed to load once: another file may be about to change.
+    suspect: Option<Vec<Option<FileStamp>>>,
 }
 
 impl Keyring {
-    /// Reads every certificate of a configuration; `None` if it has none. What is only doubtful (a
-    /// certificate that has expired, or is not for the site's names) is logged.
+    /// Loads all certificates of a configuration; `None` if it has none. Logs a warning for a
+    /// certificate that has expired or lacks one of the site's names.
     ///
     /// # Errors
-    /// Why files cannot be used, a line each.
+    /// One line for each site whose files are unusable.
     pub fn load(config: &Config) -> Result<Option<Keyring>, Vec<String>> {
         let policies = policies(&config.sites);
         let (mut sites, mut problems) = (Vec::new(), Vec::new());
@@ -85,57 +82,55 @@ impl Keyring {
                 None
             }));
         }
-        match problems.is_empty() {
-            true => {
-                let pending = config.acme.as_ref().map(|acme| Pending::new(&acme.storage));
-                let is_needed = sites.iter().any(Option::is_some);
-                if is_needed {
-                    // Now, since the kernel may load it for root alone.
-                    sys::offers_tls();
-                }
-                Ok(is_needed.then_some(Keyring { sites, pending }))
-            }
-            false => Err(problems),
+        if !problems.is_empty() {
+            return Err(problems);
         }
+        if sites.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        // Only root can make the kernel load its TLS module, so this comes before `user`.
+        sys::offers_tls();
+        let challenges = config.acme.as_ref().map(|acme| PendingChallenges::new(&acme.storage));
+        Ok(Some(Keyring { sites, challenges }))
     }
 
-    /// What a handshake for a site is done with; `None`: it has no certificate, and will have none.
-    pub fn terms(&self, site: usize) -> Option<Terms> {
-        let entry = self.sites.get(site)?.as_ref()?;
-        // A poisoned lock holds what it held before: an `Arc` is stored whole.
-        let terms = entry.terms.read().unwrap_or_else(PoisonError::into_inner);
-        Some(match &*terms {
-            Some(terms) => Terms::Ready(Arc::clone(terms), entry.policy),
-            None => Terms::NotYet,
+    /// Configuration for a handshake with a site; `None` for a site without certificates.
+    pub fn site(&self, number: usize) -> Option<SiteTls> {
+        let entry = self.sites.get(number)?.as_ref()?;
+        // A poisoned lock still holds a whole value.
+        let current = entry.current.read().unwrap_or_else(PoisonError::into_inner);
+        Some(match &*current {
+            Some(config) => SiteTls::Ready(Arc::clone(config), entry.policy),
+            None => SiteTls::NotIssued,
         })
     }
 
-    /// What an authority is shown that wants to know whether this name is the server's (RFC 8737);
-    /// `None`: none was told to look.
-    pub fn challenge_terms(&self, name: &str) -> Option<Arc<ServerConfig>> {
-        self.pending.as_ref()?.terms(name)
+    /// Configuration for a tls-alpn-01 validation of this name (RFC 8737); `None` if no such
+    /// challenge is pending.
+    pub fn challenge_config(&self, name: &str) -> Option<Arc<ServerConfig>> {
+        self.challenges.as_ref()?.config(name)
     }
 
-    /// The answer to an authority that asks for this path of this host (RFC 8555 8.3), in lower
-    /// case; `None`: none was told to.
+    /// Response body for an http-01 validation (RFC 8555 section 8.3) of `host`, in lower case;
+    /// `None` if no such challenge is pending.
     pub fn challenge_answer(&self, host: &[u8], path: &[u8]) -> Option<String> {
-        self.pending.as_ref()?.answer(host, path.strip_prefix(HTTP_PREFIX)?)
+        self.challenges.as_ref()?.answer(host, path.strip_prefix(HTTP_PREFIX)?)
     }
 
-    /// What a site's certificates are, for people.
+    /// Describes a site's certificates, one line each.
     pub fn describe(&self, site: usize) -> Vec<String> {
         let Some(Some(entry)) = self.sites.get(site) else { return Vec::new() };
         let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
-        match &files.made {
-            Some(made) => made.describe(),
-            None => vec!["no certificate yet: one is asked for when the server runs".to_owned()],
+        match &files.loaded {
+            Some(loaded) => loaded.describe(),
+            None => vec!["no certificate yet: a running server orders one".to_owned()],
         }
     }
 
-    /// Looks at every file, and reads again those of sites where one has changed.
+    /// Checks all files and reloads the sites whose files have changed.
     pub fn look(&self) {
-        self.pending.iter().for_each(Pending::look);
-        self.sites.iter().flatten().for_each(Entry::look);
+        self.challenges.iter().for_each(PendingChallenges::reload);
+        self.sites.iter().flatten().for_each(Entry::reload);
     }
 }
 
@@ -147,11 +142,11 @@ impl Entry {
         policy: u32,
     ) -> Result<Entry, String> {
         let name = site.hosts.first().map_or(format!("site {number}"), ToString::to_string);
-        // Before they are read: a change in between is seen at the first look.
+        // Before the files are read, so that the next check finds a change during the read.
         let seen = stamps(tls);
-        let made = match Made::new(tls, None) {
-            Ok(made) => Some(made),
-            // Whoever gets certificates gets another.
+        let loaded = match SiteConfig::load(tls, None) {
+            Ok(loaded) => Some(loaded),
+            // ACME replaces it.
             Err(e) if tls.automatic => {
                 if seen.iter().any(Option::is_some) {
                     tracing::error!("{name}: {e}; or wait for a new one");
@@ -160,72 +155,62 @@ impl Entry {
             }
             Err(e) => return Err(format!("{name}: {e}")),
         };
-        if let Some(made) = &made {
-            for doubt in made.doubts(&site.hosts).iter().chain(made.unsent()) {
-                tracing::warn!("{name}: {doubt}");
-            }
+        for warning in loaded.iter().flat_map(|loaded| loaded.warnings(&site.hosts)) {
+            tracing::warn!("{name}: {warning}");
         }
-        let terms = RwLock::new(made.as_ref().map(|made| Arc::clone(&made.config)));
-        let files = Mutex::new(Files { made, seen, suspect: None, told_of_lapsed: false });
-        Ok(Entry { name, policy, site: site.clone(), terms, files })
+        let current = RwLock::new(loaded.as_ref().map(|loaded| Arc::clone(&loaded.config)));
+        let files = Mutex::new(Files { loaded, seen, suspect: None });
+        Ok(Entry { name, policy, site: site.clone(), current, files })
     }
 
-    fn look(&self) {
+    fn reload(&self) {
         let Some(tls) = &self.site.tls else { return };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(tls);
         if stamps == files.seen {
-            return files.tell_of_lapsed(&self.name);
+            return;
         }
-        match self.renewed(tls, files.made.as_ref()) {
-            Ok(made) => {
-                let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
-                *terms = Some(Arc::clone(&made.config));
-                tracing::info!("{}: new certificate, {}", self.name, made.describe().join("; "));
-                made.unsent().iter().for_each(|why| tracing::warn!("{}: {why}", self.name));
-                *files =
-                    Files { made: Some(made), seen: stamps, suspect: None, told_of_lapsed: false };
+        match self.replacement(tls, files.loaded.as_ref()) {
+            Ok(loaded) => {
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                *current = Some(Arc::clone(&loaded.config));
+                tracing::info!("{}: new certificate, {}", self.name, loaded.describe().join("; "));
+                *files = Files { loaded: Some(loaded), seen: stamps, suspect: None };
             }
-            // Certificate and key are two files, and one is always the first to change.
+            // Certificate and key are two files, which change one after the other.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
             Err(e) => {
-                let name = &self.name;
-                tracing::error!("{name}: {e}; the certificate from before stays in use until then");
+                tracing::error!("{}: {e}; the previous certificate stays in use", self.name);
                 files.seen = stamps;
             }
         }
     }
 
-    /// New terms; not with doubts that there are none about those of now.
-    fn renewed(&self, tls: &config::Tls, old: Option<&Made>) -> Result<Made, String> {
-        let made = Made::new(tls, old)?;
-        match (made.doubts(&self.site.hosts).into_iter().next(), old) {
-            (Some(doubt), Some(old)) if old.doubts(&self.site.hosts).is_empty() => Err(doubt),
-            _ => Ok(made),
+    /// Loads the changed files. A warning is an error here, unless the previous files had one.
+    fn replacement(
+        &self,
+        tls: &config::Tls,
+        previous: Option<&SiteConfig>,
+    ) -> Result<SiteConfig, String> {
+        let loaded = SiteConfig::load(tls, previous)?;
+        match (loaded.warnings(&self.site.hosts).into_iter().next(), previous) {
+            (Some(warning), Some(previous)) if previous.warnings(&self.site.hosts).is_empty() => {
+                Err(warning)
+            }
+            _ => Ok(loaded),
         }
     }
 }
 
-impl Files {
-    fn tell_of_lapsed(&mut self, name: &str) {
-        let lapsed = self.made.as_ref().filter(|_| !self.told_of_lapsed).map(Made::lapsed);
-        for why in &lapsed.unwrap_or_default() {
-            tracing::warn!("{name}: {why}");
-            self.told_of_lapsed = true;
-        }
-    }
-}
-
-/// Of all files of a site.
-fn stamps(tls: &config::Tls) -> Vec<Option<Stamp>> {
+/// Stamps of all files of a site.
+fn stamps(tls: &config::Tls) -> Vec<Option<FileStamp>> {
     let files = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
     let authorities = tls.client_auth.iter().map(|auth| &auth.authorities);
-    let staples = tls.certificates.iter().map(|files| Stamp::of(&staple::path(&files.chain)));
-    files.chain(authorities).map(|path| Stamp::of(path)).chain(staples).collect()
+    files.chain(authorities).map(|path| FileStamp::of(path)).collect()
 }
 
-/// The number of each site's way to authenticate clients: 0 is none, and those that ask for the
-/// same of the same authorities have the same.
+/// Numbers each site's client policy: 0 without client certificates; sites with the same
+/// `client_auth` have the same number.
 pub fn policies(sites: &[config::Site]) -> Vec<u32> {
     let mut known: Vec<Option<&config::ClientAuth>> = vec![None];
     let mut numbers = Vec::new();

@@ -1,5 +1,5 @@
-//! Buffers that belong to the worker, lent to a connection only while it has something in them:
-//! an idle connection holds none, a partial head is kept in no more than it needs.
+//! Worker-owned buffers that are lent to connections while they hold data. An idle connection holds
+//! none, and a partial head is kept in a buffer of its size.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -10,23 +10,23 @@ use bytes::Bytes;
 
 use super::Transport;
 
-/// The size of every pooled input buffer, and a head's read: nearly all fit, and a connection that
-/// is answered slowly keeps its request's.
+/// Size of a pooled input buffer and of a read of a head, in bytes. Nearly all heads fit; a slowly
+/// served connection keeps the buffer of its request.
 pub const BUFFER_BYTES: usize = 4 << 10;
 
-/// A body's read.
+/// Size of a read of a body, in bytes.
 const BODY_BYTES: usize = 64 << 10;
 
-/// What is left free before a response's head, for the one that is written in its place.
+/// Bytes left free in front of a response body, so that the encoded head can be written there.
 const HEADROOM_BYTES: usize = 1 << 10;
 
-/// Output buffers up to this size are kept for reuse.
+/// Output buffers up to this size are kept for reuse, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 << 10;
 
-/// Buffers a worker keeps for reuse; more are given back to the allocator.
+/// Maximum number of input and output buffers that a worker keeps for reuse; others are freed.
 const POOLED_MAX: usize = 64;
 
-/// The same of those for bodies, which are only lent while bytes come.
+/// Maximum number of body buffers that a worker keeps for reuse.
 const POOLED_BODIES_MAX: usize = 16;
 
 thread_local! {
@@ -49,7 +49,7 @@ fn return_input(buffer: Box<[u8]>) {
         BODY_BYTES => (&BODIES, POOLED_BODIES_MAX),
         _ => return,
     };
-    // A thread that ends has no pool any more; then the buffer just goes.
+    // An ending thread has no pool; the buffer is freed then.
     let _ = pool.try_with(|pool| {
         let mut pool = pool.borrow_mut();
         if pool.len() < max {
@@ -58,7 +58,7 @@ fn return_input(buffer: Box<[u8]>) {
     });
 }
 
-/// What has come in on a connection and is not yet consumed.
+/// Bytes that were read from a connection and not yet consumed.
 #[derive(Debug, Default)]
 pub struct Input {
     bytes: Box<[u8]>,
@@ -67,25 +67,33 @@ pub struct Input {
 }
 
 impl Input {
-    /// One that holds these bytes.
+    /// Creates an input that holds these bytes.
     pub fn holding(bytes: Vec<u8>) -> Input {
         let end = bytes.len();
         Input { bytes: bytes.into(), start: 0, end }
     }
 
-    /// One that holds a copy of these bytes.
-    pub fn copy_of(bytes: &[u8]) -> Input {
-        let mut input = Input::default();
-        input.put_back(bytes);
-        input
-    }
-
-    /// What is there.
+    /// Returns the unconsumed bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Drops the first `n` bytes, which must be there.
+    /// Appends bytes; an empty input takes them without a copy.
+    pub fn append(&mut self, bytes: Bytes) {
+        if self.bytes().is_empty() {
+            *self = Input::holding(bytes.into());
+            return;
+        }
+        if self.bytes.len() - self.end < bytes.len() {
+            let roomy = [self.bytes(), &bytes].concat();
+            *self = Input::holding(roomy);
+            return;
+        }
+        self.bytes[self.end..self.end + bytes.len()].copy_from_slice(&bytes);
+        self.end += bytes.len();
+    }
+
+    /// Drops the first `n` bytes, which must be present.
     pub fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
         self.start += n;
@@ -94,8 +102,8 @@ impl Input {
         }
     }
 
-    /// Takes the first `n` bytes out, which must be there. What follows stays; usually nothing
-    /// does, and no byte is moved.
+    /// Takes the first `n` bytes, which must be present. Bytes behind them stay; usually there are
+    /// none, and nothing is copied.
     pub fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {
@@ -109,7 +117,7 @@ impl Input {
         Taken { bytes, start: 0, end: n }
     }
 
-    /// Puts back what was taken and is not used; all was taken.
+    /// Puts back unused bytes that were taken; the input must be empty.
     #[inline]
     pub fn put_back(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.precede(bytes) {
@@ -117,7 +125,7 @@ impl Input {
         }
     }
 
-    /// Has the next read of a body leave room before what it brings, for `precede`.
+    /// Makes the next read of a body leave headroom for `precede`.
     pub fn leave_headroom(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = lend_body();
@@ -125,8 +133,8 @@ impl Input {
         }
     }
 
-    /// Puts these bytes before what is there, where there is room for them: what was consumed, and
-    /// headroom. What is there is not moved.
+    /// Writes these bytes in front of the unconsumed ones, over consumed bytes and headroom,
+    /// without moving any. `false`: there is no room.
     pub fn precede(&mut self, bytes: &[u8]) -> bool {
         if self.bytes.is_empty() && bytes.len() <= BUFFER_BYTES {
             (self.bytes, self.start, self.end) = (lend_input(), bytes.len(), bytes.len());
@@ -137,57 +145,36 @@ impl Input {
         true
     }
 
-    /// Reads once. `Ok(0)` is the peer's end. While nothing comes, no pooled buffer is held.
+    /// Reads once. `Ok(0)` is the end of the peer's data. While nothing arrives, no pooled buffer
+    /// is held.
     pub fn poll_fill(
         &mut self,
-        io: &mut impl Transport,
+        io: &impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if self.bytes.is_empty() {
-            // Before a buffer is lent that nothing comes for.
-            if !io.is_readable() {
-                ready!(io.poll_readable(cx))?;
-            }
-            return self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_likely(cx, into));
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if self.bytes.is_empty() && !io.is_readable() {
+            ready!(io.poll_readable(cx))?;
         }
         self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
     }
 
-    /// As `poll_fill`, but after a short read the kernel is asked again, though it said that this
-    /// was all.
+    /// Reads like `poll_fill`, but asks the kernel again after a short read.
     pub fn poll_fill_eagerly(
         &mut self,
         io: &impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_shared(cx, into))
+        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_eagerly(cx, into))
     }
 
-    /// As `poll_fill`, but of a body: in larger pieces.
+    /// Reads like `poll_fill`, in the larger pieces of a body.
     pub fn poll_fill_body(
-        &mut self,
-        io: &mut impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
-    }
-
-    /// As `poll_fill_body`, where something is likely to be there.
-    pub fn poll_fill_likely(
-        &mut self,
-        io: &mut impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BODY_BYTES, |into| io.poll_read_likely(cx, into))
-    }
-
-    /// As `poll_fill_body`, while something else may be writing.
-    pub fn poll_fill_shared(
         &mut self,
         io: &impl Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BODY_BYTES, |into| io.poll_read_shared(cx, into))
+        self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
     }
 
     fn poll_fill_by(
@@ -208,7 +195,7 @@ impl Input {
         read
     }
 
-    /// Makes at least half of `room` after what is there.
+    /// Makes at least half of `room` available behind the unconsumed bytes.
     #[inline]
     fn make_room(&mut self, room: usize) {
         if self.bytes.len() - self.end >= room / 2 {
@@ -225,7 +212,7 @@ impl Input {
         } else if room == BODY_BYTES && held <= BODY_BYTES / 2 {
             lend_body()
         } else {
-            // How much is held is the caller's limit to keep; doubling keeps its copying linear.
+            // The caller limits the size; doubling keeps the cost of copying linear.
             vec![0; (held + room.max(held)).next_multiple_of(BUFFER_BYTES)].into_boxed_slice()
         };
         roomy[..held].copy_from_slice(self.bytes());
@@ -233,7 +220,7 @@ impl Input {
         (self.start, self.end) = (0, held);
     }
 
-    /// Gives the roomy buffer back before a wait; what came is kept in just what it needs.
+    /// Returns a large buffer to the pool before a wait; the bytes move to one of their size.
     pub fn park(&mut self) {
         let held = self.end - self.start;
         if held == 0 {
@@ -260,54 +247,7 @@ impl Drop for Input {
     }
 }
 
-/// What is gathered to leave in one write: up to a body's read. It holds a pooled buffer only while
-/// there is something in it.
-#[derive(Debug, Default)]
-pub struct Gathered {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Gathered {
-    /// What is there.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Whether there is room for nothing more.
-    pub fn is_full(&self) -> bool {
-        self.end == BODY_BYTES
-    }
-
-    /// Appends as many of these as there is room for; how many.
-    pub fn put(&mut self, bytes: &[u8]) -> usize {
-        if self.bytes.is_empty() && !bytes.is_empty() {
-            self.bytes = lend_body();
-        }
-        let n = bytes.len().min(self.bytes.len() - self.end);
-        self.bytes[self.end..self.end + n].copy_from_slice(&bytes[..n]);
-        self.end += n;
-        n
-    }
-
-    /// Drops the first `n` bytes, which must be there.
-    pub fn consume(&mut self, n: usize) {
-        self.start += n;
-        if self.start >= self.end {
-            return_input(mem::take(&mut self.bytes));
-            (self.start, self.end) = (0, 0);
-        }
-    }
-}
-
-impl Drop for Gathered {
-    fn drop(&mut self) {
-        return_input(mem::take(&mut self.bytes));
-    }
-}
-
-/// A pooled buffer for a piece of a file that is copied: what a slow client's unsent piece may hold.
+/// A pooled buffer for a copied piece of a file. It bounds what a slow client's unsent piece holds.
 #[derive(Debug)]
 pub struct Piece {
     bytes: Box<[u8]>,
@@ -315,21 +255,21 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The size of every one.
+    /// Size of a piece, in bytes.
     pub const BYTES: usize = BODY_BYTES;
 
-    /// One from the pool, with whatever it held before.
+    /// Takes a buffer from the pool; its content is undefined.
     pub fn lend() -> Piece {
         Piece { bytes: lend_body(), len: 0 }
     }
 
-    /// All of it, to be read into.
+    /// Returns the whole buffer for reading into.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Its first bytes, for whoever keeps them; it goes back to the pool after that. Few of them are
-    /// copied: nobody is to keep much more than he was given.
+    /// Converts the first `len` bytes into shared bytes. A small part is copied, so that it does
+    /// not hold the whole buffer.
     pub fn into_bytes(mut self, len: usize) -> Bytes {
         if len < Piece::BYTES / 2 {
             return Bytes::copy_from_slice(&self.bytes[..len]);
@@ -351,7 +291,7 @@ impl Drop for Piece {
     }
 }
 
-/// Bytes taken out of an `Input`: a request's head while it is answered.
+/// Bytes taken from an `Input`: a request head while the request is handled.
 #[derive(Debug)]
 pub struct Taken {
     bytes: Box<[u8]>,
@@ -373,17 +313,17 @@ impl Drop for Taken {
     }
 }
 
-/// A pooled buffer for what is about to be sent.
+/// A pooled buffer for bytes to send.
 #[derive(Debug, Default)]
 pub struct Output(Vec<u8>);
 
 impl Output {
-    /// An empty one from the pool.
+    /// Takes an empty buffer from the pool.
     pub fn new() -> Output {
         Output(OUTPUTS.with_borrow_mut(Vec::pop).unwrap_or_default())
     }
 
-    /// To append to.
+    /// Returns the bytes for appending.
     pub fn vec(&mut self) -> &mut Vec<u8> {
         &mut self.0
     }

@@ -1,5 +1,5 @@
-//! Making a TLS connection of a socket: the client's hello, whose name decides what the rest is
-//! done with, and what follows until both sides agree. Deadlines are left to `serve`.
+//! The server's side of a TLS handshake: reads the ClientHello, asks the caller for a
+//! configuration, and completes the handshake. Deadlines belong to `serve`.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -11,88 +11,87 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 use super::ktls::{self, Sending};
 use super::tls::{flush, take_in};
-use super::{Input, Plain, Tls, Transport};
+use super::{Attempt, Input, Plain, Tls, Transport};
 
-/// The record type of a handshake (RFC 8446 5.1), every TLS connection's first byte.
+/// Record type of a handshake (RFC 8446 section 5.1): the first byte of every TLS connection.
 const HANDSHAKE: u8 = 22;
 
-/// What is done with a client.
+/// The decision after a ClientHello.
 #[derive(Debug)]
 pub enum Choice {
-    /// A handshake with these terms, and the site's way to authenticate clients.
-    Speak(Arc<ServerConfig>, u32),
-    /// The same, and then nothing: the handshake is all that is wanted (RFC 8737 3).
-    Show(Arc<ServerConfig>),
-    /// No site has the name.
-    Unknown,
-    /// The site has no certificate yet.
-    NotYet,
+    /// Serve the client with this configuration and the number of the site's client policy.
+    Serve(Arc<ServerConfig>, u32),
+    /// Complete the handshake with this configuration, then close (RFC 8737 section 3).
+    Validate(Arc<ServerConfig>),
+    /// Refuse: no site with a certificate has the name.
+    UnknownName,
+    /// Refuse: the site's certificate has not been issued yet.
+    NotIssued,
 }
 
-/// Why there is no connection.
+/// The error of a failed handshake.
 #[derive(Debug)]
-pub enum Failed {
-    /// The client spoke plain HTTP: it can be told so on this socket.
-    NotTls(Plain),
-    /// The client is gone, or did not speak TLS as it is here.
-    Gone(io::Error),
+pub enum HandshakeError {
+    /// The client sent plain HTTP; the caller can answer on the socket.
+    PlainHttp(Plain),
+    /// The handshake failed, or the connection broke.
+    Failed(io::Error),
 }
 
-impl From<io::Error> for Failed {
-    fn from(e: io::Error) -> Failed {
-        Failed::Gone(e)
+impl From<io::Error> for HandshakeError {
+    fn from(e: io::Error) -> HandshakeError {
+        HandshakeError::Failed(e)
     }
 }
 
-/// Does the server's part. `input` is what was read already; `begun` is told when the client has
-/// sent something; `choose` looks at the client's hello, and above all at the name in it (SNI,
-/// RFC 6066 3).
+/// Performs the handshake. `input` has the bytes read so far; `begun` is called once the client has
+/// sent some; `choose` selects the configuration by the ClientHello, above all by its server name
+/// (RFC 6066 section 3).
 ///
 /// # Errors
-/// See `Failed`. The client has been sent an alert where that makes sense.
+/// See `HandshakeError`. A client that spoke TLS has received an alert.
 pub async fn handshake(
     mut socket: Plain,
     mut input: Input,
     begun: impl FnOnce(),
     choose: impl FnOnce(&ClientHello<'_>) -> Choice,
-) -> Result<Tls, Failed> {
+) -> Result<Tls, HandshakeError> {
     if input.bytes().is_empty() {
         fill(&mut socket, &mut input).await?;
     }
     begun();
     match input.bytes() {
         [HANDSHAKE, ..] => {}
-        // A method's first letter (RFC 9110 9.1): nothing else in TLS's place is worth an answer.
-        [b'A'..=b'Z', ..] => return Err(Failed::NotTls(socket)),
+        // The first letter of a method (RFC 9110 section 9.1).
+        [b'A'..=b'Z', ..] => return Err(HandshakeError::PlainHttp(socket)),
         _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
     }
-    let accepted = hello(&mut socket, &mut input).await?;
+    let accepted = read_hello(&mut socket, &mut input).await?;
     let choice = choose(&accepted.client_hello());
     let ((config, overheard), policy) = match choice {
-        Choice::Speak(config, policy) => (ktls::overhear(config), Some(policy)),
-        Choice::Show(config) => ((config, None), None),
-        Choice::Unknown => {
-            // RFC 6066 3: fatal, since going on with another site's certificate would only look
-            // like an attack.
-            say(&socket, UNRECOGNIZED_NAME);
+        Choice::Serve(config, policy) => (ktls::overhear(config), Some(policy)),
+        Choice::Validate(config) => ((config, None), None),
+        Choice::UnknownName => {
+            // RFC 6066 section 3: fatal, since clients would reject another site's certificate.
+            send_alert(&socket, UNRECOGNIZED_NAME);
             return Err(io::Error::other("no site with a certificate has this name").into());
         }
-        Choice::NotYet => {
-            say(&socket, INTERNAL_ERROR);
+        Choice::NotIssued => {
+            send_alert(&socket, INTERNAL_ERROR);
             return Err(io::Error::other("the site's certificate has not been issued yet").into());
         }
     };
     let connection =
         accepted.into_connection(config).map_err(|refused| refuse(&socket, refused))?;
     let mut session = Box::new(connection);
-    // What is written at once is bounded where it is written.
+    // `Tls` limits how much it writes at once.
     session.set_buffer_limit(None);
     while !input.bytes().is_empty() {
-        let n = session.read_tls(&mut input.bytes()).map_err(Failed::Gone)?;
+        let n = session.read_tls(&mut input.bytes()).map_err(HandshakeError::Failed)?;
         input.consume(n);
         process(&socket, &mut session)?;
     }
-    agree(&mut socket, &mut session).await?;
+    complete(&mut socket, &mut session).await?;
     match policy {
         Some(policy) => {
             let sending = Sending::new(&session, overheard.as_deref());
@@ -101,25 +100,26 @@ pub async fn handshake(
         None => {
             session.send_close_notify();
             flush_now(&socket, &mut session);
-            Err(io::Error::other("an authority has seen what it asked for").into())
+            Err(io::Error::other("closed after an ACME validation").into())
         }
     }
 }
 
-/// A fatal alert (RFC 8446 6): a record of two bytes.
+/// Records with a fatal alert each (RFC 8446 section 6).
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
-/// The same: nothing is wrong with what the client asks for (RFC 8446 6.2).
 const INTERNAL_ERROR: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+const HANDSHAKE_FAILURE: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
+const ACCESS_DENIED: &[u8] = &[21, 3, 3, 0, 2, 2, 49];
 
-async fn fill(socket: &mut Plain, input: &mut Input) -> Result<(), Failed> {
+async fn fill(socket: &mut Plain, input: &mut Input) -> Result<(), HandshakeError> {
     match poll_fn(|cx| input.poll_fill(socket, cx)).await? {
-        0 => Err(Failed::Gone(io::ErrorKind::UnexpectedEof.into())),
+        0 => Err(HandshakeError::Failed(io::ErrorKind::UnexpectedEof.into())),
         _ => Ok(()),
     }
 }
 
-/// Reads until the client's hello is whole; rustls bounds how long it may be.
-async fn hello(socket: &mut Plain, input: &mut Input) -> Result<Accepted, Failed> {
+/// Reads the ClientHello; rustls limits its size.
+async fn read_hello(socket: &mut Plain, input: &mut Input) -> Result<Accepted, HandshakeError> {
     let mut acceptor = Acceptor::default();
     loop {
         while !input.bytes().is_empty() {
@@ -135,16 +135,19 @@ async fn hello(socket: &mut Plain, input: &mut Input) -> Result<Accepted, Failed
     }
 }
 
-/// Goes on until both sides agree.
-async fn agree(socket: &mut Plain, session: &mut ServerConnection) -> Result<(), Failed> {
+/// Exchanges messages until the handshake is complete.
+async fn complete(
+    socket: &mut Plain,
+    session: &mut ServerConnection,
+) -> Result<(), HandshakeError> {
     while session.is_handshaking() {
-        poll_fn(|cx| flush(session, |bufs| socket.poll_write_shared(cx, bufs))).await?;
+        poll_fn(|cx| flush(session, |bufs| socket.poll_write(cx, bufs, Attempt::Ready))).await?;
         let read = poll_fn(|cx| {
             let socket = &mut *socket;
             take_in(session, |into| socket.poll_read(cx, into))
         });
         match read.await {
-            Ok(0) => return Err(Failed::Gone(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => return Err(HandshakeError::Failed(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => {}
             Err(e) => {
                 flush_now(socket, session);
@@ -152,15 +155,15 @@ async fn agree(socket: &mut Plain, session: &mut ServerConnection) -> Result<(),
             }
         }
     }
-    // In TLS 1.3 only tickets are queued now, which can go with the first answer. Before, the
-    // client waits for the server's last word.
+    // In TLS 1.3 only tickets are queued now; they can be sent with the first response. In TLS 1.2
+    // the client waits for the server's Finished.
     if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
-        poll_fn(|cx| flush(session, |bufs| socket.poll_write_shared(cx, bufs))).await?;
+        poll_fn(|cx| flush(session, |bufs| socket.poll_write(cx, bufs, Attempt::Ready))).await?;
     }
     Ok(())
 }
 
-fn process(socket: &Plain, session: &mut ServerConnection) -> Result<(), Failed> {
+fn process(socket: &Plain, session: &mut ServerConnection) -> Result<(), HandshakeError> {
     let state = session.process_new_packets();
     state.map(drop).map_err(|e| {
         flush_now(socket, session);
@@ -168,21 +171,24 @@ fn process(socket: &Plain, session: &mut ServerConnection) -> Result<(), Failed>
     })
 }
 
-fn refuse(socket: &Plain, (error, mut alert): (rustls::Error, AcceptedAlert)) -> Failed {
+fn refuse(socket: &Plain, (error, mut alert): (rustls::Error, AcceptedAlert)) -> HandshakeError {
     let mut bytes = Vec::new();
     if alert.write_all(&mut bytes).is_ok() {
-        say(socket, &bytes);
+        // rustls sends access_denied if no certificate fits the client's signature schemes and
+        // cipher suites. RFC 8446 section 4.1.1 requires handshake_failure.
+        let is_mismatch = bytes == ACCESS_DENIED;
+        send_alert(socket, if is_mismatch { HANDSHAKE_FAILURE } else { &bytes });
     }
     io::Error::new(io::ErrorKind::InvalidData, error).into()
 }
 
-/// An alert is said as far as the socket takes it at once.
-fn say(socket: &Plain, alert: &[u8]) {
+/// Sends an alert as far as the socket accepts it without waiting.
+fn send_alert(socket: &Plain, alert: &[u8]) {
     let mut cx = Context::from_waker(Waker::noop());
-    let _ = socket.poll_write_shared(&mut cx, &[IoSlice::new(alert)]);
+    let _ = socket.poll_write(&mut cx, &[IoSlice::new(alert)], Attempt::Ready);
 }
 
 fn flush_now(socket: &Plain, session: &mut ServerConnection) {
     let mut cx = Context::from_waker(Waker::noop());
-    let _: Poll<_> = flush(session, |bufs| socket.poll_write_shared(&mut cx, bufs));
+    let _: Poll<_> = flush(session, |bufs| socket.poll_write(&mut cx, bufs, Attempt::Ready));
 }

@@ -1,7 +1,7 @@
-//! From rustls to the kernel's TLS (kTLS), for what is sent: what the kernel must know of a session,
-//! when it can take over, and until when. rustls does the handshake and reads, for good. TLS 1.3
-//! only: of what was agreed on before, rustls does not tell all that keys are made of. rustls
-//! agrees on no smaller records than the kernel makes.
+//! Moves encryption of sent data from rustls to the kernel (kTLS): the keys, the moment of the
+//! switch, and the key's limit. rustls does the handshake and all reads. TLS 1.3 only, because
+//! rustls does not export all key material of earlier versions. Record sizes are equal on both
+//! sides.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, Write};
@@ -15,48 +15,49 @@ use rustls::{CipherSuite, KeyLog, ServerConfig, ServerConnection, Tls13CipherSui
 use crate::sys::{self, TlsKey, TlsKeys};
 use crate::tls::HTTP2;
 
-/// A file of so many bytes or more has the kernel take over: for less, making its state costs more
-/// than the copy that is saved (an estimate: it was not measured).
+/// Minimum size of a file that makes the kernel take over, in bytes. Below it, the setup costs more
+/// than the saved copy (an estimate, not measured).
 pub const TAKE_OVER_BYTES_MIN: u64 = 256 << 10;
 
-/// What a record holds at most, and holds where there is enough (RFC 8446 5.1).
+/// Maximum plaintext of a record, in bytes (RFC 8446 section 5.1); longer data fills its records.
 const RECORD_BYTES: u64 = 16 << 10;
 
-/// The type of records after the handshake, as it is to be seen from outside (RFC 8446 5.2).
+/// The outer type of encrypted records (RFC 8446 section 5.2).
 const APPLICATION_DATA: u8 = 23;
 
-/// A record's header: its type, an old version, and the length of what follows.
+/// Size of a record header in bytes: type, legacy version, length.
 const HEADER_BYTES: usize = 5;
 
-/// What follows where a record holds a KeyUpdate (RFC 8446 4.6.3) and no padding: 5 bytes, its
-/// type, and the tag.
+/// Length of an encrypted KeyUpdate without padding (RFC 8446 section 4.6.3): 5 bytes, the type,
+/// and the tag.
 const KEY_UPDATE_BYTES: u16 = 5 + 1 + 16;
 
-/// The type of an alert, and the one that says goodbye (RFC 8446 6.1).
+/// The record type of alerts, and the close_notify alert (RFC 8446 section 6.1).
 const ALERT: u8 = 21;
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
-/// What an application's data is encrypted from on the server's side, by its name in key logs.
+/// The key log label of the server's application traffic secret.
 const SECRET: &str = "SERVER_TRAFFIC_SECRET_0";
 
-/// Who encrypts what is sent.
+/// The encryptor of sent data.
 #[derive(Debug)]
 pub(super) enum Sending {
-    /// rustls, for good.
+    /// rustls, permanently.
     Own,
-    /// rustls, as yet.
+    /// rustls, until the kernel takes over.
     Either(Box<Either>),
-    /// The kernel, for good: it has made at most so many records, of those its key is good for.
+    /// The kernel, permanently. `records` is an upper bound of those it has made; `records_max` is
+    /// the limit of the key.
     Kernel { records: u64, records_max: u64 },
 }
 
-/// What the kernel will have to know.
+/// The state that the kernel needs to take over.
 pub(super) struct Either {
     secret: OkmBlock,
     records: Records,
 }
 
-/// No secret is ever printed.
+/// Prints no secret.
 impl Debug for Either {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Either").field("records", &self.records).finish_non_exhaustive()
@@ -64,11 +65,11 @@ impl Debug for Either {
 }
 
 impl Sending {
-    /// For a session whose handshake is over and of which no byte has left since.
+    /// Creates the state of a session whose handshake is complete and that has sent nothing since.
     pub(super) fn new(session: &ServerConnection, overheard: Option<&Overheard>) -> Sending {
         let secret = overheard.and_then(|overheard| overheard.0.get());
         match secret {
-            // HTTP/2's frames are made here: no file leaves as it is.
+            // HTTP/2 frames are built in this process, so no file can be sent by the kernel.
             Some(secret) if session.alpn_protocol() != Some(HTTP2) => {
                 let (secret, records) = (secret.clone(), Records::default());
                 Sending::Either(Box::new(Either { secret, records }))
@@ -81,7 +82,7 @@ impl Sending {
         matches!(self, Sending::Kernel { .. })
     }
 
-    /// The first `n` of these bytes of rustls' have left.
+    /// Records that the first `n` bytes of rustls' output were sent.
     pub(super) fn passed(&mut self, bufs: &[IoSlice<'_>], n: usize) {
         let Sending::Either(either) = self else { return };
         let mut left = n;
@@ -92,8 +93,8 @@ impl Sending {
         }
     }
 
-    /// Has the kernel take over, on a socket that has all that rustls has encrypted. Whether it has:
-    /// else it never will.
+    /// Makes the kernel take over; the socket must have all of rustls' output. Returns whether it
+    /// did; if not, rustls stays permanently.
     pub(super) fn take_over(&mut self, session: &ServerConnection, to: BorrowedFd<'_>) -> bool {
         let Sending::Either(either) = mem::replace(self, Sending::Own) else { return false };
         let suite = session.negotiated_cipher_suite().and_then(|suite| suite.tls13());
@@ -107,36 +108,36 @@ impl Sending {
                 true
             }
             Err(e) => {
-                tracing::debug!("the kernel does not encrypt for a connection: {e}");
+                tracing::debug!("kTLS setup of a connection failed: {e}");
                 false
             }
         }
     }
 
-    /// Whether more may be encrypted by the kernel under the key it has, which it keeps.
+    /// Checks that the kernel's key may encrypt more records. The kernel cannot change its key.
     ///
     /// # Errors
-    /// It has been used as often as it may be (RFC 8446 5.5).
+    /// The key has reached its limit (RFC 8446 section 5.5).
     pub(super) fn check(&self) -> io::Result<()> {
         match self {
             Sending::Kernel { records, records_max } if records >= records_max => {
-                Err(io::Error::other("a TLS key was used as often as it may be"))
+                Err(io::Error::other("the TLS key has reached its record limit"))
             }
             _ => Ok(()),
         }
     }
 
-    /// The kernel has taken so many bytes in one call.
+    /// Counts bytes that the kernel took in one call.
     pub(super) fn took(&mut self, bytes: usize) {
         if let Sending::Kernel { records, .. } = self {
-            // One may be filled up that was begun before, and one be begun.
+            // The bytes may complete one record and begin another.
             *records = records.saturating_add(bytes as u64 / RECORD_BYTES + 2);
         }
     }
 
-    /// Whether nothing more should be asked on this connection, since it will soon not be answered:
-    /// the kernel cannot change its key. The peer wants another one (RFC 8446 4.6.3: nothing may be
-    /// said before that is done), or that of now is half used up.
+    /// Returns whether the connection should end soon, because the kernel cannot change its key.
+    /// Either the peer has requested a new key, which must precede other data (RFC 8446 section
+    /// 4.6.3), or half of the key's limit is used.
     pub(super) fn is_over(&self, session: &mut ServerConnection) -> bool {
         match self {
             Sending::Kernel { records, records_max } => {
@@ -147,23 +148,24 @@ impl Sending {
     }
 }
 
-/// Whether rustls has something to send, be it of its own accord. It answers a peer that wants other
-/// keys only when something is written: here, nothing is.
+/// Returns whether rustls has output of its own. rustls answers a peer's KeyUpdate at a write only,
+/// so this writes 0 bytes.
 pub(super) fn has_to_say(session: &mut ServerConnection) -> bool {
-    // An error that it met is told to whoever reads.
+    // The next read returns the error.
     let _ = session.writer().write(&[]);
     session.wants_write()
 }
 
-/// Says goodbye on a socket on which the kernel encrypts.
+/// Sends close_notify on a socket with kernel encryption.
 ///
 /// # Errors
-/// The socket's; `WouldBlock` if it is full.
+/// Errors of the socket; `WouldBlock` if it is full.
 pub(super) fn say_goodbye(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::send_record(socket, ALERT, &CLOSE_NOTIFY)
 }
 
-/// The terms of one handshake whose secret will be needed, if the kernel offers TLS.
+/// Returns the configuration for one handshake. If the kernel has TLS, the configuration captures
+/// the secret.
 pub(super) fn overhear(terms: Arc<ServerConfig>) -> (Arc<ServerConfig>, Option<Arc<Overheard>>) {
     if !sys::offers_tls() {
         return (terms, None);
@@ -179,8 +181,8 @@ fn overheard(terms: &ServerConfig) -> (ServerConfig, Arc<Overheard>) {
     (terms, overheard)
 }
 
-/// The secret of one handshake, told by rustls as it would be to a log of keys. It never leaves the
-/// process but for the kernel.
+/// The secret of one handshake, which rustls reports through its key log. It leaves the process
+/// only for the kernel.
 #[derive(Default)]
 pub(super) struct Overheard(OnceLock<OkmBlock>);
 
@@ -193,7 +195,7 @@ impl Debug for Overheard {
 impl KeyLog for Overheard {
     fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
         if label == SECRET {
-            // There is one in a handshake.
+            // A handshake has exactly one such secret.
             let _ = self.0.set(OkmBlock::new(secret));
         }
     }
@@ -203,17 +205,17 @@ impl KeyLog for Overheard {
     }
 }
 
-/// Counts the records of a stream of them, of which the bytes come in any pieces.
+/// Counts the records in a byte stream that arrives in pieces of any size.
 #[derive(Debug, Default)]
 struct Records {
-    /// Those that are encrypted: each takes a sequence number.
+    /// Number of encrypted records; each uses a sequence number.
     count: u64,
     header: [u8; HEADER_BYTES],
-    /// Bytes of it that have come.
+    /// Bytes of the header that have arrived.
     header_len: usize,
-    /// Bytes to come of the record.
+    /// Bytes of the record that are still to come.
     left: u16,
-    /// One was as long as a KeyUpdate: the secret may be of the past.
+    /// `true` if a record had the length of a KeyUpdate: the secret may be outdated.
     perhaps_rekeyed: bool,
 }
 
@@ -246,7 +248,7 @@ impl Records {
     }
 }
 
-/// What the kernel goes on with (RFC 8446 7.3); `None`: a cipher that it does not have.
+/// Derives the kernel's keys (RFC 8446 section 7.3). `None`: the kernel lacks the cipher.
 fn keys(suite: &Tls13CipherSuite, secret: &OkmBlock, records: u64) -> Option<TlsKeys> {
     let expander = suite.hkdf_provider.expander_for_okm(secret);
     let expander = &*expander;
@@ -261,7 +263,7 @@ fn keys(suite: &Tls13CipherSuite, secret: &OkmBlock, records: u64) -> Option<Tls
     Some(TlsKeys { key, iv: expanded(expander, b"iv")?, records })
 }
 
-/// HKDF-Expand-Label without a context (RFC 8446 7.1).
+/// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
 fn expanded<const N: usize>(expander: &dyn HkdfExpander, label: &[u8]) -> Option<[u8; N]> {
     const PREFIX: &[u8] = b"tls13 ";
     let label_len = (PREFIX.len() + label.len()) as u8;
@@ -312,7 +314,7 @@ mod tests {
         assert!(records.perhaps_rekeyed);
     }
 
-    /// What the kernel does, done here: a client reads on as if nothing had happened.
+    /// Encrypts in place of the kernel; the client must read on without noticing.
     #[test]
     fn a_client_reads_what_is_encrypted_in_rustls_place() {
         let suites = provider::ALL_CIPHER_SUITES.iter().filter(|suite| suite.tls13().is_some());
@@ -364,7 +366,7 @@ mod tests {
         assert!(sending.check().is_err());
     }
 
-    /// A client and a server, and what the server has sent since the handshake.
+    /// A client and a server, and the server's output since the handshake.
     struct Pair {
         client: ClientConnection,
         server: ServerConnection,
@@ -373,7 +375,7 @@ mod tests {
     }
 
     impl Pair {
-        /// Two whose handshake is over.
+        /// Completes a handshake between the two.
         fn new(suite: rustls::SupportedCipherSuite) -> Pair {
             let own = CryptoProvider { cipher_suites: vec![suite], ..provider::default_provider() };
             let own = Arc::new(own);
@@ -399,7 +401,7 @@ mod tests {
             let server = ServerConnection::new(Arc::new(terms)).expect("a server");
             let mut pair = Pair { client, server, overheard, records: Records::default() };
             while pair.server.is_handshaking() {
-                // Of what it sends in a handshake, nothing counts.
+                // Records of the handshake do not count.
                 pair.records = Records::default();
                 pair.client_reads();
                 pair.server_reads();
@@ -420,7 +422,7 @@ mod tests {
             }
         }
 
-        /// Has the client read all that the server has to send.
+        /// Moves all of the server's output to the client; returns the decrypted bytes.
         fn client_reads(&mut self) -> Vec<u8> {
             let mut wire = Vec::new();
             while self.server.wants_write() {
@@ -438,7 +440,7 @@ mod tests {
 
         fn client_read(&mut self) -> Vec<u8> {
             let mut read = Vec::new();
-            // `WouldBlock` is the end of what is there.
+            // `WouldBlock` marks the end of the decrypted bytes.
             let _ = self.client.reader().read_to_end(&mut read);
             read
         }
@@ -451,7 +453,7 @@ mod tests {
         }
     }
 
-    /// A record as the kernel makes it (RFC 8446 5.2).
+    /// Encrypts a record like the kernel (RFC 8446 section 5.2).
     fn encrypted(keys: &TlsKeys, number: u64, kind: u8, bytes: &[u8]) -> Vec<u8> {
         let (algorithm, key): (_, &[u8]) = match &keys.key {
             TlsKey::Aes128Gcm(key) => (&aead::AES_128_GCM, key),

@@ -1,9 +1,9 @@
-//! Bandwidth limits: when bytes may leave, of one answer or of all that goes to one client address.
-//! Who has no limit has no meter.
+//! Rate limits for one response and for all responses to a client address. A sender without a limit
+//! has no meter.
 //!
-//! A meter knows until when its bytes are booked. Whoever has bytes to send books them behind those,
-//! and waits until they are due: so those who share a meter take turns, and none waits for a timer
-//! of another. Bytes are booked in pieces small enough that the flow is even.
+//! A meter stores the time until which bytes are booked. A sender books its bytes behind those,
+//! then waits until they are due. Senders that share a meter thus take turns, and each waits only
+//! for its own timer. Pieces are small, so that the flow is even.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,41 +14,41 @@ use std::time::Duration;
 use super::Progress;
 use crate::{clock, rt};
 
-/// Pieces a second, where that makes them neither tiny nor large.
+/// Pieces per second, within the size limits below.
 const PIECES_PER_SECOND: u64 = 8;
 const PIECE_BYTES_MIN: u64 = 1 << 10;
 const PIECE_BYTES_MAX: u64 = 256 << 10;
 
-/// Who has sent nothing lately may send at once what this long allows, in nanoseconds.
+/// Credit of a meter that was unused, in nanoseconds of its rate.
 const CREDIT_NS: u64 = 125_000_000;
 
-/// Timers are no finer: who would wait less does not.
+/// Resolution of timers, in nanoseconds; shorter waits are skipped.
 const WAIT_NS_MIN: u64 = 1_000_000;
 
-/// Addresses known at once; the clients of any others share one meter.
+/// Maximum number of addresses with a meter; clients of other addresses share one meter.
 const ADDRESSES_MAX: usize = 65_536;
 
-/// A limit, and what of it is booked.
+/// A rate limit and its bookings.
 #[derive(Debug)]
 pub struct Meter {
-    /// Bytes a second.
+    /// Bytes per second.
     rate: u64,
-    /// Until when bytes are booked, in nanoseconds of `clock`'s scale.
+    /// Time until which bytes are booked, in nanoseconds on the scale of `clock`.
     booked_ns: AtomicU64,
 }
 
 impl Meter {
-    /// `rate`: bytes a second, at least 1.
+    /// Creates a meter; `rate` is in bytes per second, at least 1.
     pub fn new(rate: u64) -> Meter {
         Meter { rate: rate.max(1), booked_ns: AtomicU64::new(0) }
     }
 
-    /// Bytes that may well be booked together.
+    /// Returns the number of bytes to book together.
     pub fn piece_bytes(&self) -> u64 {
         (self.rate / PIECES_PER_SECOND).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Books bytes, and returns when they may leave.
+    /// Books bytes and waits until they may leave.
     pub async fn pass(&self, bytes: u64) {
         let wait_ns = self.book(bytes, now_ns());
         if wait_ns >= WAIT_NS_MIN {
@@ -56,7 +56,7 @@ impl Meter {
         }
     }
 
-    /// Books bytes; in how many nanoseconds they may leave.
+    /// Books bytes; returns the nanoseconds until they may leave.
     fn book(&self, bytes: u64, now_ns: u64) -> u64 {
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
         let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
@@ -72,7 +72,7 @@ impl Meter {
         }
     }
 
-    /// Whether it is like a new one.
+    /// Returns whether the meter has its full credit, like a new one.
     fn is_rested(&self, now_ns: u64) -> bool {
         self.booked_ns.load(Relaxed) <= now_ns.saturating_sub(CREDIT_NS)
     }
@@ -82,27 +82,28 @@ fn now_ns() -> u64 {
     clock::now_ms().saturating_mul(1_000_000)
 }
 
-/// What holds back one answer.
+/// The rate limits of one response.
 #[derive(Debug)]
-pub(super) struct Hold<'a> {
+pub struct Hold<'a> {
     own: Option<Meter>,
     progress: &'a Progress,
 }
 
 impl<'a> Hold<'a> {
-    /// `rate`: the answer's own limit in bytes a second, 0: none. `None`: nothing holds it.
-    pub(super) fn new(rate: u64, progress: &'a Progress) -> Option<Box<Hold<'a>>> {
+    /// Creates the limits of a response. `rate` is its own limit in bytes per second; 0: none.
+    /// `None`: no limit applies.
+    pub fn new(rate: u64, progress: &'a Progress) -> Option<Box<Hold<'a>>> {
         if rate == 0 && progress.share.is_none() {
             return None;
         }
         Some(Box::new(Hold { own: (rate > 0).then(|| Meter::new(rate)), progress }))
     }
 
-    /// Waits until some of so many bytes may leave; returns how many.
-    pub(super) async fn pass(&self, bytes: u64) -> u64 {
+    /// Waits until some of `bytes` may leave; returns their number.
+    pub async fn pass(&self, bytes: u64) -> u64 {
         let meters = || self.own.iter().chain(self.progress.share.as_deref());
         let bytes = meters().map(Meter::piece_bytes).fold(bytes, u64::min);
-        // Whoever watches the progress: it is not the peer who is late.
+        // The stall deadline must not count this wait against the peer.
         self.progress.held.set(true);
         for meter in meters() {
             meter.pass(bytes).await;
@@ -112,37 +113,37 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// The meters of all client addresses, of the whole process.
+/// The meters of all client addresses, shared by all workers.
 #[derive(Clone, Debug)]
 pub struct Addresses(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     rate: u64,
-    /// Looked into once for each connection.
+    /// Locked once for each connection.
     meters: Mutex<Table>,
-    /// For those who find no room.
+    /// The meter of addresses beyond `ADDRESSES_MAX`.
     crowd: Arc<Meter>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     meters: HashMap<u128, Arc<Meter>>,
-    /// At this size the table is cleared of meters that are like new ones.
+    /// Size at which unused meters are removed.
     clear_at: usize,
 }
 
 impl Addresses {
-    /// `rate`: bytes a second for each address.
+    /// Creates the table; `rate` is in bytes per second for each address.
     pub fn new(rate: u64) -> Addresses {
         let crowd = Arc::new(Meter::new(rate));
         Addresses(Arc::new(Shared { rate, meters: Mutex::default(), crowd }))
     }
 
-    /// The meter of a client, the same for all its connections.
+    /// Returns the meter of a client; its connections share it.
     pub fn meter(&self, client: IpAddr) -> Arc<Meter> {
         let Shared { rate, meters, crowd } = &*self.0;
-        // Nothing that can panic runs while the lock is held, so a poisoned one is as good.
+        // No code under this lock can panic, so poisoning is harmless.
         let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(meter) = table.meters.get(&key(client)) {
             return Arc::clone(meter);
@@ -160,7 +161,7 @@ impl Addresses {
 }
 
 impl Table {
-    /// Clears it, so seldom that each entry pays for one look at it.
+    /// Removes unused meters. The cost is amortised: each entry pays for one check.
     fn clear(&mut self, now_ns: u64) {
         let in_use = |meter: &Arc<Meter>| Arc::strong_count(meter) > 1 || !meter.is_rested(now_ns);
         self.meters.retain(|_, meter| in_use(meter));
@@ -169,8 +170,8 @@ impl Table {
     }
 }
 
-/// An address as a number. Of IPv6 the first 64 bits: a client has as many of the others as it likes
-/// (RFC 6177).
+/// Returns the table key of an address. IPv6 uses the first 64 bits, because a client usually has a
+/// whole /64 (RFC 6177).
 fn key(client: IpAddr) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),

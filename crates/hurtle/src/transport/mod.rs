@@ -1,13 +1,14 @@
-//! Between a connection's protocol and the kernel: bytes come in, answers leave.
+//! The byte channel between a connection's protocol and the kernel.
 //!
-//! `Transport` is the seam for other channels and other engines (io_uring): `Plain` is a socket,
-//! `Tls` one with rustls on it, `http2::Stream` one of many on either. `outgoing` decides how a body leaves, `meter` when, where that is
-//! limited.
+//! `Transport` is the seam to the I/O engine: `Plain` is a socket, `Tls` is rustls on a socket;
+//! tests have `memory`, whose splits, delays and failures a seed decides. `outgoing` sends response
+//! bodies, `meter` limits their rate.
 
 pub mod buffer;
 pub mod handshake;
-pub mod http2;
 mod ktls;
+#[cfg(test)]
+pub mod memory;
 pub mod meter;
 pub mod outgoing;
 pub mod plain;
@@ -19,160 +20,136 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-
 use crate::tls::ClientCertificate;
 
 pub use self::ktls::TAKE_OVER_BYTES_MIN;
 pub use buffer::{Input, Output, Taken};
 pub use meter::{Addresses, Meter};
-pub use outgoing::{Progress, Sender};
+pub use outgoing::{Insist, Progress, Sender};
 pub use plain::Plain;
 pub use program::Program;
 pub use tls::Tls;
 pub use upgrade::{Offer, Pipe};
 
-/// A connected channel. What was offered to a write that had to wait is offered again, perhaps with
-/// more behind it: a channel may have made a message of it already.
-pub trait Transport {
-    /// Whether it is one stream of an HTTP/2 connection.
-    const IS_HTTP2: bool = false;
+/// The mode of a write to a socket that the kernel has not reported as writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Wait until the socket is reported as writable.
+    Ready,
+    /// Try at once. The kernel reports a socket as writable only when a third of its buffer is
+    /// free, which takes long with a slow reader.
+    Forced,
+}
 
-    /// Whether nobody on the way can read it.
+/// A range of a file's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRun<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// The offset of the first byte.
+    pub offset: u64,
+    /// The number of bytes.
+    pub len: usize,
+}
+
+/// A connection to an upstream.
+#[cfg(not(test))]
+pub type UpstreamSocket = Plain;
+/// A connection to an upstream: in unit tests, one in memory.
+#[cfg(test)]
+pub type UpstreamSocket = memory::Memory;
+
+/// A connected channel. After a pending write the caller must offer the same bytes again, perhaps
+/// with more behind them, because the channel may have encrypted them already.
+pub trait Transport {
+    /// Returns whether the connection is encrypted.
     fn is_secure(&self) -> bool;
 
-    /// Reads once; 0 is the peer's end.
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
-
-    /// Whether a read may find something: a channel that cannot tell says yes.
+    /// Waits until a read may return something; a channel that cannot tell returns at once.
     fn poll_readable(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether something is known to be here to read: that costs a fraction of `poll_readable`, which
-    /// is for who would wait. No is no answer.
+    /// Returns whether data is known to be readable; costs a fraction of `poll_readable`. `false`
+    /// means unknown.
     fn is_readable(&self) -> bool {
         false
     }
 
-    /// As `poll_read`, where something is likely to be there: `poll_readable` has just said yes, or a
-    /// wait for it is over.
-    fn poll_read_likely(
-        &mut self,
-        cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    /// Reads once; 0 is the end of the peer's data. After a short read the next one waits for
+    /// readiness.
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Reads once; after a short read the next one asks the kernel again.
+    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_read(cx, into)
     }
 
-    /// As `poll_read`, while something else may be writing.
-    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
-
-    /// Writes once; what is said to be written, the kernel has.
-    fn poll_write(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>])
-    -> Poll<io::Result<usize>>;
-
-    /// The same, while something else may be reading.
-    fn poll_write_shared(
+    /// Writes once; returns the bytes that the kernel has taken. `attempt` selects whether to write
+    /// to a socket that is not reported as writable.
+    fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
+        attempt: Attempt,
     ) -> Poll<io::Result<usize>>;
 
-    /// The same, whether the socket is said to be writable or not.
-    fn write_anyway(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>>;
-
-    /// Takes bytes that are to leave with the next write, by a channel that copies what it is given
-    /// whenever it is (to encrypt it): how many of them. They are not offered again, and a write of
-    /// nothing is over when they have left.
-    ///
-    /// # Errors
-    /// The channel's.
-    fn take_ahead(&mut self, _bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    /// Writes once, of bytes that others may keep: a channel that has to, keeps these and no copy.
-    fn poll_write_shareable(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &Bytes,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write(cx, &[IoSlice::new(bytes)])
-    }
-
-    /// Waits until some of an answer's body would be taken; how much. So that nobody holds in memory
-    /// what cannot leave.
-    fn poll_room(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(usize::MAX))
-    }
-
-    /// Whether the kernel can put `len` bytes of a file into it, and had better. It stays so.
-    fn sends_files(&mut self, _len: u64) -> bool {
+    /// Returns whether the kernel took the last write whole, but a close could lose its end, so
+    /// that the write stays pending. A forced write counts as sent.
+    fn holds_write(&self) -> bool {
         false
     }
 
-    /// Sends `head`, then a run of `file`, as one flow; returns the bytes taken of both together.
-    /// Only where it `sends_files`.
+    /// Returns whether the kernel should send `len` bytes of a file by itself. Once true, it stays
+    /// true.
+    fn sends_files(&self, _len: u64) -> bool {
+        false
+    }
+
+    /// Sends `head`, then a range of `file`; returns the bytes taken of both together. Only if
+    /// `sends_files` is true.
     fn poll_send_file(
-        &mut self,
+        &self,
         _cx: &mut Context<'_>,
         _head: &[u8],
-        _file: BorrowedFd<'_>,
-        _offset: u64,
-        _len: usize,
+        _run: FileRun<'_>,
+        _attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// The same, perhaps though the socket is not said to be writable.
-    fn send_file_anyway(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _head: &[u8],
-        _file: BorrowedFd<'_>,
-        _offset: u64,
-        _len: usize,
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-
-    /// Whether only full segments leave until it is said otherwise: where many writes are one flow.
+    /// Switches the sending of full segments only, for responses of many writes.
     fn fill_segments(&self, _on: bool) {}
 
-    /// Bytes the kernel has taken of writes that are not over: how one that seems to stand moves.
+    /// Returns the bytes that the kernel has taken of pending writes, to detect a stall.
     fn taken_of_waiting(&self) -> u64 {
         0
     }
 
-    /// Waits until the peer resets the connection. That it has said its last word is none: it may
-    /// be waiting for the answer.
+    /// Waits until the peer resets the connection. A closed sending side is not a reset: the peer
+    /// may wait for the response.
     fn reset(&self) -> impl Future<Output = ()>;
 
-    /// Tells the peer that nothing more will come; reading goes on.
+    /// Closes the sending side; reading continues.
     fn finish(&self);
 
-    /// Says what is to be said before the connection is closed in good order.
-    fn close(&mut self) {}
+    /// Sends the closing message of the channel, if it has one (TLS: close_notify).
+    fn close(&self) {}
 
-    /// Closes so that the peer cannot take what it got for a whole answer: by a reset.
+    /// Resets the connection, so that a truncated response does not look complete.
     fn abort(&self);
 
-    /// Which of the sites' ways to authenticate clients was kept to; 0: none was asked for.
+    /// Returns the number of the client authentication policy that the handshake met; 0: none.
     fn policy(&self) -> u32 {
         0
     }
 
-    /// The name that the client has asked for, if it did.
+    /// Returns the server name that the client asked for.
     fn server_name(&self) -> Option<String> {
         None
     }
 
-    /// Who the client has proved to be.
+    /// Returns the client's verified certificate.
     fn client(&self) -> Option<ClientCertificate> {
         None
     }

@@ -1,8 +1,7 @@
-//! How an answer leaves, decided from its size and from what is in memory, not by a switch:
-//! small bodies with their head in one write; files head first and then by `sendfile(2)`, as one
-//! flow, or copied where the channel hides them from the kernel; in bounded turns, after which
-//! other connections have theirs; and no byte of a file before it is in memory, since reading it
-//! would hold the loop.
+//! Sends a response in a way that depends on its size and on the page cache. A small body leaves
+//! with its head in one write. A file follows its head by `sendfile(2)`, or is copied if the
+//! channel encrypts it here. Sending takes bounded turns, so that other connections run. File bytes
+//! are sent only once they are in memory, because a disk read would block the event loop.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -10,86 +9,120 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::task::Poll;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 use super::buffer::Piece;
 use super::meter::{Hold, Meter};
-use super::{Output, Transport};
+use super::{Attempt, FileRun, Output, Transport};
 use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::config::Sendfile;
 use crate::disk::Disk;
 use crate::{clock, rt, sys};
 
-/// A body in memory this small is copied behind its head: one buffer is cheaper to send than two.
+/// Maximum size of a body that is copied behind its head, in bytes: one buffer costs less than two.
 const COPY_BYTES_MAX: usize = 4 << 10;
 
-/// A body's first turn is longer than the others: most files leave in one, which costs a quarter
-/// less than four (1 MiB over loopback), and still holds the loop for less than 0.1 ms. So is
-/// each turn since whose last one only long bodies had theirs.
+/// Size of a body's first turn, in bytes. Most files leave in one turn, which costs a quarter less
+/// than four (1 MiB over loopback) and takes less than 0.1 ms. A later turn also has this size if
+/// only long bodies were sent since the last.
 const LONG_TURN_BYTES: u64 = 1 << 20;
 
-/// A body longer than this leaves in full segments only, which takes two calls more: at 1 MiB that
-/// saves a sixth of the processor time, at 256 KiB nothing.
+/// Minimum size of a body that leaves in full segments only, in bytes. This takes two more calls:
+/// at 1 MiB it saves a sixth of the processor time, at 256 KiB nothing.
 const FLOW_BYTES_MIN: u64 = WINDOW_BYTES;
 
-/// Residency is sampled at this distance: the kernel reads ahead, and gives up, in larger runs.
+/// Distance of residency samples, in bytes: the kernel reads ahead and evicts in larger ranges.
 const SAMPLE_BYTES: u64 = 32 << 10;
 
-/// A bounded run of a file's bytes, after which other connections have their turn.
+/// A bounded range of a file, after which other connections run.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     file: &'a Arc<OpenFile>,
     offset: u64,
     end: u64,
-    /// No byte of the file has left before: there is nothing yet that it could contradict.
+    /// `true` if no byte of the file was sent before, so that no sent byte can contradict an edit.
     first: bool,
-    /// The body takes more turns than one.
+    /// `true` if the turn ends the range of the file.
+    last: bool,
+    /// `true` if the body takes several turns.
     long: bool,
 }
 
-/// How far an answer has got, for whoever watches it.
+/// The progress of a response, for stall detection.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes the kernel has taken.
+    /// Bytes that the kernel has taken.
     pub moved: Cell<u64>,
-    /// Bytes it has taken of a write that is not over.
+    /// Bytes that the kernel has taken of a pending write.
     pub waiting: Cell<u64>,
-    /// The next write is to be tried though the socket is not said to be writable: the kernel says
-    /// so only once a third of its buffer is free, which a slow reader takes long for.
-    pub insist: Cell<bool>,
-    /// It waits for a limit, not for the peer.
+    /// The mode of writes that ignore readiness, until one moves nothing. The kernel reports a
+    /// socket as writable only when a third of its buffer is free, which takes long with a slow
+    /// reader.
+    pub insist: Cell<Insist>,
+    /// `true` if the response waits for a rate limit, not for the peer.
     pub held: Cell<bool>,
-    /// What all that goes to this client is held to.
+    /// The rate limit shared by all connections of the client address.
     pub share: Option<Arc<Meter>>,
 }
 
+/// The mode of writes to a socket that is not reported as writable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Insist {
+    /// Wait for the socket.
+    #[default]
+    No,
+    /// Try to write. The last bytes of a response count as sent only when the kernel does not hold
+    /// them back.
+    Early,
+    /// Try once more before the peer is given up; bytes that the kernel holds count as sent.
+    Last,
+}
+
+impl Insist {
+    /// Returns the mode of a write; `is_last`: it ends the response.
+    fn attempt(self, io: &impl Transport, is_last: bool) -> Attempt {
+        match self {
+            Insist::Early if is_last && io.holds_write() => Attempt::Ready,
+            Insist::No => Attempt::Ready,
+            Insist::Early | Insist::Last => Attempt::Forced,
+        }
+    }
+}
+
 impl Progress {
-    /// A number that changes whenever something moves.
+    /// Records the result of a write; one that moved nothing ends the tries.
+    fn wrote<T>(&self, written: &Poll<io::Result<T>>) {
+        if written.is_pending() {
+            self.insist.set(Insist::No);
+        }
+    }
+
+    /// Returns a number that changes with each byte that moves.
     pub fn mark(&self) -> u64 {
         self.moved.get() + self.waiting.get()
     }
 }
 
-/// What a worker's connections send by.
+/// The means of sending that a worker's connections share.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// Reads what is not in memory.
+    /// Reads file ranges that are not in memory.
     pub disk: Disk,
-    /// Whether files may go by `sendfile`.
+    /// The configuration of `sendfile`.
     pub sendfile: Sendfile,
 }
 
 impl Sender {
-    /// Sends a head and the body behind it; returns when the kernel has taken all of it. `sent`
-    /// counts the bytes as they go, for whoever watches the progress.
+    /// Sends a head and a body; returns when the kernel has taken both. Counts the bytes in `sent`.
     ///
     /// # Errors
-    /// The socket's; `UnexpectedEof` or `InvalidData` if the file became shorter or was edited
-    /// meanwhile. After any of them the connection must be dropped: its framing is broken.
+    /// Errors of the socket; `UnexpectedEof` or `InvalidData` if the file was truncated or edited.
+    /// The connection must be dropped then, because its framing is broken.
     pub async fn send<T: Transport>(
         &self,
-        io: &mut T,
+        io: &T,
         mut head: Output,
         body: &Body,
         sent: &Progress,
@@ -98,11 +131,6 @@ impl Sender {
             Body::Empty => send_bytes(io, &head, sent).await,
             Body::Bytes(bytes) if sent.share.is_some() => {
                 Box::pin(held(io, &head, bytes, sent)).await
-            }
-            Body::Bytes(bytes) if T::IS_HTTP2 => {
-                // Each has a frame of its own.
-                write(io, &head, &[], sent).await?;
-                write_shareable(io, bytes.clone(), sent).await
             }
             Body::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
                 head.vec().extend_from_slice(bytes);
@@ -114,12 +142,12 @@ impl Sender {
                 self.file(io, &head, slice, sent, hold.as_deref()).await
             }
             Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
-            // How frames are told apart is the protocol's matter.
+            // The protocol adds the framing of streamed bodies.
             Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Whether the beginning of a body can leave without waiting for the disk, as far as is known.
+    /// Returns whether the start of a body is known to be in memory.
     pub fn is_warm(&self, body: &Body, now_ms: u64) -> bool {
         match body {
             Body::File(slice) => slice.file.is_warm(slice.offset, now_ms),
@@ -127,10 +155,10 @@ impl Sender {
         }
     }
 
-    /// Returns once a body's first turn can leave without waiting for the disk.
+    /// Reads the first turn of a body into memory.
     ///
     /// # Errors
-    /// The disk's; `TimedOut` if it gave no answer.
+    /// Errors of the disk; `TimedOut` if it did not answer.
     pub async fn warm(&self, body: &Body) -> io::Result<()> {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
@@ -139,7 +167,7 @@ impl Sender {
 
     async fn parts(
         &self,
-        io: &mut impl Transport,
+        io: &impl Transport,
         head: &[u8],
         parts: &[Part],
         sent: &Progress,
@@ -163,7 +191,7 @@ impl Sender {
 
     async fn file<T: Transport>(
         &self,
-        io: &mut T,
+        io: &T,
         head: &[u8],
         slice: &FileSlice,
         sent: &Progress,
@@ -172,7 +200,7 @@ impl Sender {
         let (mut head, mut offset) = (head, slice.offset);
         let end = slice.offset + slice.len;
         let long = slice.len > LONG_TURN_BYTES;
-        // What a limit lets go is not held back.
+        // Rate-limited bytes leave without delay.
         let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
         if is_flow {
             io.fill_segments(true);
@@ -187,13 +215,14 @@ impl Sender {
             let turn_bytes = if first || alone { LONG_TURN_BYTES } else { WINDOW_BYTES };
             let mut turn_end = end.min(offset + turn_bytes);
             if let Some(hold) = hold {
-                // A head is small: the first piece pays for it.
+                // The first piece includes the head, which is small.
                 let paid = head.len() as u64;
                 let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
                 turn_end = offset + len.saturating_sub(paid).max(1);
             }
-            let turn = Turn { file: &slice.file, offset, end: turn_end, first, long };
-            // The rare ways are boxed: a connection is as large as its largest wait.
+            let last = turn_end == end;
+            let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
+            // Rare cases are boxed: a future is as large as its largest wait.
             if !by_kernel {
                 Box::pin(self.copy_turn(io, head, turn, sent)).await?;
             } else {
@@ -212,16 +241,16 @@ impl Sender {
         if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
     }
 
-    /// Returns once `offset..end` can be read without waiting for the disk.
+    /// Waits until `offset..end` is in memory.
     async fn ensure_resident(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
         let now_ms = clock::now_ms();
         let mut at = offset;
         while at < end {
-            // Windows are those of the file, so that answers with different ranges share them.
+            // Windows are aligned to the file, so that responses with different ranges share them.
             let window_end = end.min((at / WINDOW_BYTES + 1) * WINDOW_BYTES);
             if !file.is_warm(at, now_ms) {
                 if !is_resident(file, at, window_end)? {
-                    // What is missing here is likely to be missing in the rest of the turn.
+                    // The rest of the turn is likely to be missing, too.
                     return self.read_ahead(file, at, end).await;
                 }
                 file.set_warm(at, now_ms);
@@ -231,7 +260,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Has `offset..end` read by the disk threads, so that the kernel has it.
+    /// Reads `offset..end` on the disk threads, which brings it into the page cache.
     async fn read_ahead(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
         let reader = Arc::clone(file);
         let read = self.disk.run(file.lane, move || reader.read_ahead(offset, end));
@@ -245,71 +274,85 @@ impl Sender {
         Ok(())
     }
 
+    /// Reads a piece of a file, of at most `room` bytes. If it is not in memory, the disk threads
+    /// read up to `end`.
+    ///
+    /// # Errors
+    /// Errors of the disk; `UnexpectedEof` if the file ends early.
+    pub async fn read_piece(
+        &self,
+        file: &Arc<OpenFile>,
+        offset: u64,
+        end: u64,
+        room: usize,
+    ) -> io::Result<Bytes> {
+        let (piece, read) = self.read(file, offset, end, room).await?;
+        Ok(piece.into_bytes(read))
+    }
+
+    async fn read(
+        &self,
+        file: &Arc<OpenFile>,
+        offset: u64,
+        end: u64,
+        room: usize,
+    ) -> io::Result<(Piece, usize)> {
+        let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+        let mut piece = Piece::lend();
+        let into = &mut piece.room()[..len];
+        let read = match sys::read_resident(file.as_fd(), into, offset) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.read_ahead(file, offset, end).await?;
+                rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?
+            }
+            read => read?,
+        };
+        match read {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => Ok((piece, read)),
+        }
+    }
+
     async fn copy_turn<T: Transport>(
         &self,
-        io: &mut T,
+        io: &T,
         head: &[u8],
         turn: Turn<'_>,
         sent: &Progress,
     ) -> io::Result<()> {
         let Turn { file, mut offset, end, first, .. } = turn;
         let (mut head, mut others) = (head, !first);
-        if T::IS_HTTP2 && !head.is_empty() {
-            // A frame of its own.
-            write(io, mem::take(&mut head), &[], sent).await?;
-        }
-        // The head goes with the first piece, and both fill whole TLS records.
+        // The first piece includes the head; both fill whole TLS records.
         let mut whole = Piece::BYTES.saturating_sub(head.len()).max(Piece::BYTES / 2);
         while offset < end {
-            let room = room(io, sent).await?.min(mem::replace(&mut whole, Piece::BYTES));
-            let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-            let mut piece = Piece::lend();
-            let into = &mut piece.room()[..len];
-            let read = match sys::read_resident(file.as_fd(), into, offset) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.read_ahead(file, offset, end).await?;
-                    rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?
-                }
-                read => read?,
-            };
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if others {
-                check_unchanged(file)?;
+            let room = mem::replace(&mut whole, Piece::BYTES);
+            let (mut piece, read) = self.read(file, offset, end, room).await?;
+            if others && !file.is_intact() {
+                file.check_intact().await?;
             }
             others = true;
             offset += read as u64;
-            if T::IS_HTTP2 {
-                write_shareable(io, piece.into_bytes(read), sent).await?;
-            } else {
-                write(io, mem::take(&mut head), &piece.room()[..read], sent).await?;
-            }
+            write(io, mem::take(&mut head), &piece.room()[..read], sent).await?;
         }
         Ok(())
     }
 }
 
-/// Sends a head, perhaps with a small body right behind it, as `Sender::send` does.
+/// Sends a head, perhaps with a small body behind it, like `Sender::send`.
 ///
 /// # Errors
-/// The socket's.
-pub async fn send_bytes(io: &mut impl Transport, bytes: &[u8], sent: &Progress) -> io::Result<()> {
+/// Errors of the socket.
+pub async fn send_bytes(io: &impl Transport, bytes: &[u8], sent: &Progress) -> io::Result<()> {
     match sent.share {
         Some(_) => Box::pin(held(io, bytes, &[], sent)).await,
         None => write(io, bytes, &[], sent).await,
     }
 }
 
-/// Sends what is in memory as its client's limit allows.
-async fn held(
-    io: &mut impl Transport,
-    head: &[u8],
-    rest: &[u8],
-    sent: &Progress,
-) -> io::Result<()> {
+/// Sends bytes in memory at the client's rate limit.
+async fn held(io: &impl Transport, head: &[u8], rest: &[u8], sent: &Progress) -> io::Result<()> {
     let Some(hold) = Hold::new(0, sent) else { return Ok(()) };
-    // A head is small: the first piece pays for it.
+    // The first piece includes the head, which is small.
     let (mut head, mut rest, mut paid) = (head, rest, head.len() as u64);
     loop {
         let len = hold.pass(paid + rest.len() as u64).await.saturating_sub(paid).max(1);
@@ -322,41 +365,9 @@ async fn held(
     }
 }
 
-/// Waits until something would be taken; how much.
-async fn room(io: &mut impl Transport, sent: &Progress) -> io::Result<usize> {
-    poll_fn(|cx| {
-        let room = io.poll_room(cx);
-        sent.waiting.set(io.taken_of_waiting());
-        room
-    })
-    .await
-}
-
-/// Writes bytes that the channel may keep.
-async fn write_shareable(
-    io: &mut impl Transport,
-    mut bytes: Bytes,
-    sent: &Progress,
-) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let n = poll_fn(|cx| {
-            let written = io.poll_write_shareable(cx, &bytes);
-            sent.waiting.set(io.taken_of_waiting());
-            written
-        })
-        .await?;
-        if n == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        sent.moved.set(sent.moved.get() + n as u64);
-        bytes.advance(n);
-    }
-    Ok(())
-}
-
-/// Writes two runs of bytes as one.
+/// Writes two byte slices as one.
 async fn write(
-    io: &mut impl Transport,
+    io: &impl Transport,
     first: &[u8],
     second: &[u8],
     sent: &Progress,
@@ -366,8 +377,8 @@ async fn write(
         let n = poll_fn(|cx| {
             let both = [IoSlice::new(first), IoSlice::new(second)];
             let bufs = if second.is_empty() { &both[..1] } else { &both[..] };
-            let insist = sent.insist.take();
-            let written = if insist { io.write_anyway(cx, bufs) } else { io.poll_write(cx, bufs) };
+            let written = io.poll_write(cx, bufs, sent.insist.get().attempt(io, true));
+            sent.wrote(&written);
             sent.waiting.set(io.taken_of_waiting());
             written
         })
@@ -384,31 +395,36 @@ async fn write(
 }
 
 async fn send_turn(
-    io: &mut impl Transport,
+    io: &impl Transport,
     head: &[u8],
     turn: Turn<'_>,
     sent: &Progress,
 ) -> io::Result<()> {
-    let Turn { file, mut offset, end, first, long } = turn;
+    let Turn { file, mut offset, end, first, last, long } = turn;
     let (mut head, mut others) = (head, !first);
     while offset < end {
-        // A turn is far below what `usize` holds.
+        // A turn is much smaller than `usize::MAX`.
         let len = (end - offset) as usize;
         let n = poll_fn(|cx| {
             if long {
                 rt::long_turn();
             }
-            // Not before a wait but after it, each time: a slow client's may be long.
-            if others {
-                check_unchanged(file)?;
+            // Checked after each wait, since the wait for a slow client may be long.
+            if others && !file.is_intact() {
+                return Poll::Ready(Ok(None));
             }
             others = true;
-            match sent.insist.take() {
-                true => io.send_file_anyway(cx, head, file.as_fd(), offset, len),
-                false => io.poll_send_file(cx, head, file.as_fd(), offset, len),
-            }
+            let run = FileRun { file: file.as_fd(), offset, len };
+            let taken = io.poll_send_file(cx, head, run, sent.insist.get().attempt(io, last));
+            sent.wrote(&taken);
+            taken.map_ok(Some)
         })
         .await?;
+        let Some(n) = n else {
+            Box::pin(file.check_intact()).await?;
+            others = false;
+            continue;
+        };
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -420,14 +436,9 @@ async fn send_turn(
     Ok(())
 }
 
-/// A file edited in place while it is being sent is no file any more: what went out and what is
-/// left belong to two. The connection must end before the answer looks complete.
-fn check_unchanged(file: &OpenFile) -> io::Result<()> {
-    if file.is_unchanged() { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
-}
-
 fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
-    // What a probe misses the kernel begins to read: a byte would have a cold file read in bits.
+    // A probe starts the kernel's read-ahead; a probe of one byte would read a cold file in small
+    // parts.
     let first = if file.is_unseen(offset) { Piece::BYTES.min((end - offset) as usize) } else { 1 };
     let mut probe = vec![0; first];
     let mut at = offset;

@@ -1,5 +1,5 @@
-//! A program that is run for one request: its limits, its three pipes, and its end. What it is told
-//! and what it says is others' business.
+//! Runs a program (CGI) for one request: its limits, its three pipes, and its exit. Callers
+//! interpret the data.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -18,37 +18,37 @@ use tokio::runtime::Handle;
 use crate::config::ProgramLimits;
 use crate::disk::{Disk, Failure, Lane};
 
-/// One read of what a program says, in bytes.
+/// Size of a read of a program's output, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What sets a program's limits.
+/// The shell that sets a program's limits.
 const SHELL: &str = "/bin/sh";
 
-/// A running program in a process group of its own. Dropped before it has ended, it is killed, and
-/// whatever it has begun in that group with it.
+/// A running program in a process group of its own. Dropping it before its exit kills the whole
+/// group.
 #[derive(Debug)]
 pub struct Program(Child);
 
-/// What a program reads.
+/// The program's standard input.
 #[derive(Debug)]
 pub struct Stdin(ChildStdin);
 
-/// What it answers.
+/// The program's standard output.
 #[derive(Debug)]
 pub struct Stdout(ChildStdout);
 
-/// What it complains of.
+/// The program's standard error.
 #[derive(Debug)]
 pub struct Stderr(ChildStderr);
 
 impl Program {
-    /// Starts a program on a thread of the pool, in its own directory, with these variables as its
-    /// whole environment; it inherits no descriptor but its pipes. Its limits hold before its first
-    /// step: a shell sets them on itself and becomes the program. (To set them from here, on a process
-    /// that runs already, would leave it time to start others without limits.)
+    /// Starts a program on a pool thread, in its own directory. Its environment has these variables
+    /// only, and it inherits no descriptor but its pipes. A shell sets the limits on itself, then
+    /// executes the program, so that they hold from the first instruction. Setting them on the
+    /// running program would leave it time to start processes without limits.
     ///
     /// # Errors
-    /// The pool's first, then the system's.
+    /// Errors of the pool, then of the system.
     pub async fn start(
         path: &Path,
         limits: &ProgramLimits,
@@ -67,9 +67,9 @@ impl Program {
         command.process_group(0).kill_on_drop(true);
         let handle = Handle::current();
         let start = move || {
-            // Its pipes are the loop's, whichever thread makes them.
+            // The pipes must be registered with this event loop, whichever thread creates them.
             let _guard = handle.enter();
-            // What the shell would only complain of.
+            // Checked here, because the shell would only print the error.
             rustix::fs::accessat(CWD, &program, Access::EXEC_OK, AtFlags::EACCESS)?;
             let mut child = command.spawn()?;
             let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -81,24 +81,24 @@ impl Program {
         disk.run(lane, start).await
     }
 
-    /// Waits for its end.
+    /// Waits for the program's exit.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.0.wait().await
     }
 }
 
-/// What the shell does (`ulimit`: POSIX.1-2024, but for the processes, which bash and dash spell each
-/// in its own way). A limit below one that the server itself has is that one.
+/// Builds the shell script that sets the limits. `ulimit` is in POSIX.1-2024, except for processes,
+/// which bash and dash spell differently. A limit is capped by the server's own.
 fn script(limits: &ProgramLimits) -> String {
     let within =
         |resource, most: u64| getrlimit(resource).maximum.map_or(most, |max| max.min(most));
     let cpu_secs = within(Resource::Cpu, limits.cpu_time.as_millis().div_ceil(1_000) as u64);
     let memory_kib = within(Resource::As, limits.memory) / 1024;
     let open_files = within(Resource::Nofile, limits.open_files);
-    // First SIGXCPU, which tells what it was that ended it.
+    // SIGXCPU comes first, so that the cause of the exit is known.
     let cpu_secs_hard = within(Resource::Cpu, cpu_secs + 1);
     let mut script = format!(
         "ulimit -c 0; ulimit -St {cpu_secs}; ulimit -Ht {cpu_secs_hard}; ulimit -v {memory_kib}; \
@@ -114,30 +114,30 @@ fn script(limits: &ProgramLimits) -> String {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Until it is waited for, its number is nobody else's.
+        // The process ID is not reused before the program was waited for.
         let id = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(group) = id {
-            // It may be gone already.
+            // The group may be gone.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
 impl Stdin {
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// The system's; the program may have closed its end.
+    /// Errors of the system; the program may have closed its end.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes).await
     }
 }
 
 impl Stdout {
-    /// Reads once; empty: it will say nothing more.
+    /// Reads once; an empty result is the end of the output.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub async fn read(&mut self) -> io::Result<Bytes> {
         let mut piece = BytesMut::with_capacity(PIECE_BYTES);
         self.0.read_buf(&mut piece).await?;
@@ -146,10 +146,10 @@ impl Stdout {
 }
 
 impl Stderr {
-    /// The same.
+    /// Reads once; an empty result is the end of the output.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub async fn read(&mut self) -> io::Result<Bytes> {
         let mut piece = BytesMut::with_capacity(1 << 10);
         self.0.read_buf(&mut piece).await?;

@@ -1,27 +1,26 @@
-//! A TLS connection: rustls on a socket. It encrypts what is written and keeps it until the kernel
-//! has it, or has the kernel encrypt (`ktls`); making the connection is `handshake`'s part.
+//! A TLS connection: rustls on a socket. It encrypts writes and keeps them until the kernel has
+//! taken them, or lets the kernel encrypt (`ktls`). `handshake` creates the connection.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::task::{Context, Poll, Waker, ready};
 
-use rustix::io::Errno;
 use rustls::ServerConnection;
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
-use super::{Plain, Transport};
+use super::{Attempt, FileRun, Plain, Transport};
 use crate::tls::{ClientCertificate, HTTP2};
 
-/// What is encrypted at once: four full records (RFC 8446 5.1), what a slow client's unsent part
-/// may hold.
+/// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
+/// a slow client.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What their encryption adds, and what rustls has to say by itself, at most.
+/// Maximum overhead of encrypting them, and of rustls' own messages, in bytes.
 const OVERHEAD_BYTES_MAX: usize = 1 << 10;
 
-/// Buffers of one write: a head, a body, and what delimits it.
-const BUFS_MAX: usize = 4;
+/// Maximum number of buffers in one write: a head and a body, or HTTP/2 frames.
+const BUFS_MAX: usize = 16;
 
 /// A connected socket with a TLS session on it.
 #[derive(Debug)]
@@ -31,16 +30,16 @@ pub struct Tls {
     policy: u32,
     client: OnceCell<Option<ClientCertificate>>,
     sending: RefCell<Sending>,
-    /// All that rustls has decrypted was read, and there may be more: the socket knows.
+    /// `true` if rustls has no decrypted bytes left; only the socket may have more.
     drained: Cell<bool>,
-    /// Bytes encrypted of a write that is not over.
+    /// Bytes encrypted of a pending write.
     unfinished: Cell<usize>,
-    /// What the kernel has taken of it, where rustls encrypts.
+    /// Bytes that the kernel has taken of it, if rustls encrypts.
     taken: Cell<u64>,
 }
 
 impl Tls {
-    /// A session whose handshake is over.
+    /// Creates a connection from a session whose handshake is complete.
     pub(super) fn new(
         socket: Plain,
         mut session: Box<ServerConnection>,
@@ -61,13 +60,14 @@ impl Tls {
         }
     }
 
-    /// Whether the handshake settled on HTTP/2 (RFC 7301).
+    /// Returns whether the handshake selected HTTP/2 (ALPN, RFC 7301).
     pub fn speaks_http2(&self) -> bool {
         self.session.borrow().alpn_protocol() == Some(HTTP2)
     }
 
-    /// Writes what is queued, and then says how much of the caller's bytes that was. New bytes are
-    /// only encrypted when none are queued, so that what is reported is what the kernel has.
+    /// Writes the queued bytes, then returns how many of the caller's bytes they were. New bytes
+    /// are encrypted only when none are queued, so that the result counts bytes that the kernel
+    /// has.
     fn write_by(
         &self,
         bufs: &[IoSlice<'_>],
@@ -82,14 +82,14 @@ impl Tls {
         Poll::Ready(Ok(self.unfinished.take()))
     }
 
-    /// What is encrypted now is the first of a write, unless some is queued.
+    /// Marks the start of a write, unless bytes are queued.
     fn begin(&self, session: &ServerConnection) {
         if !session.wants_write() {
             self.taken.set(0);
         }
     }
 
-    /// Writes all that is queued.
+    /// Writes all queued bytes.
     fn put_all_out(
         &self,
         session: &mut ServerConnection,
@@ -110,12 +110,12 @@ impl Tls {
         self.sending.borrow().is_by_kernel()
     }
 
-    /// Has the kernel encrypt from now on, if nothing stands in the way: the socket takes at once
-    /// what rustls has to say first (tickets, on a fresh connection).
-    fn hand_over(&mut self) -> bool {
+    /// Makes the kernel encrypt from now on. This needs the socket to take rustls' queued output
+    /// (tickets on a fresh connection) at once.
+    fn hand_over(&self) -> bool {
         let mut session = self.session.borrow_mut();
         let mut cx = Context::from_waker(Waker::noop());
-        let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write_shared(&mut cx, bufs);
+        let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write(&mut cx, bufs, Attempt::Ready);
         if self.unfinished.get() > 0
             || ktls::has_to_say(&mut session)
                 && !matches!(self.put_all_out(&mut session, write), Poll::Ready(Ok(())))
@@ -126,8 +126,8 @@ impl Tls {
         self.sending.borrow_mut().take_over(&session, self.socket.as_fd())
     }
 
-    /// Has the kernel encrypt some of `len` bytes; how many. All of them only once it has room for
-    /// more: until then its TLS may hold what TCP has not taken, and a close would lose that.
+    /// Makes the kernel encrypt some of `len` bytes; returns their number. The last bytes count
+    /// only once the kernel has room again: until then kTLS may hold bytes that a close would lose.
     fn give(
         &self,
         cx: &mut Context<'_>,
@@ -147,8 +147,8 @@ impl Tls {
         Poll::Ready(Ok(self.unfinished.take()))
     }
 
-    /// The same at a time when whoever watches wants to know whether anything moves: what the kernel
-    /// has taken has.
+    /// Works like `give`, but counts all bytes that the kernel has taken. Used when a stall check
+    /// must know about progress.
     fn give_anyway(
         &self,
         cx: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl Tls {
         }
     }
 
-    /// Says goodbye as far as the socket takes it at once: whoever closes does not wait.
+    /// Sends close_notify if the socket takes it at once; closing does not wait.
     fn say_goodbye(&self) {
         if self.is_by_kernel() {
             // The peer may be gone.
@@ -169,13 +169,13 @@ impl Tls {
             return;
         }
         let mut session = self.session.borrow_mut();
-        // RFC 8446 6.1: without it a peer must take what it got for cut short. Not behind a write
-        // that is not over, whose end then is.
+        // RFC 8446 section 6.1: without close_notify the peer treats the data as truncated. A
+        // pending write is truncated, so none follows it.
         if self.unfinished.get() == 0 {
             session.send_close_notify();
         }
         let mut cx = Context::from_waker(Waker::noop());
-        let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write_shared(&mut cx, bufs);
+        let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write(&mut cx, bufs, Attempt::Ready);
         // The peer may be gone.
         let _ = flush(&mut session, write);
     }
@@ -186,18 +186,13 @@ impl Transport for Tls {
         true
     }
 
-    fn sends_files(&mut self, len: u64) -> bool {
-        match self.sending.get_mut() {
-            Sending::Own => false,
-            Sending::Either(_) => len >= TAKE_OVER_BYTES_MIN && self.hand_over(),
-            Sending::Kernel { .. } => true,
-        }
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let socket = &mut self.socket;
-        let read = |into: &mut [u8]| socket.poll_read(cx, into);
-        read_by(self.session.get_mut(), self.sending.get_mut(), &self.drained, into, read)
+    fn sends_files(&self, len: u64) -> bool {
+        let may_hand_over = match &*self.sending.borrow() {
+            Sending::Own => return false,
+            Sending::Kernel { .. } => return true,
+            Sending::Either(_) => len >= TAKE_OVER_BYTES_MIN,
+        };
+        may_hand_over && self.hand_over()
     }
 
     fn is_readable(&self) -> bool {
@@ -205,98 +200,57 @@ impl Transport for Tls {
     }
 
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Where the kernel encrypts, a read may be over though nothing has come.
+        // With kernel encryption, a read can complete although no data has arrived.
         match self.drained.get() && !self.is_by_kernel() {
             true => self.socket.poll_readable(cx),
             false => Poll::Ready(Ok(())),
         }
     }
 
-    fn poll_read_likely(
-        &mut self,
-        cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let socket = &mut self.socket;
-        let read = |into: &mut [u8]| socket.poll_read_likely(cx, into);
-        read_by(self.session.get_mut(), self.sending.get_mut(), &self.drained, into, read)
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = |into: &mut [u8]| self.socket.poll_read(cx, into);
+        let mut session = self.session.borrow_mut();
+        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
     }
 
-    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = |into: &mut [u8]| self.socket.poll_read_shared(cx, into);
+    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = |into: &mut [u8]| self.socket.poll_read_eagerly(cx, into);
         let mut session = self.session.borrow_mut();
         read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
     }
 
     fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_shared(cx, bufs)
-    }
-
-    fn poll_write_shared(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
+        attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        if self.is_by_kernel() {
-            return self.give(cx, total(bufs), |cx| self.socket.poll_write_shared(cx, bufs));
+        let write =
+            |cx: &mut Context<'_>, bufs: &[IoSlice<'_>]| self.socket.poll_write(cx, bufs, attempt);
+        match (self.is_by_kernel(), attempt) {
+            (false, _) => self.write_by(bufs, |bufs| write(cx, bufs)),
+            (true, Attempt::Ready) => self.give(cx, total(bufs), |cx| write(cx, bufs)),
+            (true, Attempt::Forced) => self.give_anyway(cx, total(bufs), |cx| write(cx, bufs)),
         }
-        self.write_by(bufs, |bufs| self.socket.poll_write_shared(cx, bufs))
     }
 
-    fn take_ahead(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        // What a write that is not over was offered is offered again.
-        if self.is_by_kernel() || self.unfinished.get() > 0 {
-            return Ok(0);
-        }
-        self.begin(&self.session.borrow());
-        encrypt(self.session.get_mut(), bufs)
-    }
-
-    fn write_anyway(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let write = |cx: &mut Context<'_>, bufs: &[IoSlice<'_>]| match rustix::io::writev(
-            &self.socket,
-            bufs,
-        ) {
-            Err(Errno::AGAIN | Errno::INTR) => self.socket.poll_write_shared(cx, bufs),
-            written => Poll::Ready(written.map_err(io::Error::from)),
-        };
-        if self.is_by_kernel() {
-            return self.give_anyway(cx, total(bufs), |cx| write(cx, bufs));
-        }
-        self.write_by(bufs, |bufs| write(cx, bufs))
+    fn holds_write(&self) -> bool {
+        self.is_by_kernel() && self.unfinished.get() > 0
     }
 
     fn poll_send_file(
-        &mut self,
+        &self,
         cx: &mut Context<'_>,
         head: &[u8],
-        file: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
+        run: FileRun<'_>,
+        attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        let whole = head.len() + len;
-        self.give(cx, whole, |cx| self.socket.poll_send_file_shared(cx, head, file, offset, len))
-    }
-
-    fn send_file_anyway(
-        &mut self,
-        cx: &mut Context<'_>,
-        head: &[u8],
-        file: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-    ) -> Poll<io::Result<usize>> {
-        let send =
-            |cx: &mut Context<'_>| self.socket.send_file_anyway_shared(cx, head, file, offset, len);
-        self.give_anyway(cx, head.len() + len, send)
+        let whole = head.len() + run.len;
+        let send = |cx: &mut Context<'_>| self.socket.poll_send_file(cx, head, run, attempt);
+        match attempt {
+            Attempt::Ready => self.give(cx, whole, send),
+            Attempt::Forced => self.give_anyway(cx, whole, send),
+        }
     }
 
     fn taken_of_waiting(&self) -> u64 {
@@ -312,7 +266,7 @@ impl Transport for Tls {
         self.socket.finish();
     }
 
-    fn close(&mut self) {
+    fn close(&self) {
         self.say_goodbye();
     }
 
@@ -334,7 +288,7 @@ impl Transport for Tls {
     }
 }
 
-/// Gives the session as much of these as is encrypted at once; how much.
+/// Encrypts as many bytes as are encrypted at once; returns their number.
 fn encrypt(session: &mut ServerConnection, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
     let mut left = WRITE_BYTES;
     if bufs.is_empty() {
@@ -352,7 +306,7 @@ fn total(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter().map(|buf| buf.len()).sum()
 }
 
-/// Decrypted bytes, once there are some. rustls is not asked for any while it is known to have none.
+/// Reads decrypted bytes as soon as there are some. Skips rustls while it is known to have none.
 fn read_by(
     session: &mut ServerConnection,
     sending: &Sending,
@@ -367,7 +321,7 @@ fn read_by(
         if !drained.get() {
             match session.reader().read(into) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => drained.set(true),
-                // 0 is the peer's goodbye; its end without one is `UnexpectedEof`.
+                // 0 is the peer's close_notify; an end without it is `UnexpectedEof`.
                 read => {
                     drained.set(is_drained(session));
                     return Poll::Ready(read);
@@ -380,7 +334,7 @@ fn read_by(
     }
 }
 
-/// Whether nothing is decrypted that nobody has read, nor any end come.
+/// Returns whether rustls has neither unread decrypted bytes nor the peer's end.
 fn is_drained(session: &mut ServerConnection) -> bool {
     let waits = |e: io::Error| e.kind() == io::ErrorKind::WouldBlock;
     session.reader().fill_buf().is_err_and(waits)
@@ -396,7 +350,7 @@ pub(super) fn take_in(
     Poll::Ready(state.map(|_| n).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e)))
 }
 
-/// Writes all that is queued.
+/// Writes all queued bytes.
 pub(super) fn flush(
     session: &mut ServerConnection,
     mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
@@ -407,7 +361,7 @@ pub(super) fn flush(
     Poll::Ready(Ok(()))
 }
 
-/// Writes once what is queued.
+/// Writes queued bytes once.
 fn put_out(
     session: &mut ServerConnection,
     write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
@@ -418,7 +372,7 @@ fn put_out(
     }
 }
 
-/// rustls knows sockets that block or would; these stand between it and one that is polled.
+/// Adapts a polled socket to the blocking interface that rustls uses.
 struct Reader<F>(F);
 struct Writer<F>(F);
 

@@ -1,7 +1,6 @@
-//! Another protocol, for an application that was told of it by hyper: only hyper makes the
-//! `OnUpgrade` that axum and others take the connection from. So a request is put to hyper on a
-//! pipe in memory, which asks for nothing but an upgrade; the application gets that one's
-//! `OnUpgrade`, and if it agrees, what it writes comes out of the pipe.
+//! Connection upgrades for applications that use hyper's `OnUpgrade` (axum and others), which only
+//! hyper can create. A request for an upgrade goes to a hyper server through an in-memory pipe. The
+//! application gets that request's `OnUpgrade`; after a 101, its bytes come out of the pipe.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -16,45 +15,45 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
-use super::Transport;
+use super::{Attempt, Transport};
 use crate::rt::{self, Teller, Told};
 
-/// What either side may have written and the other not yet read, in bytes.
+/// Capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The request that hyper sees. What is asked for, the application reads in the real one.
+/// The request that hyper gets. The application reads the client's real request.
 const ASKING: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n";
 
-/// An upgrade that an application may agree to.
+/// An upgrade that an application may accept.
 pub struct Offer {
     pipe: DuplexStream,
     agree: Teller<()>,
 }
 
-/// The end of a pipe at whose other end an application speaks its protocol.
+/// The server's end of the pipe to an application that was upgraded.
 pub struct Pipe(RefCell<DuplexStream>);
 
 impl Offer {
-    /// An offer, and what the application takes the connection from; `None`: hyper made none.
+    /// Creates an offer, and the application's `OnUpgrade`. `None`: hyper created none.
     pub async fn make() -> Option<(Offer, OnUpgrade)> {
         let (mut pipe, far) = tokio::io::duplex(PIPE_BYTES);
         let ((give, given), (agree, agreed)) = (rt::once(), rt::once());
         let ends = Cell::new(Some((give, agreed)));
         let service = service_fn(move |request| answer(request, ends.take()));
         let hyper = http1::Builder::new().serve_connection(TokioIo::new(far), service);
-        // However it ends, the pipe's end tells.
+        // The pipe reports the end of this task, so its result is unused.
         rt::spawn(async move { drop(hyper.with_upgrades().await) });
         pipe.write_all(ASKING).await.ok()?;
         Some((Offer { pipe, agree }, given.wait().await?))
     }
 
-    /// The application has agreed.
+    /// Completes the upgrade after the application has accepted it.
     ///
     /// # Errors
-    /// It has lost its end meanwhile.
+    /// The application has dropped its end.
     pub async fn take(mut self) -> io::Result<Pipe> {
         self.agree.tell(());
-        // hyper's answer, which is nobody's business; behind it the application may speak already.
+        // Skips hyper's response head; application data may follow it.
         let mut last = [0; 4];
         while last != *b"\r\n\r\n" {
             last.rotate_left(1);
@@ -64,7 +63,7 @@ impl Offer {
     }
 }
 
-/// hyper's service: hands out what it is asked for, and agrees when the application does.
+/// The hyper service: stores the `OnUpgrade` and responds when the application accepts.
 async fn answer<B>(
     mut request: http::Request<B>,
     ends: Option<(Teller<OnUpgrade>, Told<()>)>,
@@ -86,38 +85,19 @@ impl Transport for Pipe {
         true
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll_read_shared(cx, into)
-    }
-
-    fn poll_read_shared(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut into = ReadBuf::new(into);
         let read = Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, &mut into);
         read.map_ok(|()| into.filled().len())
     }
 
     fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_shared(cx, bufs)
-    }
-
-    fn poll_write_shared(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
+        _attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.0.borrow_mut()).poll_write_vectored(cx, bufs)
-    }
-
-    fn write_anyway(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_shared(cx, bufs)
     }
 
     /// The application's end closes, and is never reset.
@@ -126,7 +106,7 @@ impl Transport for Pipe {
     }
 
     fn finish(&self) {
-        // A pipe in memory has nothing to wait for.
+        // A pipe in memory closes without waiting.
         let cx = &mut Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut *self.0.borrow_mut()).poll_shutdown(cx);
     }

@@ -1,31 +1,31 @@
-//! The moment a file becomes visible or goes, and the conditions of it, checked and acted on under
-//! one lock for each target. Everything here waits for the disk and runs on the pool.
+//! Publishes or deletes a file. Conditions are checked and acted on under one lock per target. All
+//! functions here block on the disk and run on the disk threads.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, header};
+use hurtle_http::request::fields::joined;
+use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use hurtle_http::semantics::etag::EntityTag;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Place;
+use super::UploadRoot;
+use super::error::UploadError;
 use super::name::Target;
-use super::refusal::Refusal;
-use super::unfinished::{Hidden, Unfinished, hidden_name, open_directory};
+use super::unfinished::{HiddenFile, Unfinished, hidden_name, open_directory};
 use crate::body::{OpenFile, Stamp};
 use crate::config::EtagSource;
 use crate::files::{self, Changed};
-use crate::h1::fields::joined;
-use crate::semantics::conditional::{self, Preconditions, Validators, Verdict};
-use crate::semantics::etag::EntityTag;
 use crate::sys;
 
-/// Others than this process may change names too; so often it is looked again.
+/// Maximum number of attempts if other processes change the name.
 const RACES_MAX: usize = 8;
 
-/// A request's conditions, kept for as long as its body comes.
+/// The preconditions of a request, kept while its body is received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     pub(super) if_match: Option<Vec<u8>>,
@@ -33,12 +33,12 @@ pub(super) struct Conditions {
     pub(super) if_unmodified_since: Option<Vec<u8>>,
 }
 
-/// What a PUT came to.
+/// Result of a PUT.
 #[derive(Debug)]
-pub(super) struct Done {
-    /// There was no such file before.
+pub(super) struct Committed {
+    /// True if the file did not exist before.
     pub(super) created: bool,
-    /// The text of its entity-tag; `None`: the mount sends none.
+    /// The opaque part of the entity-tag; `None` if the mount sends none.
     pub(super) tag: Option<String>,
 }
 
@@ -60,23 +60,23 @@ impl Conditions {
         }
     }
 
-    /// Whether the current tag decides anything.
+    /// True if a precondition depends on the current entity-tag.
     fn name_tags(&self) -> bool {
         self.if_match.is_some() || self.if_none_match.is_some()
     }
 }
 
 impl Unfinished {
-    /// Gives the file its name, if the conditions still hold.
+    /// Publishes the file under its name, if the preconditions still hold.
     pub(super) fn commit(
         mut self,
         conditions: &Conditions,
         changed: &Changed,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<Committed, UploadError> {
         let mut hidden = self.take()?;
         let named = self.name_if(&mut hidden, conditions, changed);
         if let Some(kept) = &hidden.kept
-            && !named.as_ref().is_err_and(Refusal::may_pass)
+            && !named.as_ref().is_err_and(UploadError::is_temporary)
         {
             kept.remove();
         }
@@ -85,10 +85,10 @@ impl Unfinished {
 
     fn name_if(
         &self,
-        hidden: &mut Hidden,
+        hidden: &mut HiddenFile,
         conditions: &Conditions,
         changed: &Changed,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<Committed, UploadError> {
         let hash = self.content_hash(hidden)?;
         let _lock = lock(&hidden.directory, &self.target.name)?;
         for _ in 0..RACES_MAX {
@@ -98,7 +98,7 @@ impl Unfinished {
                 rustix::fs::fsync(&hidden.file)?;
             }
             match hidden.name_it(&self.target.name, old.is_some()) {
-                // Somebody else has made a file of that name meanwhile.
+                // Another process has created a file of that name in the meantime.
                 Err(Errno::EXIST) => continue,
                 named => named?,
             }
@@ -108,14 +108,14 @@ impl Unfinished {
             }
             let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
             let tag = (self.place.etag != EtagSource::Off).then(|| files::entry::tag(&stamp, hash));
-            return Ok(Done { created: old.is_none(), tag });
+            return Ok(Committed { created: old.is_none(), tag });
         }
-        Err(Refusal::BUSY)
+        Err(UploadError::BUSY)
     }
 
-    /// Of the contents, where the tag comes from them. Of what came before this request only the
-    /// file itself knows.
-    fn content_hash(&self, hidden: &Hidden) -> Result<Option<u128>, Refusal> {
+    /// Hash of the content, if the entity-tag is made from it. For a resumed upload the whole file
+    /// is read: parts of it came with earlier requests.
+    fn content_hash(&self, hidden: &HiddenFile) -> Result<Option<u128>, UploadError> {
         if self.place.etag != EtagSource::Content {
             return Ok(None);
         }
@@ -128,20 +128,20 @@ impl Unfinished {
     }
 }
 
-/// Removes a file, if the conditions hold.
+/// Deletes a file, if the preconditions hold.
 pub(super) fn delete(
-    place: &Place,
+    place: &UploadRoot,
     target: &Target,
     conditions: &Conditions,
     changed: &Changed,
-) -> Result<(), Refusal> {
+) -> Result<(), UploadError> {
     let directory = match open_directory(place, target) {
-        Err(refusal) if refusal.is_no_directory() => return Err(Refusal::MISSING),
+        Err(error) if error.is_no_directory() => return Err(UploadError::MISSING),
         other => other?,
     };
     let _lock = lock(&directory, &target.name)?;
     if check(place, &directory, target, conditions)?.is_none() {
-        return Err(Refusal::MISSING);
+        return Err(UploadError::MISSING);
     }
     rustix::fs::unlinkat(&directory, &target.name[..], AtFlags::empty())?;
     changed.note();
@@ -151,14 +151,14 @@ pub(super) fn delete(
     Ok(())
 }
 
-/// Looks at what has the name now, and whether the conditions hold for it. What is there and is not
-/// a file is refused.
+/// Checks the preconditions against the file that has the name now, and returns its state. Anything
+/// but a regular file is refused.
 pub(super) fn check(
-    place: &Place,
+    place: &UploadRoot,
     directory: &OwnedFd,
     target: &Target,
     conditions: &Conditions,
-) -> Result<Option<Stamp>, Refusal> {
+) -> Result<Option<Stamp>, UploadError> {
     let stat = match rustix::fs::statat(directory, &target.name[..], AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
@@ -166,13 +166,13 @@ pub(super) fn check(
     };
     let Some(stat) = stat else {
         let verdict = conditional::evaluate_absent(&conditions.as_sent());
-        return if verdict == Verdict::Proceed { Ok(None) } else { Err(Refusal::CONDITION) };
+        return if verdict == Verdict::Proceed { Ok(None) } else { Err(UploadError::CONDITION) };
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory => return Err(Refusal::DIRECTORY),
-        FileType::Symlink => return Err(Refusal::LINK),
-        _ => return Err(Refusal::SPECIAL),
+        FileType::Directory => return Err(UploadError::DIRECTORY),
+        FileType::Symlink => return Err(UploadError::LINK),
+        _ => return Err(UploadError::SPECIAL),
     }
     let stamp = Stamp::of(&stat);
     let tag = match conditions.name_tags() {
@@ -185,17 +185,17 @@ pub(super) fn check(
     };
     match conditional::evaluate(false, &conditions.as_sent(), &validators) {
         Verdict::Proceed => Ok(Some(stamp)),
-        Verdict::NotModified | Verdict::Failed => Err(Refusal::CONDITION),
+        Verdict::NotModified | Verdict::Failed => Err(UploadError::CONDITION),
     }
 }
 
-/// The tag that a GET would show now.
+/// The entity-tag that a GET would return now.
 fn tag(
-    place: &Place,
+    place: &UploadRoot,
     directory: &OwnedFd,
     target: &Target,
     stamp: Stamp,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, UploadError> {
     if place.etag == EtagSource::Off {
         return Ok(None);
     }
@@ -208,13 +208,14 @@ fn tag(
     Ok(Some(files::entry::tag(&stamp, Some(hash))))
 }
 
-impl Hidden {
-    /// Moves the file to its name. `replace`: there is a file of that name, which is to go.
+impl HiddenFile {
+    /// Moves the file to its name. `replace` means that the name exists and is to be replaced.
     fn name_it(&mut self, name: &[u8], replace: bool) -> rustix::io::Result<()> {
         match (self.name.take(), replace) {
             (None, false) => sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), name),
             (None, true) => {
-                // No call replaces a name by a file without one; so it gets one first.
+                // No system call replaces a name with an unnamed file, so the file gets a temporary
+                // name first.
                 let hidden = hidden_name();
                 sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), &hidden)?;
                 self.rename(hidden, name)
@@ -235,11 +236,11 @@ impl Hidden {
     fn link(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
         let flags = AtFlags::empty();
         match rustix::fs::linkat(self.home(), &hidden[..], &self.directory, name, flags) {
-            // A file system without second names. Where another process makes the file in this
-            // very moment, it is replaced.
+            // The file system has no hard links. A file that another process creates at this moment
+            // is replaced.
             Err(Errno::PERM | Errno::OPNOTSUPP) => self.rename(hidden, name),
             linked => {
-                // Its hidden name goes with `self`.
+                // The hidden name is removed when `self` is dropped.
                 self.name = Some(hidden);
                 linked
             }
@@ -247,14 +248,14 @@ impl Hidden {
     }
 }
 
-/// Sets the time that the tag is made of: later than the replaced file's, so that two files of one
-/// size never have one tag, however coarse the kernel's clock.
-fn set_time(file: &OwnedFd, old: Option<&Stamp>) -> Result<(), Refusal> {
+/// Sets the modification time, which the entity-tag is made of. It is later than that of the
+/// replaced file, so that their tags differ even with equal sizes and a coarse clock.
+fn set_time(file: &OwnedFd, old: Option<&Stamp>) -> Result<(), UploadError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now.map_or(0, |now| i128::try_from(now.as_nanos()).unwrap_or(0));
     let ns = old.map_or(now_ns, |old| now_ns.max(old.modified_ns + 1));
     let timespec = |ns: i128| Timespec {
-        // Both halves fit for any time a file system can hold.
+        // Both parts fit for any time that a file system can store.
         tv_sec: ns.div_euclid(1_000_000_000) as _,
         tv_nsec: ns.rem_euclid(1_000_000_000) as _,
     };
@@ -265,25 +266,28 @@ fn set_time(file: &OwnedFd, old: Option<&Stamp>) -> Result<(), Refusal> {
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-/// Until this is done, a crash may take the name back.
-fn sync_directory(directory: &OwnedFd) -> Result<(), Refusal> {
+/// Syncs the directory. Before that a crash may undo the change of the name.
+fn sync_directory(directory: &OwnedFd) -> Result<(), UploadError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(directory, c".", flags, Mode::empty())?;
     Ok(rustix::fs::fsync(&directory)?)
 }
 
-/// Locks of this process; a target always has the same one.
+/// Number of locks in this process. A target always maps to the same one.
 const LOCKS: usize = 64;
 static LOCKED: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
 
-/// Holds a target's lock. Directories are told apart by what they are, not by the path they were
-/// found at, and names without case, which not every file system knows.
-pub(super) fn lock(directory: &OwnedFd, name: &[u8]) -> Result<MutexGuard<'static, ()>, Refusal> {
+/// Locks a target. Directories are identified by device and inode, not by path. Names are compared
+/// in lower case, since some file systems are case-insensitive.
+pub(super) fn lock(
+    directory: &OwnedFd,
+    name: &[u8],
+) -> Result<MutexGuard<'static, ()>, UploadError> {
     let stat = rustix::fs::fstat(directory)?;
     let place = format!("{} {} ", stat.st_dev, stat.st_ino);
     let key = [place.as_bytes(), &name.to_ascii_lowercase()[..]].concat();
     let number = xxh3_64(&key) % LOCKS as u64;
-    // It guards no data, so a panic under it leaves nothing half done.
+    // The lock guards no data, so a panic leaves nothing inconsistent.
     Ok(LOCKED[number as usize].lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -295,7 +299,7 @@ mod tests {
     use super::super::unfinished::create_named;
     use super::*;
 
-    /// A directory of a test's own, removed at its end.
+    /// A temporary directory, removed at the end of a test.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -310,11 +314,11 @@ mod tests {
             fs::File::open(&self.0).unwrap().into()
         }
 
-        /// A file with these contents and a hidden name, as where there are none without.
-        fn named(&self, contents: &[u8]) -> Hidden {
+        /// Creates a file with a hidden name, as on systems without unnamed files.
+        fn named(&self, contents: &[u8]) -> HiddenFile {
             let (file, name) = create_named(&self.open()).unwrap();
             rustix::io::write(&file, contents).unwrap();
-            Hidden { directory: self.open(), file, name: Some(name), kept: None }
+            HiddenFile { directory: self.open(), file, name: Some(name), kept: None }
         }
 
         fn contents(&self) -> Vec<(String, Vec<u8>)> {
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_had_to_have_a_name_changes_it_or_goes() {
+    fn a_named_hidden_file_is_renamed_or_removed() {
         let scratch = Scratch::new("named");
         let abandoned = scratch.named(b"half");
         assert!(files::is_unfinished(scratch.contents()[0].0.as_bytes()), "never served");
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_never_as_old_as_the_one_it_replaces() {
+    fn a_new_file_is_newer_than_the_replaced_one() {
         let scratch = Scratch::new("time");
         let hidden = scratch.named(b"x");
         set_time(&hidden.file, None).unwrap();

@@ -1,18 +1,21 @@
-//! Uploads to a directory: PUT and DELETE, from the request's fields to the answer. `name` says
-//! what may be named, `unfinished` is a file that nobody can see yet, `commit` makes it one that
-//! everybody can, `refusal` says why not, `sweep` clears what a crash has left. Who may upload is
-//! decided before anything here is asked; how the body comes is the engine's matter. `resume` goes
-//! on with what broke off.
+//! Uploads to a directory: PUT and DELETE, from the request's fields to the response. The caller
+//! checks who may upload, and the engine delivers the body.
 //!
-//! The disk is waited for on the pool. While one piece of a body is written the next is gathered,
-//! so an upload holds two pieces at most, and the client is held back by the disk.
+//! - `name` checks the target's name.
+//! - `unfinished` receives the file, which is invisible meanwhile; `commit` publishes it.
+//! - `error` lists the reasons for a refusal.
+//! - `resume` continues interrupted uploads, with `headers`, `store`, `record`, `token` and `lock`.
+//! - `sweep` removes files that a crash has left.
+//!
+//! Disk threads write the file. While one piece is written the next is received, so an upload holds
+//! at most two pieces in memory. The disk's speed limits the client's.
 
-mod asked;
-mod claim;
 mod commit;
+mod error;
+mod headers;
+mod lock;
 mod name;
 mod record;
-mod refusal;
 mod resume;
 mod store;
 mod sweep;
@@ -29,9 +32,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body::Body as _;
 use rustix::process::{Resource, getrlimit};
 
-use self::commit::{Conditions, Done};
+use self::commit::{Committed, Conditions};
+use self::error::UploadError;
 use self::name::Target;
-use self::refusal::Refusal;
 use self::unfinished::Unfinished;
 use crate::answer::Answer;
 use crate::body::{Interim, RequestBody};
@@ -44,65 +47,68 @@ use crate::rt;
 pub use resume::is_upload;
 pub use sweep::{expire, sweep};
 
-/// Bytes written together. Larger pieces are no faster, and an upload holds two.
+/// Size of a piece that is written at once, in bytes. Larger pieces are not faster, and an upload
+/// holds two.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Where the pace is limited, pieces a second: so that it is even and not a stutter.
+/// Number of pieces per second under a rate limit, so that the transfer is even.
 const PIECES_PER_SECOND: u64 = 8;
 
-/// An upload that will be resumed has on the disk what came this long ago, in milliseconds: what it
-/// loses when it breaks off.
+/// Maximum time that received bytes of a resumable upload wait to be written, in milliseconds. An
+/// interrupted upload loses at most these bytes.
 const GATHER_MS_MAX: u64 = 250;
 
-/// How often a client is told how far its upload has come, in milliseconds.
+/// Interval of progress responses (104), in milliseconds.
 const TOLD_EVERY_MS: u64 = 1_000;
 
-/// What is answered to, for OPTIONS and 405.
+/// The value of Allow for OPTIONS and 405.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
-/// A directory that takes uploads.
+/// A directory that accepts uploads.
 #[derive(Clone, Debug)]
 pub struct Uploads {
-    place: Place,
+    place: UploadRoot,
     limits: crate::config::Uploads,
-    /// Whether names that end like an encoded variant would be served as one.
+    /// True if encoded variants are served, so their suffixes are not allowed.
     sidecars: bool,
     disk: Disk,
     lane: Lane,
     changed: Changed,
 }
 
-/// Who asks for something.
+/// The client of an upload.
 #[derive(Clone, Debug)]
-pub struct Asker {
-    /// Who he has shown to be; `None`: nobody asked him.
+pub struct UploadClient {
+    /// The authenticated user; `None` if no password is required.
     pub user: Option<String>,
-    /// The path of the mount as it stands in a URL, with its last slash.
+    /// The mount's path in URLs, with a trailing slash.
     pub base: String,
 }
 
-/// What uploads that may be resumed are held to.
+/// Limits of resumable uploads.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct StoreLimits {
     uploads: u64,
     bytes: u64,
     file_bytes: u64,
     sidecars: bool,
 }
 
-/// How a body is received.
-struct Manner {
-    /// What came is worth something though the rest never comes.
+/// Parameters for receiving a body.
+struct ReceiveMode {
+    /// True if an incomplete body is kept, so it must reach the disk soon.
     kept: bool,
-    /// When the client was last told how far it has come; `None`: it would not understand.
+    /// Time of the last progress response, in milliseconds; `None` if the client does not support
+    /// them.
     told_ms: Option<u64>,
 }
 
-/// Where files go, as a disk job needs it.
+/// The directory and its settings, as disk jobs need them.
 #[derive(Clone, Debug)]
-struct Place {
+struct UploadRoot {
     root: PathBuf,
-    /// Whether links on the way are followed; beneath the root, whatever the mount's files say.
+    /// True if symbolic links are followed. They must stay beneath the root, whatever the mount's
+    /// setting for downloads.
     follow: bool,
     etag: EtagSource,
     free_bytes: u64,
@@ -111,12 +117,12 @@ struct Place {
 }
 
 impl Uploads {
-    /// To the directory that `files` serves; `None`: it takes none.
+    /// Uploads to the directory of `files`; `None` if it accepts none.
     pub fn new(files: &Files, disk: &Disk, changed: &Changed) -> Option<Uploads> {
         let limits = files.uploads.clone()?;
-        // Of their own: uploads that wait for a slow disk leave the downloads their threads.
+        // Uploads have their own lane: if they wait for a slow disk, downloads keep their threads.
         let lane = disk.lane();
-        let place = Place {
+        let place = UploadRoot {
             root: files.root.clone(),
             follow: files.symlinks != Symlinks::Never,
             etag: files.etag,
@@ -128,22 +134,29 @@ impl Uploads {
         Some(Uploads { place, limits, sidecars: files.sidecars, disk, lane, changed })
     }
 
-    /// Answers any request but GET and HEAD. `rest`: the path beneath the directory, decoded.
-    /// Nothing of the body is asked for before it is known to be wanted.
-    pub async fn call(self, request: Request<RequestBody>, rest: Vec<u8>, asker: Asker) -> Answer {
+    /// Answers any request except GET and HEAD. `rest` is the decoded path relative to the
+    /// directory. The body is not read before the request is accepted.
+    pub async fn call(
+        self,
+        request: Request<RequestBody>,
+        rest: Vec<u8>,
+        client: UploadClient,
+    ) -> Answer {
         let (head, body) = request.into_parts();
         let answer = match head.method {
-            _ if is_upload(&rest) => self.upload(&head, &rest, body, asker).await,
+            _ if is_upload(&rest) => self.upload(&head, &rest, body, client).await,
             Method::PUT => match self.resumable(&head.headers) {
                 Ok(None) => self.put(&head.headers, &rest, body).await,
-                Ok(Some(asked)) => self.create(asked, &head.headers, &rest, body, asker).await,
-                Err(refusal) => Err(refusal),
+                Ok(Some(upload_fields)) => {
+                    self.create(upload_fields, &head.headers, &rest, body, client).await
+                }
+                Err(error) => Err(error),
             },
             Method::DELETE => self.delete(&head.headers, &rest).await,
             Method::OPTIONS => Ok(self.options()),
             _ => Ok(Answer::error(StatusCode::METHOD_NOT_ALLOWED, None).with(header::ALLOW, ALLOW)),
         };
-        let answer = answer.unwrap_or_else(|refusal| refusal.answer(&rest));
+        let answer = answer.unwrap_or_else(|error| error.answer(&rest));
         answer.with(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
     }
 
@@ -152,20 +165,20 @@ impl Uploads {
         fields: &HeaderMap,
         rest: &[u8],
         body: RequestBody,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, UploadError> {
         refuse_parts(fields)?;
         let target = Target::of(rest, self.sidecars)?;
         let bytes_max = self.bytes_max();
         let len = body.size_hint().exact();
         if len.is_some_and(|len| len > bytes_max) {
-            return Err(Refusal::TOO_LARGE);
+            return Err(UploadError::TOO_LARGE);
         }
         let conditions = Conditions::of(fields);
         let (place, disk) = (self.place.clone(), self.disk.clone());
-        let (to, asked) = (target.clone(), conditions.clone());
-        let begun = self.run(move || Unfinished::begin(&place, disk, to, &asked, len));
+        let (to, checked) = (target.clone(), conditions.clone());
+        let begun = self.run(move || Unfinished::begin(&place, disk, to, &checked, len));
         let mut file = begun.await?;
-        file = self.receive(file, body, bytes_max, Manner::whole()).await?;
+        file = self.receive(file, body, bytes_max, ReceiveMode::whole()).await?;
         let changed = self.changed.clone();
         let done = self.run(move || file.commit(&conditions, &changed)).await?;
         Ok(of_done(done))
@@ -174,13 +187,13 @@ impl Uploads {
     fn options(&self) -> Answer {
         let answer = Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, ALLOW);
         match self.upload_limit() {
-            Some(limit) => answer.with(asked::UPLOAD_LIMIT, limit),
+            Some(limit) => answer.with(headers::UPLOAD_LIMIT, limit),
             None => answer,
         }
     }
 
-    fn bounds(&self) -> Bounds {
-        Bounds {
+    fn bounds(&self) -> StoreLimits {
+        StoreLimits {
             uploads: self.limits.resumable,
             bytes: self.limits.resumable_bytes,
             file_bytes: self.bytes_max(),
@@ -188,7 +201,7 @@ impl Uploads {
         }
     }
 
-    async fn delete(&self, fields: &HeaderMap, rest: &[u8]) -> Result<Answer, Refusal> {
+    async fn delete(&self, fields: &HeaderMap, rest: &[u8]) -> Result<Answer, UploadError> {
         let target = Target::of(rest, self.sidecars)?;
         let conditions = Conditions::of(fields);
         let (place, changed) = (self.place.clone(), self.changed.clone());
@@ -196,77 +209,77 @@ impl Uploads {
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     }
 
-    /// Writes a body to a file as it comes.
+    /// Writes a body to a file while it arrives.
     async fn receive(
         &self,
         mut file: Unfinished,
         mut body: RequestBody,
         bytes_max: u64,
-        mut manner: Manner,
-    ) -> Result<Unfinished, Refusal> {
-        let mut pace = Pace::new(self.limits.rate, manner.kept);
-        let mut piece = pace.gather(&mut body, bytes_max).await?;
+        mut mode: ReceiveMode,
+    ) -> Result<Unfinished, UploadError> {
+        let mut reader = PieceReader::new(self.limits.rate, mode.kept);
+        let mut piece = reader.next_piece(&mut body, bytes_max).await?;
         while !piece.is_empty() {
             let written = self.run(move || file.write(&piece));
-            let (written, next) = rt::both(written, pace.gather(&mut body, bytes_max)).await;
+            let (written, next) = rt::both(written, reader.next_piece(&mut body, bytes_max)).await;
             (file, piece) = (written?, next?);
-            manner.tell(&body, file.len);
+            mode.tell(&body, file.len);
         }
         Ok(file)
     }
 
-    /// The largest file taken: the process itself may be held to less, and would be killed by the
-    /// byte beyond (`SIGXFSZ`, setrlimit(2)).
+    /// Maximum size of a file, in bytes. The process's own limit may be lower; a write beyond it
+    /// would kill the process (`SIGXFSZ`, setrlimit(2)).
     fn bytes_max(&self) -> u64 {
         self.limits.file_bytes.min(getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX))
     }
 
     async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        job: impl FnOnce() -> Result<T, UploadError> + Send + 'static,
+    ) -> Result<T, UploadError> {
         match self.disk.run(self.lane, job).await {
             Ok(done) => done,
-            Err(Failure::Busy) => Err(Refusal::BUSY),
-            Err(Failure::Panicked) => Err(Refusal::DEFECT),
+            Err(Failure::Busy) => Err(UploadError::BUSY),
+            Err(Failure::Panicked) => Err(UploadError::DEFECT),
         }
     }
 }
 
-/// Refuses what says that it is not the whole of a file as it is to be stored.
-fn refuse_parts(fields: &HeaderMap) -> Result<(), Refusal> {
-    // RFC 9110 14.5: whoever does not know partial PUT must not take the part for the whole.
+/// Refuses content that is not a whole file in the form to be stored.
+fn refuse_parts(fields: &HeaderMap) -> Result<(), UploadError> {
+    // RFC 9110 section 14.5: a server without partial PUT must not take a part for the whole.
     if fields.contains_key(header::CONTENT_RANGE) {
-        return Err(Refusal::PART);
+        return Err(UploadError::PART);
     }
     let coded = fields.get_all(header::CONTENT_ENCODING).iter();
     if coded.into_iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Refusal::CODED);
+        return Err(UploadError::CODED);
     }
     Ok(())
 }
 
-fn of_done(done: Done) -> Answer {
+fn of_done(done: Committed) -> Answer {
     let status = if done.created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let answer = Answer::empty(status);
-    // RFC 9110 9.3.4: the bytes are stored as they came, so the tag may be told.
+    // RFC 9110 section 9.3.4: the content is stored unchanged, so the response may have an ETag.
     match done.tag.map(|tag| HeaderValue::try_from(format!("\"{tag}\""))) {
         Some(Ok(tag)) => answer.with(header::ETAG, tag),
         _ => answer,
     }
 }
 
-impl Manner {
-    /// Nothing but the whole is worth something.
-    fn whole() -> Manner {
-        Manner { kept: false, told_ms: None }
+impl ReceiveMode {
+    /// An incomplete body is discarded.
+    fn whole() -> ReceiveMode {
+        ReceiveMode { kept: false, told_ms: None }
     }
 
-    fn kept(tells: bool) -> Manner {
-        Manner { kept: true, told_ms: tells.then(clock::now_ms) }
+    fn kept(tells: bool) -> ReceiveMode {
+        ReceiveMode { kept: true, told_ms: tells.then(clock::now_ms) }
     }
 
-    /// Tells the client how far it has come, once in a while (draft, Upload Append).
+    /// Sends a progress response if the last one is old enough (draft, Upload Append).
     fn tell(&mut self, body: &RequestBody, offset: u64) {
         let now_ms = clock::now_ms();
         if let Some(told_ms) = &mut self.told_ms
@@ -274,36 +287,36 @@ impl Manner {
         {
             *told_ms = now_ms;
             let status = resume::upload_resumption_supported();
-            body.tell(Interim { status, fields: asked::progress(offset) });
+            body.tell(Interim { status, fields: headers::progress(offset) });
         }
     }
 }
 
-/// How fast a body is read, and how much of it has been.
-struct Pace {
+/// Reads a body in pieces, at a limited rate.
+struct PieceReader {
     rate: u64,
-    /// What is gathered is not to wait long for more.
-    hurried: bool,
+    /// True if a partly filled piece must not wait for more.
+    is_resumable: bool,
     started_ms: u64,
     received: u64,
 }
 
-impl Pace {
-    fn new(rate: u64, hurried: bool) -> Pace {
-        Pace { rate, hurried, started_ms: clock::now_ms(), received: 0 }
+impl PieceReader {
+    fn new(rate: u64, is_resumable: bool) -> PieceReader {
+        PieceReader { rate, is_resumable, started_ms: clock::now_ms(), received: 0 }
     }
 
-    /// The next piece of a body; empty is its end.
-    async fn gather(
+    /// Reads the next piece of a body; empty at its end.
+    async fn next_piece(
         &mut self,
         body: &mut RequestBody,
         bytes_max: u64,
-    ) -> Result<Vec<Bytes>, Refusal> {
+    ) -> Result<Vec<Bytes>, UploadError> {
         let mut piece = Vec::new();
         let (mut len, mut since_ms) = (0, 0);
         while len < self.piece_bytes() {
             let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
-            let frame = if self.hurried && len > 0 {
+            let frame = if self.is_resumable && len > 0 {
                 let gathered_ms = clock::now_ms().saturating_sub(since_ms);
                 let left_ms = GATHER_MS_MAX.saturating_sub(gathered_ms);
                 match rt::timeout(Duration::from_millis(left_ms), frame).await {
@@ -314,13 +327,13 @@ impl Pace {
                 frame.await
             };
             let Some(frame) = frame else { break };
-            // The engine answers for a body that breaks off.
-            let frame = frame.map_err(|_| Refusal::BROKEN)?;
+            // The engine answers for an interrupted body.
+            let frame = frame.map_err(|_| UploadError::BROKEN)?;
             // Trailers are not part of a file.
             let Ok(data) = frame.into_data() else { continue };
             self.received += data.len() as u64;
             if self.received > bytes_max {
-                return Err(Refusal::TOO_LARGE);
+                return Err(UploadError::TOO_LARGE);
             }
             if len == 0 {
                 since_ms = clock::now_ms();
@@ -328,7 +341,7 @@ impl Pace {
             len += data.len();
             piece.push(data);
         }
-        self.hold_back().await;
+        self.wait_for_rate().await;
         Ok(piece)
     }
 
@@ -340,8 +353,8 @@ impl Pace {
         }
     }
 
-    /// Waits until so much may have come.
-    async fn hold_back(&self) {
+    /// Waits until the rate allows the bytes received so far.
+    async fn wait_for_rate(&self) {
         let Some(earned_ms) = self.received.saturating_mul(1_000).checked_div(self.rate) else {
             return;
         };

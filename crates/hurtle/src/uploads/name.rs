@@ -1,46 +1,46 @@
-//! Which names may be uploaded to: pure. A path comes decoded, its dots resolved.
+//! Checks the name of an uploaded file. Pure. The path is decoded and has no dot segments.
 
-use super::refusal::Refusal;
+use super::error::UploadError;
 
-/// How a name ends that is served in place of the one without (`files::lookup`).
+/// Suffixes of encoded variants, which are served in place of the original (`files::lookup`).
 const SIDECARS: [&[u8]; 3] = [b".br", b".zst", b".gz"];
 
-/// A file's place beneath the root.
+/// The position of a file beneath the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Its directory; empty is the root.
+    /// Its directory; empty for the root.
     pub(super) directory: Vec<u8>,
-    /// Its name in there: not empty, not `.` or `..`, no slash and no NUL.
+    /// Its name: not empty, not `.` or `..`, without slash and NUL.
     pub(super) name: Vec<u8>,
 }
 
 impl Target {
-    /// Of a path beneath the mount. `sidecars`: encoded variants are served here.
-    pub(super) fn of(rest: &[u8], sidecars: bool) -> Result<Target, Refusal> {
+    /// Parses a path relative to the mount. `sidecars` means that encoded variants are served.
+    pub(super) fn of(rest: &[u8], sidecars: bool) -> Result<Target, UploadError> {
         let cut = rest.iter().rposition(|&b| b == b'/');
         let (directory, name) = match cut {
             Some(at) => (&rest[..at], &rest[at + 1..]),
             None => (&rest[..0], rest),
         };
         if name.is_empty() {
-            return Err(Refusal::DIRECTORY);
+            return Err(UploadError::DIRECTORY);
         }
-        // Whoever may upload must not become the one that `.well-known` speaks for, or leave what
-        // no listing shows. It also keeps out `.`, `..` and the names of unfinished files.
+        // Uploads must not change `.well-known`, which proves control of the site, or hide files
+        // from listings. This also excludes `.`, `..` and unfinished uploads.
         if rest.split(|&b| b == b'/').any(|segment| segment.starts_with(b".")) {
-            return Err(Refusal::HIDDEN);
+            return Err(UploadError::HIDDEN);
         }
         if rest.contains(&0) {
-            return Err(Refusal::NAME);
+            return Err(UploadError::NAME);
         }
         if sidecars && SIDECARS.iter().any(|suffix| ends_with(name, suffix)) {
-            return Err(Refusal::SIDECAR);
+            return Err(UploadError::SIDECAR);
         }
         Ok(Target { directory: directory.to_vec(), name: name.to_vec() })
     }
 }
 
-/// In any case: not every file system knows one.
+/// Compares in any case: some file systems are case-insensitive.
 fn ends_with(name: &[u8], suffix: &[u8]) -> bool {
     let end = name.len().checked_sub(suffix.len()).map(|at| &name[at..]);
     end.is_some_and(|end| end.eq_ignore_ascii_case(suffix))
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_place() {
+    fn a_path_has_a_directory_and_a_name() {
         let rows =
             [("a.txt", "", "a.txt"), ("d/e/a", "d/e", "a"), ("a b", "", "a b"), ("gz", "", "gz")];
         for (rest, directory, name) in rows {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_uploads() {
+    fn refused_names() {
         let rows: [&[u8]; 14] = [
             b"",
             b"d/",

@@ -1,34 +1,34 @@
-//! What is kept of an unfinished upload beside its bytes, as text: pure.
+//! The metadata of an unfinished upload, stored as text beside its content. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::commit::Conditions;
 
-/// The form of the text; another one is not read.
+/// Version of the format; other versions are not read.
 const VERSION: u32 = 1;
 
-/// How long an upload may take from its creation to its end, in seconds: a day.
+/// Maximum time from creation to completion of an upload, in seconds: a day.
 pub(super) const AGE_SECS_MAX: u64 = 24 * 60 * 60;
 
-/// An unfinished upload.
+/// The metadata of an unfinished upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub(super) created: u64,
-    /// Whose it is; `None`: anybody's who knows its name.
+    /// The user who created it; `None` if anyone with the token may continue.
     pub(super) user: Option<String>,
-    /// Where the file is to be, beneath the root.
+    /// The path of the target, relative to the root.
     pub(super) rest: Vec<u8>,
-    /// Bytes of the whole, once they are known.
+    /// Length of the whole upload in bytes, once known.
     pub(super) length: Option<u64>,
-    /// Of the request that began it.
+    /// The preconditions of the request that created it.
     pub(super) conditions: Conditions,
 }
 
-/// As it is written. Bytes are Latin-1.
+/// The stored form. Bytes are written as Latin-1 characters.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StoredRecord {
     version: u32,
     created: u64,
     user: Option<String>,
@@ -42,7 +42,7 @@ struct Written {
 impl Record {
     pub(super) fn to_text(&self) -> String {
         let conditions = &self.conditions;
-        let written = Written {
+        let written = StoredRecord {
             version: VERSION,
             created: self.created,
             user: self.user.clone(),
@@ -52,13 +52,13 @@ impl Record {
             if_none_match: conditions.if_none_match.as_deref().map(text),
             if_unmodified_since: conditions.if_unmodified_since.as_deref().map(text),
         };
-        // Strings and numbers can always be written.
+        // Serializing strings and numbers cannot fail.
         serde_json::to_string_pretty(&written).unwrap_or_default()
     }
 
-    /// `None`: it was not written here.
+    /// Parses a stored record; `None` if it is malformed.
     pub(super) fn parse(written: &[u8]) -> Option<Record> {
-        let written: Written = serde_json::from_slice(written).ok()?;
+        let written: StoredRecord = serde_json::from_slice(written).ok()?;
         let optional =
             |text: Option<String>| text.map_or(Some(None), |text| bytes(&text).map(Some));
         Some(Record {
@@ -74,7 +74,7 @@ impl Record {
         })
     }
 
-    /// How long it has left.
+    /// Remaining lifetime, in seconds.
     pub(super) fn left_secs(&self, now_secs: u64) -> u64 {
         self.created.saturating_add(AGE_SECS_MAX).saturating_sub(now_secs).min(AGE_SECS_MAX)
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_after_its_creation_it_has_nothing_left() {
+    fn a_record_expires_after_a_day() {
         let conditions = Conditions::default();
         let record = Record { created: 1_000, user: None, rest: vec![], length: None, conditions };
         let rows = [(1_000, AGE_SECS_MAX), (1_001, AGE_SECS_MAX - 1), (1_000 + AGE_SECS_MAX, 0)];

@@ -1,7 +1,7 @@
-//! Unfinished uploads that may be resumed: a directory beneath the root that is never served, with
-//! two files for each, its bytes and its `record`, under a name that nobody guesses. It outlives the
-//! server, is bounded in number and in bytes, and is cleared of what has grown too old. Everything
-//! here waits for the disk.
+//! Stores unfinished resumable uploads in a directory beneath the root that is never served. Each
+//! has two files under an unguessable name: its content and its `record`. The store survives
+//! restarts, is limited in number and bytes, and is cleared of expired uploads. All functions here
+//! block on the disk.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,148 +9,155 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::claim::Claim;
 use super::commit;
+use super::error::UploadError;
+use super::lock::UploadLock;
 use super::name::Target;
 use super::record::Record;
-use super::refusal::Refusal;
 use super::token::Token;
-use super::unfinished::{Hidden, MODE, Unfinished, has_room, open_directory};
-use super::{Bounds, Place};
+use super::unfinished::{HiddenFile, MODE, Unfinished, has_room, open_directory};
+use super::{StoreLimits, UploadRoot};
 use crate::disk::Disk;
 use crate::sys;
 
-/// The directory. It begins like every name of an unfinished upload (`files::UNFINISHED`).
+/// Name of the directory. It has the prefix of all unfinished uploads (`files::UNFINISHED`).
 pub(super) const DIRECTORY: &str = ".hurtle-upload-resumable";
 
-/// Nobody else's business.
+/// Mode of the directory: only the server's user may enter it.
 const PRIVATE: Mode = Mode::from_raw_mode(0o700);
 
-/// A record is a path, a few conditions and a user: all of it came in a request's head.
+/// Maximum size of a record, in bytes. A record holds a path, preconditions and a user name, all
+/// from one request head.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// A file without a record is left alone for so long: it may be one that is just being made.
+/// Minimum age of a file without a record before it is removed, in seconds: a new upload has none
+/// for a moment.
 const ORPHAN_SECS_MAX: u64 = 60;
 
-/// An unfinished upload, open, and nobody else's meanwhile.
-pub(super) struct Kept {
-    /// The directory.
+/// An open unfinished upload, locked for one request.
+pub(super) struct StoredUpload {
+    /// The directory of the store.
     home: OwnedFd,
     token: Token,
     pub(super) record: Record,
-    pub(super) claim: Claim,
+    pub(super) lock: UploadLock,
 }
 
-/// What may not be surpassed, and what there is.
+/// The number of uploads and the bytes reserved for them.
 #[derive(Default)]
-struct Census {
+struct StoreUsage {
     uploads: u64,
     bytes: u64,
 }
 
-/// Makes an empty upload; `None`: there is no room for one more that could be resumed, or no place.
+/// Creates an empty upload; `None` if a limit is reached or the store cannot be used.
 pub(super) fn create(
-    place: &Place,
+    place: &UploadRoot,
     disk: Disk,
     token: &Token,
     record: Record,
-    bounds: Bounds,
-) -> Result<Option<Unfinished>, Refusal> {
+    bounds: StoreLimits,
+) -> Result<Option<Unfinished>, UploadError> {
     let target = Target::of(&record.rest, bounds.sidecars)?;
     let directory = open_directory(place, &target)?;
     commit::check(place, &directory, &target, &record.conditions)?;
     has_room(&directory, place.free_bytes, record.length.unwrap_or(0))?;
     let Some(home) = open(place, true)? else { return Ok(None) };
-    // A file cannot be moved from one file system to another in one step.
+    // A file cannot be renamed from one file system to another.
     if rustix::fs::fstat(&home)?.st_dev != rustix::fs::fstat(&directory)?.st_dev {
         return Ok(None);
     }
-    // One at a time counts, so that two do not take the last place.
+    // Creation is serialized, so that two requests do not take the last slot.
     let _lock = commit::lock(&home, b"")?;
-    let census = Census::take(&home, bounds, record.created)?;
+    let usage = StoreUsage::take(&home, bounds, record.created)?;
     let bytes = record.length.unwrap_or(bounds.file_bytes);
-    if census.uploads >= bounds.uploads || census.bytes.saturating_add(bytes) > bounds.bytes {
+    if usage.uploads >= bounds.uploads || usage.bytes.saturating_add(bytes) > bounds.bytes {
         return Ok(None);
     }
-    let Ok(claim) = Claim::try_take(token) else { return Ok(None) };
+    let Ok(lock) = UploadLock::try_take(token) else { return Ok(None) };
     let flags = DATA.union(OFlags::CREATE).union(OFlags::EXCL);
     let file = rustix::fs::openat(&home, &token.data()[..], flags, MODE)?;
-    let kept = Kept { home, token: token.clone(), record, claim };
+    let kept = StoredUpload { home, token: token.clone(), record, lock };
     lock_data(&file)?;
-    if let Err(refusal) = kept.write_record(place.fsync) {
+    if let Err(error) = kept.write_record(place.fsync) {
         kept.remove();
-        return Err(refusal);
+        return Err(error);
     }
-    Ok(Some(Unfinished::resumed(place, disk, target, Hidden::kept(directory, file, kept), 0)))
+    Ok(Some(Unfinished::resumed(place, disk, target, HiddenFile::kept(directory, file, kept), 0)))
 }
 
-/// What is known of an upload, if this user may know it.
-pub(super) fn look(place: &Place, token: &Token, user: Option<&str>) -> Result<Record, Refusal> {
-    let home = open(place, false)?.ok_or(Refusal::NO_UPLOAD)?;
+/// Returns the record of an upload, if it belongs to this user.
+pub(super) fn look(
+    place: &UploadRoot,
+    token: &Token,
+    user: Option<&str>,
+) -> Result<Record, UploadError> {
+    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
     look_in(&home, token, user)
 }
 
-fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, Refusal> {
-    let record = read_record(home, token)?.ok_or(Refusal::NO_UPLOAD)?;
-    // Whoever it is not for learns nothing, not even that it is there.
+fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, UploadError> {
+    let record = read_record(home, token)?.ok_or(UploadError::NO_UPLOAD)?;
+    // Other users get the same response as for an upload that does not exist.
     if record.user.as_deref() != user {
-        return Err(Refusal::NO_UPLOAD);
+        return Err(UploadError::NO_UPLOAD);
     }
     if record.left_secs(now_secs()) == 0 {
         remove(home, token);
-        return Err(Refusal::NO_UPLOAD);
+        return Err(UploadError::NO_UPLOAD);
     }
     Ok(record)
 }
 
-/// Opens an upload to go on with it.
+/// Opens an upload to continue it.
 pub(super) fn resume(
-    place: &Place,
+    place: &UploadRoot,
     disk: Disk,
     token: &Token,
     user: Option<&str>,
-    claim: Claim,
+    lock: UploadLock,
     sidecars: bool,
-) -> Result<Unfinished, Refusal> {
-    let home = open(place, false)?.ok_or(Refusal::NO_UPLOAD)?;
+) -> Result<Unfinished, UploadError> {
+    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
     let record = look_in(&home, token, user)?;
     let file = match rustix::fs::openat(&home, &token.data()[..], DATA, Mode::empty()) {
-        Err(Errno::NOENT) => return Err(Refusal::NO_UPLOAD),
+        Err(Errno::NOENT) => return Err(UploadError::NO_UPLOAD),
         opened => opened?,
     };
     lock_data(&file)?;
     let stat = rustix::fs::fstat(&file)?;
-    // It has its name already: a crash came before it was forgotten here. A byte more would go into
-    // a file that is served. (Or it was removed before the lock was there.)
+    // The file has its final name already: the server stopped before it removed the record.
+    // Appending would change a file that is served. (Or the upload was removed before it was
+    // locked.)
     if stat.st_nlink != 1 {
         remove(&home, token);
-        return Err(Refusal::NO_UPLOAD);
+        return Err(UploadError::NO_UPLOAD);
     }
     let target = Target::of(&record.rest, sidecars)?;
     let directory = open_directory(place, &target)?;
-    let kept = Kept { home, token: token.clone(), record, claim };
-    let hidden = Hidden::kept(directory, file, kept);
+    let kept = StoredUpload { home, token: token.clone(), record, lock };
+    let hidden = HiddenFile::kept(directory, file, kept);
     Ok(Unfinished::resumed(place, disk, target, hidden, len(&stat)))
 }
 
-/// Forgets an upload and its bytes.
-pub(super) fn forget(place: &Place, token: &Token) -> Result<(), Refusal> {
+/// Deletes an upload and its content.
+pub(super) fn forget(place: &UploadRoot, token: &Token) -> Result<(), UploadError> {
     if let Some(home) = open(place, false)? {
         remove(&home, token);
     }
     Ok(())
 }
 
-/// Removes from a root's store, if it has one, what has grown too old; returns how many.
+/// Removes expired uploads from the store of a root; returns their number.
 pub(super) fn expire(root: &OwnedFd) -> usize {
     let flags = HOME.union(OFlags::NOFOLLOW);
     let Ok(home) = rustix::fs::openat(root, DIRECTORY, flags, Mode::empty()) else { return 0 };
     clear(&home, now_secs()).unwrap_or(0)
 }
 
-impl Kept {
-    /// Writes what is known of it, so that a crash leaves what was known before or this.
-    pub(super) fn write_record(&self, fsync: bool) -> Result<(), Refusal> {
+impl StoredUpload {
+    /// Writes the record atomically: after a crash the old or the new one is there.
+    pub(super) fn write_record(&self, fsync: bool) -> Result<(), UploadError> {
         let (new, name) = (self.token.new_record(), self.token.record());
         let flags =
             OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -159,7 +166,7 @@ impl Kept {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             match retry_on_intr(|| rustix::io::write(&file, rest))? {
-                0 => return Err(Refusal::FULL),
+                0 => return Err(UploadError::FULL),
                 n => rest = &rest[n..],
             }
         }
@@ -173,27 +180,27 @@ impl Kept {
         Ok(())
     }
 
-    /// Where its bytes have their name.
+    /// The directory that holds the content.
     pub(super) fn home(&self) -> &OwnedFd {
         &self.home
     }
 
-    /// That name.
+    /// The name of the content in that directory.
     pub(super) fn name(&self) -> Vec<u8> {
         self.token.data()
     }
 
-    /// Forgets it.
+    /// Deletes the upload.
     pub(super) fn remove(&self) {
         remove(&self.home, &self.token);
     }
 }
 
-impl Census {
-    /// Counts what there is, after what has grown too old is gone.
-    fn take(home: &OwnedFd, bounds: Bounds, now_secs: u64) -> Result<Census, Refusal> {
+impl StoreUsage {
+    /// Removes expired uploads, then counts the rest.
+    fn take(home: &OwnedFd, bounds: StoreLimits, now_secs: u64) -> Result<StoreUsage, UploadError> {
         clear(home, now_secs)?;
-        let mut census = Census::default();
+        let mut usage = StoreUsage::default();
         for entry in Dir::read_from(home)? {
             let Some(token) = Token::parse(entry?.file_name().to_bytes()) else { continue };
             let has = match rustix::fs::statat(home, &token.data()[..], AtFlags::SYMLINK_NOFOLLOW) {
@@ -201,23 +208,22 @@ impl Census {
                 Err(_) => continue,
             };
             let length = read_record(home, &token)?.and_then(|record| record.length);
-            // One whose length nobody has said may become as large as any.
-            census.bytes =
-                census.bytes.saturating_add(has.max(length.unwrap_or(bounds.file_bytes)));
-            census.uploads += 1;
+            // An upload of unknown length may grow to the maximum size of a file.
+            usage.bytes = usage.bytes.saturating_add(has.max(length.unwrap_or(bounds.file_bytes)));
+            usage.uploads += 1;
         }
-        Ok(census)
+        Ok(usage)
     }
 }
 
 const HOME: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Bytes are only ever appended.
+/// Content is only appended.
 const DATA: OFlags =
     OFlags::RDWR.union(OFlags::APPEND).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens the directory; `None`: there is none, or, where it is to be made, none that is private.
-fn open(place: &Place, make: bool) -> Result<Option<OwnedFd>, Refusal> {
+/// Opens the directory. `None` if it does not exist, or is not private to the server's user.
+fn open(place: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
     let root = rustix::fs::open(&place.root, flags, Mode::empty())?;
     if make {
@@ -233,25 +239,27 @@ fn open(place: &Place, make: bool) -> Result<Option<OwnedFd>, Refusal> {
             Err(e) => return Err(e.into()),
         };
     let stat = rustix::fs::fstat(&home)?;
-    // Made by somebody else who can reach into it, it would be no secret.
+    // Another user who created the directory could read the tokens in it.
     let private = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0;
     if !private {
         let root = place.root.display();
-        tracing::warn!("{root}: {DIRECTORY} is not this user's alone, so no upload can be resumed");
+        tracing::warn!(
+            "{root}: {DIRECTORY} is not private to the server's user, so uploads cannot be resumed"
+        );
     }
     Ok(private.then_some(home))
 }
 
-/// Another process may be at work on it: one that is about to end, say, while this one takes over.
-fn lock_data(file: &OwnedFd) -> Result<(), Refusal> {
+/// Another process may work on the upload, such as one that is being replaced by this one.
+fn lock_data(file: &OwnedFd) -> Result<(), UploadError> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(Refusal::ELSEWHERE),
-        // A file system without locks loses nothing but that.
+        Err(Errno::WOULDBLOCK) => Err(UploadError::ELSEWHERE),
+        // On a file system without locks this check is skipped.
         _ => Ok(()),
     }
 }
 
-fn read_record(home: &OwnedFd, token: &Token) -> Result<Option<Record>, Refusal> {
+fn read_record(home: &OwnedFd, token: &Token) -> Result<Option<Record>, UploadError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(home, token.record(), flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
@@ -268,9 +276,9 @@ fn read_record(home: &OwnedFd, token: &Token) -> Result<Option<Record>, Refusal>
     Ok(Record::parse(&text))
 }
 
-/// Removes the uploads that have grown too old and the files that belong to none; returns how many
-/// uploads. What somebody is at work on is left.
-fn clear(home: &OwnedFd, now_secs: u64) -> Result<usize, Refusal> {
+/// Removes expired uploads and orphaned files; returns the number of uploads. Locked uploads are
+/// kept.
+fn clear(home: &OwnedFd, now_secs: u64) -> Result<usize, UploadError> {
     let mut removed = 0;
     for entry in Dir::read_from(home)? {
         let entry = entry?;
@@ -293,7 +301,7 @@ fn clear(home: &OwnedFd, now_secs: u64) -> Result<usize, Refusal> {
     Ok(removed)
 }
 
-/// Removes a file that has no record, unless it is too young to tell.
+/// Removes a file without a record, unless it is too new.
 fn clear_orphan(home: &OwnedFd, name: &std::ffi::CStr, now_secs: u64) {
     if let Some(token) = Token::parse(name.to_bytes())
         && rustix::fs::statat(home, token.record(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -315,7 +323,7 @@ fn is_held(home: &OwnedFd, token: &Token) -> bool {
     })
 }
 
-/// What cannot be removed now is at the latest when it has grown too old.
+/// A file that cannot be removed now is removed after it has expired.
 fn remove(home: &OwnedFd, token: &Token) {
     let _ = rustix::fs::unlinkat(home, &token.data()[..], AtFlags::empty());
     let _ = rustix::fs::unlinkat(home, token.record(), AtFlags::empty());

@@ -1,5 +1,5 @@
-//! Clearing what a crash has left of uploads: files under names that are never served. It waits for
-//! the disk and runs on the pool, once at the start, beside the serving.
+//! Removes unfinished uploads that a crash has left. It blocks on the disk and runs on the disk
+//! threads, once at the start, while requests are served.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -9,13 +9,11 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use super::store;
 use crate::files::is_unfinished;
 
-/// Directories below the root that are looked into, each holding a descriptor while those in it
-/// are.
+/// Maximum depth of directories that are searched. Each level holds a descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// Removes every unfinished upload beneath `root` that nobody is at work on and that is not to be
-/// resumed; returns how many. Links are not followed. What cannot be read or removed is left: it is
-/// never served.
+/// Removes unfinished uploads beneath `root` that are neither locked nor resumable; returns their
+/// number. Links are not followed. Files that cannot be removed are left; they are never served.
 pub fn sweep(root: &Path) -> usize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(root, flags, Mode::empty()) {
@@ -24,7 +22,7 @@ pub fn sweep(root: &Path) -> usize {
     }
 }
 
-/// Removes the uploads to `root` that nobody has resumed in time; returns how many.
+/// Removes expired resumable uploads beneath `root`; returns their number.
 pub fn expire(root: &Path) -> usize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty()).map_or(0, |root| store::expire(&root))
@@ -57,7 +55,7 @@ fn sweep_directory(directory: &OwnedFd, depth: usize) -> usize {
     swept
 }
 
-/// Removes a file unless somebody holds it: another server may be at work in the same directory.
+/// Removes a file unless it is locked: another server may use the same directory.
 fn remove(directory: &OwnedFd, name: &std::ffi::CStr) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let held = rustix::fs::openat(directory, name, flags, Mode::empty()).is_ok_and(|file| {
@@ -74,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_holds_is_removed_wherever_it_is() {
+    fn unlocked_files_are_removed_at_any_depth() {
         let root = std::env::temp_dir().join(format!("hurtle-sweep-{}", std::process::id()));
         fs::create_dir_all(root.join("a/b")).unwrap();
         fs::create_dir_all(root.join("beside")).unwrap();

@@ -1,4 +1,4 @@
-//! All goes well.
+//! Orders and renewals that succeed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,17 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 
-use crate::pebble::{EAB_KEY, Manner, Net};
+use crate::pebble::{EAB_KEY, Net, PebbleOptions};
 use crate::peer::{Choices, Options, Peer};
-use crate::subscriber::{Terms, authority};
+use crate::subscriber::{Setup, authority};
 
 #[test]
-fn a_certificate_is_got_by_each_challenge_and_shown_without_a_restart() {
+fn each_challenge_obtains_a_certificate_which_is_used_without_a_restart() {
     for challenge in ["tls-alpn-01", "http-01"] {
         let Some(net) = Net::new() else { return };
-        let pebble = net.pebble(0, &Manner { bad_nonces: 20, ..Manner::default() });
+        let pebble = net.pebble(0, &PebbleOptions { bad_nonces: 20, ..PebbleOptions::default() });
         let hosts = &["a.test", "b.test"];
-        let server = Terms { hosts, challenge, ..Terms::new(&net) }.start(&net, 0);
+        let server = Setup { hosts, challenge, ..Setup::new(&net) }.start(&net, 0);
         let shown = server.served("a.test", &pebble.roots());
         assert_eq!(shown, server.served("b.test", &pebble.roots()), "one for both, {challenge}");
         assert_eq!(pebble.orders(), 1, "{challenge}");
@@ -32,10 +32,10 @@ fn a_certificate_is_got_by_each_challenge_and_shown_without_a_restart() {
 }
 
 #[test]
-fn who_was_not_told_to_ask_is_answered_as_anybody() {
+fn requests_without_a_pending_challenge_are_answered_as_any_other() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    let server = Terms::new(&net).start(&net, 0);
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let server = Setup::new(&net).start(&net, 0);
     server.served("a.test", &pebble.roots());
     let choices = Choices { alpn: &["acme-tls/1"], ..Choices::default() };
     let refused = Peer::connect(server.tls, "a.test", &Options::of(pebble.roots(), &choices));
@@ -47,31 +47,34 @@ fn who_was_not_told_to_ask_is_answered_as_anybody() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
-    assert!(server.refusal("c.test").contains("UnrecognisedName"), "no name but those written");
+    assert!(
+        server.refusal("c.test").contains("UnrecognisedName"),
+        "only configured names are served"
+    );
 }
 
 #[test]
-fn an_account_made_elsewhere_is_used_and_the_second_authority_serves_where_the_first_is_down() {
+fn the_second_authority_issues_with_an_external_account_if_the_first_is_down() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(1, &Manner { binding: true, ..Manner::default() });
+    let pebble = net.pebble(1, &PebbleOptions { binding: true, ..PebbleOptions::default() });
     fs::write(net.dir.path("../eab.key"), format!("{EAB_KEY}\n")).unwrap();
     let bound = format!("{}\neab_id = \"kid-1\"\neab_key = \"eab.key\"", authority(&net, 1));
     let authorities = vec![authority(&net, 0), bound];
-    let server = Terms { authorities, ..Terms::new(&net) }.start(&net, 0);
+    let server = Setup { authorities, ..Setup::new(&net) }.start(&net, 0);
     server.served("a.test", &pebble.roots());
     let log = server.child.stderr();
     assert!(log.contains(&format!("{}: ", net.directory(0))), "{log}");
-    assert!(log.contains("Connection refused"), "it says why the first did not serve: {log}");
+    assert!(log.contains("Connection refused"), "the log has the first authority's error: {log}");
     assert!(log.contains(&format!("got a certificate from {}", net.directory(1))), "{log}");
 }
 
 #[test]
-fn two_servers_with_one_storage_get_one_certificate() {
+fn two_servers_with_one_storage_order_one_certificate() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    // The authority comes to the first, whichever has asked.
-    let terms = Terms { challenge: "http-01", ..Terms::new(&net) };
-    let other = Terms { ports: (6002, 6001), challenge: "http-01", ..Terms::new(&net) };
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    // The authority connects to the first server, whichever server has ordered.
+    let terms = Setup { challenge: "http-01", ..Setup::new(&net) };
+    let other = Setup { ports: (6002, 6001), challenge: "http-01", ..Setup::new(&net) };
     let (second, first) = (other.start(&net, 2), terms.start(&net, 1));
     let shown = first.served("a.test", &pebble.roots());
     assert_eq!(second.served("a.test", &pebble.roots()), shown);
@@ -79,18 +82,18 @@ fn two_servers_with_one_storage_get_one_certificate() {
 }
 
 #[test]
-fn what_the_authority_would_have_renewed_is_renewed() {
+fn a_certificate_is_renewed_when_the_authority_advises_it() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    let mut server = Terms::new(&net).start(&net, 0);
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let mut server = Setup::new(&net).start(&net, 0);
     let before = server.served("a.test", &pebble.roots());
     let pem = fs::read_to_string(server.storage.join("a.test.pem")).unwrap();
     pebble.advise_renewal(&pem);
     server.child.signal(Signal::TERM);
     server.child.wait();
-    let server = Terms::new(&net).start(&net, 0);
+    let server = Setup::new(&net).start(&net, 0);
     server.eventually("another", || server.served("a.test", &pebble.roots()) != before);
     assert_eq!(pebble.orders(), 2);
     let attempts = &server.record("a.test")["trials"][net.directory(0)]["attempts"];
-    assert_eq!(attempts, 1, "to renew what was not a day in use counts");
+    assert_eq!(attempts, 1, "renewing a certificate of less than a day counts as an attempt");
 }

@@ -1,6 +1,6 @@
-//! Certificates got from a real authority (Pebble, by those who run Let's Encrypt) and from scripted
-//! ones, by a server in a process of its own. Pebble and its DNS server are installed by
-//! `cargo xtask test --only packages`; without them these tests say so and do nothing.
+//! ACME with a real authority (Pebble, Let's Encrypt's test server) and with a scripted one; the server
+//! runs as a process of its own. `cargo xtask test --only packages` installs Pebble and its DNS server;
+//! without them these tests are skipped and say so.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,4 @@
-//! A real authority on an address of the test's own, where no other test and no other server is:
-//! its ports can then be written down before anything listens.
+//! Pebble on a loopback address that only this test uses, so that its ports are known in advance.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,18 +15,19 @@ use crate::peer::{Options, Peer};
 use crate::server::Authority;
 use crate::support::Dir;
 
-/// Where an authority looks for what it has asked.
+/// Ports that the authority connects to for its validations.
 pub(crate) const HTTP_PORT: u16 = 5002;
 pub(crate) const TLS_PORT: u16 = 5001;
 const DNS_PORT: u16 = 8053;
-/// The first authority's; the next one's is one more.
+/// Port of the first authority; the next one has the next port.
 const PORT: u16 = 14_000;
 const MANAGEMENT_PORT: u16 = 15_000;
 
-/// The key of the account `kid-1`, where one is wanted.
+/// HMAC key of the external account `kid-1`.
 pub(crate) const EAB_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
 
-/// A loopback address, names that lead there, and what certifies the authorities themselves.
+/// A loopback address, DNS that resolves every name to it, and the root of the authorities'
+/// own certificates.
 pub(crate) struct Net {
     pub(crate) address: Ipv4Addr,
     pub(crate) authority: Authority,
@@ -36,16 +36,16 @@ pub(crate) struct Net {
     _dns: Child,
 }
 
-/// How an authority differs.
+/// Options of an authority.
 #[derive(Default)]
-pub(crate) struct Manner {
-    /// It wants accounts made elsewhere.
+pub(crate) struct PebbleOptions {
+    /// Requires external accounts.
     pub(crate) binding: bool,
-    /// Of 100 nonces it refuses so many.
+    /// Percentage of nonces that it refuses.
     pub(crate) bad_nonces: u8,
 }
 
-/// An authority.
+/// A running authority.
 pub(crate) struct Pebble {
     pub(crate) child: Child,
     number: u16,
@@ -54,7 +54,7 @@ pub(crate) struct Pebble {
 }
 
 impl Net {
-    /// `None`: what it takes is not installed.
+    /// `None` if Pebble is not installed.
     pub(crate) fn new() -> Option<Net> {
         let tools = tools();
         let missing = ["pebble", "pebble-challtestsrv"].iter().find(|p| !tools.join(p).exists());
@@ -83,12 +83,12 @@ impl Net {
         (self.address, port).into()
     }
 
-    /// Where the authority of this number is, whether it is there or not.
+    /// Directory URL of the authority with this number, running or not.
     pub(crate) fn directory(&self, number: u16) -> String {
         format!("https://{}:{}/dir", self.address, PORT + number)
     }
 
-    pub(crate) fn pebble(&self, number: u16, manner: &Manner) -> Pebble {
+    pub(crate) fn pebble(&self, number: u16, options: &PebbleOptions) -> Pebble {
         let address = self.address;
         let config = serde_json::json!({ "pebble": {
             "listenAddress": format!("{address}:{}", PORT + number),
@@ -100,7 +100,7 @@ impl Net {
             "domainBlocklist": ["blocked.example"],
             "retryAfter": { "authz": 1, "order": 1 },
             "keyAlgorithm": "ecdsa",
-            "externalAccountBindingRequired": manner.binding,
+            "externalAccountBindingRequired": options.binding,
             "externalAccountMACKeys": { "kid-1": EAB_KEY },
         }});
         let path = self.dir.path(format!("../pebble-{number}.json"));
@@ -108,7 +108,7 @@ impl Net {
         let mut command = Command::new(self.tools.join("pebble"));
         command.arg("-config").arg(path).args(["-dnsserver", &format!("{address}:{DNS_PORT}")]);
         command.arg("-strict").env("PEBBLE_VA_NOSLEEP", "1");
-        command.env("PEBBLE_WFE_NONCEREJECT", manner.bad_nonces.to_string());
+        command.env("PEBBLE_WFE_NONCEREJECT", options.bad_nonces.to_string());
         let child = Child::spawn(&mut command);
         let pebble = Pebble { child, number, address, own: self.authority.roots() };
         eventually("the authority listens", || {
@@ -121,7 +121,7 @@ impl Net {
 }
 
 impl Pebble {
-    /// What trusts the certificates it issues.
+    /// A store that trusts the certificates it issues.
     pub(crate) fn roots(&self) -> RootCertStore {
         let answer = self.manage("GET /roots/0", "");
         let mut roots = RootCertStore::empty();
@@ -129,7 +129,7 @@ impl Pebble {
         roots
     }
 
-    /// It would have this certificate (PEM) renewed since long.
+    /// Sets a renewal window in the past for this certificate (PEM).
     pub(crate) fn advise_renewal(&self, pem: &str) {
         let start = pem.find("-----BEGIN CERTIFICATE").unwrap();
         let advice =
@@ -138,7 +138,7 @@ impl Pebble {
         self.manage("POST /set-renewal-info/", &body.to_string());
     }
 
-    /// Orders that it has been given.
+    /// Number of orders it has received.
     pub(crate) fn orders(&self) -> usize {
         let log = self.child.stdout();
         let line = log
@@ -150,8 +150,8 @@ impl Pebble {
 
     fn manage(&self, request: &str, body: &str) -> Vec<u8> {
         let to = SocketAddr::from((self.address, MANAGEMENT_PORT + self.number));
-        let options = Options::trusting(self.own.clone());
-        let mut peer = Peer::connect(to, &self.address.to_string(), &options).unwrap();
+        let client = Options::trusting(self.own.clone());
+        let mut peer = Peer::connect(to, &self.address.to_string(), &client).unwrap();
         let length = body.len();
         peer.send(format!(
             "{request} HTTP/1.1\r\nHost: {to}\r\nUser-Agent: test\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -162,7 +162,7 @@ impl Pebble {
     }
 }
 
-/// Where xtask puts what it installs.
+/// The directory that xtask installs tools to.
 fn tools() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_hurtle")).ancestors().nth(2).unwrap();
     target.join("tools/bin")

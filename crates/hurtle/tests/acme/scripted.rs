@@ -1,4 +1,4 @@
-//! An authority that says the same to everybody who wants an account.
+//! A scripted authority that refuses every account.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::pebble::Net;
 
-/// A head, and as much body as it says.
+/// Reads a head and a body of its Content-Length.
 fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     let mut some = [0; 4 << 10];
@@ -28,8 +28,8 @@ fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
     }
 }
 
-/// In the place of the authority of this number; refuses with this status, for as long as the
-/// test's process lives.
+/// Starts the authority with this number, which refuses with this status until the test's process
+/// ends.
 pub(crate) fn refuse_all(net: &Net, number: u16, status: &str, retry_after_secs: u64) {
     let base = net.directory(number).trim_end_matches("/dir").to_owned();
     let directory = serde_json::json!({

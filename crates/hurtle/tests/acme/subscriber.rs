@@ -1,4 +1,4 @@
-//! A server that gets its certificates from a test's authorities.
+//! A server that orders its certificates from a test's authorities.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use crate::child::{Child, hurtle};
 use crate::pebble::{HTTP_PORT, Net, TLS_PORT};
 use crate::peer::{Options, Peer};
 
-/// An attempt waits some seconds for others to look, and an authority takes its time, too.
+/// An attempt takes some seconds: servers reload challenges, and the authority validates.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is written down for it.
-pub(crate) struct Terms<'a> {
+/// A server's configuration.
+pub(crate) struct Setup<'a> {
     pub(crate) hosts: &'a [&'a str],
     pub(crate) challenge: &'a str,
     /// Lines of each `[[acme.authority]]` beside `root`.
@@ -24,10 +24,10 @@ pub(crate) struct Terms<'a> {
     pub(crate) ports: (u16, u16),
 }
 
-impl<'a> Terms<'a> {
-    /// `a.test`, from the first authority.
-    pub(crate) fn new(net: &Net) -> Terms<'a> {
-        Terms {
+impl<'a> Setup<'a> {
+    /// A certificate for `a.test` from the first authority.
+    pub(crate) fn new(net: &Net) -> Setup<'a> {
+        Setup {
             hosts: &["a.test"],
             challenge: "tls-alpn-01",
             authorities: vec![authority(net, 0)],
@@ -35,7 +35,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Starts a server; `number` tells those of one test apart.
+    /// Starts a server; `number` distinguishes the servers of a test.
     pub(crate) fn start(&self, net: &Net, number: usize) -> Subscriber {
         let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
         let (clear, tls) = (net.at(self.ports.0), net.at(self.ports.1));
@@ -59,12 +59,12 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// The lines of a plain authority.
+/// Lines of an `[[acme.authority]]` without options.
 pub(crate) fn authority(net: &Net, number: u16) -> String {
     format!("directory = {:?}", net.directory(number))
 }
 
-/// A server.
+/// A running server.
 pub(crate) struct Subscriber {
     pub(crate) child: Child,
     pub(crate) tls: SocketAddr,
@@ -73,7 +73,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Waits for this.
+    /// Waits until `done`.
     #[track_caller]
     pub(crate) fn eventually(&self, what: &str, mut done: impl FnMut() -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -88,12 +88,12 @@ impl Subscriber {
         self.eventually(words, || self.child.stderr().contains(words));
     }
 
-    /// A handshake for a name.
+    /// Connects to a name.
     pub(crate) fn connect(&self, name: &str, roots: &RootCertStore) -> std::io::Result<Peer> {
         Peer::connect(self.tls, name, &Options::trusting(roots.clone()))
     }
 
-    /// Waits until a client that trusts these is served, and returns what it was shown.
+    /// Waits until a client that trusts these roots is served; returns the certificate.
     #[track_caller]
     pub(crate) fn served(&self, name: &str, roots: &RootCertStore) -> Vec<u8> {
         let mut shown = None;
@@ -107,25 +107,25 @@ impl Subscriber {
         shown.unwrap()
     }
 
-    /// What a handshake for this name ends with.
+    /// The error of a handshake for this name.
     pub(crate) fn refusal(&self, name: &str) -> String {
         let refused = self.connect(name, &RootCertStore::empty()).err();
         refused.map(|e| e.to_string()).unwrap_or_default()
     }
 
-    /// What is noted of a certificate.
+    /// Reads a certificate's record.
     pub(crate) fn record(&self, name: &str) -> serde_json::Value {
         let text = fs::read(self.storage.join(format!("{name}.json"))).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// As if the wait after what failed was over.
+    /// Ends the delay after a failed attempt.
     pub(crate) fn forgive(&self, name: &str) {
         let mut record = self.record(name);
         for (_, trial) in record["trials"].as_object_mut().unwrap() {
             trial["next"] = 0.into();
         }
-        // In its place: it stays the server's.
+        // Overwritten, not replaced, so that the server's user stays its owner.
         fs::write(self.storage.join(format!("{name}.json")), record.to_string()).unwrap();
     }
 }

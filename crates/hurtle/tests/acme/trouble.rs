@@ -1,79 +1,79 @@
-//! The bad days.
+//! Orders and renewals that fail.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
-use crate::pebble::{Manner, Net};
+use crate::pebble::{Net, PebbleOptions};
 use crate::scripted;
-use crate::subscriber::{Terms, authority};
+use crate::subscriber::{Setup, authority};
 
 #[test]
-fn without_a_certificate_handshakes_are_refused_and_the_log_says_when_it_is_asked_for_again() {
+fn without_a_certificate_handshakes_fail_and_the_log_has_the_next_attempt() {
     let Some(net) = Net::new() else { return };
-    let mut server = Terms::new(&net).start(&net, 0);
+    let mut server = Setup::new(&net).start(&net, 0);
     server.eventually_says("a.test: no certificate was issued; handshakes for it are refused");
     assert!(server.child.stderr().contains("The next attempt is at "));
     let refusal = server.refusal("a.test");
     assert!(refusal.contains("InternalError"), "{refusal}");
     server.child.signal(Signal::TERM);
     assert!(server.child.wait().success());
-    let server = Terms::new(&net).start(&net, 0);
+    let server = Setup::new(&net).start(&net, 0);
     server.eventually_says("a.test: no certificate yet; the next attempt is at ");
-    assert!(!server.child.stderr().contains("asking"), "a restart is no further attempt");
+    assert!(!server.child.stderr().contains("ordering"), "a restart makes no attempt");
     assert_eq!(server.record("a.test")["trials"][net.directory(0)]["attempts"], 1);
 }
 
 #[test]
-fn an_order_that_a_crash_has_left_is_gone_on_with() {
+fn an_order_is_resumed_after_a_crash() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    let mut server = Terms::new(&net).start(&net, 0);
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let mut server = Setup::new(&net).start(&net, 0);
     server.eventually("it has ordered", || server.record("a.test")["order"].is_object());
     server.child.signal(Signal::KILL);
     server.child.wait();
     server.forgive("a.test");
-    let server = Terms::new(&net).start(&net, 0);
+    let server = Setup::new(&net).start(&net, 0);
     server.served("a.test", &pebble.roots());
     assert_eq!(pebble.orders(), 1);
 }
 
 #[test]
-fn a_renewal_that_fails_leaves_the_certificate_of_before() {
+fn a_failed_renewal_keeps_the_previous_certificate() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    let mut server = Terms::new(&net).start(&net, 0);
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let mut server = Setup::new(&net).start(&net, 0);
     let before = server.served("a.test", &pebble.roots());
     server.child.signal(Signal::TERM);
     server.child.wait();
     let hosts = &["a.test", "blocked.example"];
-    let server = Terms { hosts, ..Terms::new(&net) }.start(&net, 0);
-    server.eventually_says("the one from before stays in use, valid until ");
+    let server = Setup { hosts, ..Setup::new(&net) }.start(&net, 0);
+    server.eventually_says("the previous one stays in use, valid until ");
     assert!(server.child.stderr().contains("blocked.example"), "{}", server.child.stderr());
     assert_eq!(server.served("a.test", &pebble.roots()), before);
 }
 
 #[test]
-fn an_account_that_is_forgotten_is_made_anew() {
+fn an_account_that_the_authority_lost_is_created_again() {
     let Some(net) = Net::new() else { return };
-    let pebble = net.pebble(0, &Manner::default());
-    let mut server = Terms::new(&net).start(&net, 0);
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let mut server = Setup::new(&net).start(&net, 0);
     server.served("a.test", &pebble.roots());
     server.child.signal(Signal::TERM);
     server.child.wait();
-    // Another one at its address, which knows nobody.
+    // A new authority at the same address, without accounts.
     drop(pebble);
-    let pebble = net.pebble(0, &Manner::default());
+    let pebble = net.pebble(0, &PebbleOptions::default());
     let hosts = &["a.test", "b.test"];
-    let server = Terms { hosts, ..Terms::new(&net) }.start(&net, 0);
+    let server = Setup { hosts, ..Setup::new(&net) }.start(&net, 0);
     server.served("b.test", &pebble.roots());
 }
 
 #[test]
-fn an_authority_that_wants_to_be_left_alone_is() {
+fn retry_after_delays_the_next_attempt() {
     let Some(net) = Net::new() else { return };
     scripted::refuse_all(&net, 0, "429 Too Many Requests", 3 * 60 * 60);
-    let server = Terms { authorities: vec![authority(&net, 0)], ..Terms::new(&net) };
+    let server = Setup { authorities: vec![authority(&net, 0)], ..Setup::new(&net) };
     let server = server.start(&net, 0);
     server.eventually_says("a.test: no certificate was issued");
     let log = server.child.stderr();

@@ -1,4 +1,4 @@
-//! A FastCGI application that is asked before a mount answers.
+//! A FastCGI authorizer in front of a mount.
 
 use crate::dir::Dir;
 use crate::peer::{STDOUT, asked, record};
@@ -9,12 +9,12 @@ fn files(upstream: &Upstream, dir: &Dir) -> Proxy {
 }
 
 #[test]
-fn a_file_is_sent_with_its_leave_only_each_time() {
+fn a_file_is_authorized_each_time() {
     let dir = Dir::new(&[("root/a.txt", "hello")]);
     let upstream = Upstream::new();
     let server = files(&upstream, &dir);
     let mut client = server.connect();
-    // The file is known after the first.
+    // The file is cached after the first request.
     for _ in 0..3 {
         client.send("GET /a.txt?x HTTP/1.1\r\nHost: a\r\nCookie: c\r\n\r\n");
         let asked = asked(&upstream);
@@ -33,7 +33,7 @@ fn a_file_is_sent_with_its_leave_only_each_time() {
 }
 
 #[test]
-fn whatever_else_it_answers_is_the_answer() {
+fn another_status_of_the_authorizer_is_the_response() {
     let dir = Dir::new(&[("root/a.txt", "hello")]);
     let upstream = Upstream::new();
     let server = files(&upstream, &dir);
@@ -58,7 +58,7 @@ fn whatever_else_it_answers_is_the_answer() {
 }
 
 #[test]
-fn its_variables_reach_the_application_and_a_refused_body_is_never_read() {
+fn variables_reach_the_application_and_a_refused_body_is_not_read() {
     let (authorizer, app) = (Upstream::new(), Upstream::new());
     let mount = format!("fastcgi = \"{}\"\nauthorizer = \"{}\"", app.address, authorizer.address);
     let server = Proxy::of("", &mount);
@@ -78,7 +78,7 @@ fn its_variables_reach_the_application_and_a_refused_body_is_never_read() {
 }
 
 #[test]
-fn an_answer_that_is_kept_is_sent_with_its_leave_only() {
+fn a_cached_response_is_authorized_each_time() {
     let (authorizer, origin) = (Upstream::new(), Upstream::new());
     let mount = format!(
         "proxy = \"http://{}\"\ncache = {{}}\nauthorizer = \"{}\"",

@@ -1,4 +1,4 @@
-//! CGI programs: what they are told and how they are run.
+//! CGI programs: their variables and how they are run.
 
 use crate::client::Client;
 use crate::dir::{Dir, eventually};
@@ -17,7 +17,7 @@ pub(crate) fn get(client: &mut Client, path: &str) -> (String, String) {
 const ENV: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv | sort\n";
 
 #[test]
-fn the_environment_is_the_requests_and_nothing_else() {
+fn the_environment_has_the_requests_variables_only() {
     let dir = Dir::new(&[]);
     dir.program("bin/sub/env.sh", ENV);
     let server = server(&dir, "params = { GREETING = \"hello\" }");
@@ -48,7 +48,7 @@ fn the_environment_is_the_requests_and_nothing_else() {
 }
 
 #[test]
-fn which_files_are_programs() {
+fn executable_files_are_programs() {
     let dir = Dir::new(&[("bin/text.txt", "text"), ("bin/broken.sh", "no interpreter")]);
     dir.program("bin/env.sh", ENV);
     dir.program("bin/.hidden.sh", ENV);
@@ -80,7 +80,7 @@ fn which_files_are_programs() {
 }
 
 #[test]
-fn a_program_reads_the_body_and_streams_its_answer() {
+fn a_program_reads_the_body_and_streams_its_response() {
     let dir = Dir::new(&[]);
     dir.program(
         "bin/echo.py",
@@ -103,7 +103,7 @@ fn a_program_reads_the_body_and_streams_its_answer() {
         scope.spawn(move || std::io::Write::write_all(&mut &sender, &sent).unwrap());
         assert!(client.chunks() == body, "the same bytes");
     });
-    // One that does not read what it is sent answers all the same.
+    // A program that does not read its input can still respond.
     dir.program("bin/deaf.sh", "#!/bin/sh\nexec <&-\nprintf 'Content-Type: a/b\\n\\ndeaf'\n");
     let mut client = server
         .send("POST /cgi-bin/deaf.sh HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nunwanted!");
@@ -111,7 +111,7 @@ fn a_program_reads_the_body_and_streams_its_answer() {
 }
 
 #[test]
-fn no_descriptor_of_the_servers_is_inherited() {
+fn a_program_inherits_no_descriptor_of_the_server() {
     let dir = Dir::new(&[]);
     dir.program(
         "bin/fds.py",
@@ -119,7 +119,7 @@ fn no_descriptor_of_the_servers_is_inherited() {
          fds = [f for f in range(3, 1024) if os.path.exists('/proc/self/fd/%d' % f)]\n\
          print('Content-Type: text/plain\\n')\nprint(fds)\n",
     );
-    // Whoever started the tests may have left some open; those are not the server's.
+    // Descriptors inherited from the test runner are not the server's.
     let before = open_to_children();
     let server = server(&dir, "");
     let others: Vec<_> = (0..5).map(|_| server.connect()).collect();
@@ -128,7 +128,7 @@ fn no_descriptor_of_the_servers_is_inherited() {
     drop(others);
 }
 
-/// Descriptors of this process, beyond the three, that its children get.
+/// Descriptors of this process above 2 that its children inherit.
 fn open_to_children() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
@@ -145,7 +145,7 @@ fn open_to_children() -> Vec<i32> {
 }
 
 #[test]
-fn complaints_and_the_exit_of_a_program_are_logged() {
+fn standard_error_and_the_exit_of_a_program_are_logged() {
     crate::log::begin();
     let dir = Dir::new(&[]);
     let text = "#!/bin/sh\necho this is amiss >&2\nprintf 'Content-Type: a/b\\n\\nok'\nexit 3\n";

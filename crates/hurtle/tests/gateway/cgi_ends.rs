@@ -1,4 +1,4 @@
-//! How CGI programs end: by themselves, in time, or not at all.
+//! CGI programs that end by themselves, are killed, or never end.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use crate::cgi::{get, server};
 use crate::dir::{Dir, eventually};
 use crate::support::Proxy;
 
-/// Notes its own process and one that it begins, then never answers.
+/// Writes down its own process id and that of a child, and never responds.
 const HANGS: &str =
     "#!/bin/sh\nsleep 600 &\necho $$ $! > ../pids.new\nmv ../pids.new ../pids\nwait\n";
 
-/// The processes that a program has noted.
+/// The process ids that a program has written down.
 fn pids(dir: &Dir) -> Vec<Pid> {
     eventually("the program runs", || dir.path("pids").exists());
     let text = fs::read_to_string(dir.path("pids")).unwrap();
     text.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()).unwrap()).collect()
 }
 
-/// Whether a process runs; one that has ended and that nobody has asked after does not.
+/// `true` if a process runs; a zombie does not count.
 fn runs(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let is_zombie =
@@ -28,11 +28,11 @@ fn runs(pid: Pid) -> bool {
 }
 
 #[test]
-fn one_that_does_not_answer_is_killed_with_all_it_has_begun() {
+fn a_program_without_a_response_is_killed_with_its_children() {
     let dir = Dir::new(&[]);
     dir.program("bin/hangs.sh", HANGS);
     let server = server(&dir, "first_byte_timeout = \"500ms\"");
-    // On a busy machine one may be killed before it has noted anything.
+    // On a busy machine a program may be killed before it has written anything.
     eventually("one has come so far", || {
         let (head, _) = get(&mut server.connect(), "/cgi-bin/hangs.sh");
         assert!(head.starts_with("HTTP/1.1 504 "), "{head}");
@@ -44,7 +44,7 @@ fn one_that_does_not_answer_is_killed_with_all_it_has_begun() {
 }
 
 #[test]
-fn one_whose_client_has_gone_is_killed() {
+fn a_program_whose_client_has_disconnected_is_killed() {
     let dir = Dir::new(&[]);
     dir.program("bin/hangs.sh", HANGS);
     let server = server(&dir, "");
@@ -58,7 +58,7 @@ fn one_whose_client_has_gone_is_killed() {
 }
 
 #[test]
-fn one_that_pauses_within_its_answer_is_killed_and_the_answer_is_cut() {
+fn a_program_that_pauses_within_its_response_is_killed() {
     let dir = Dir::new(&[]);
     let text = HANGS.replace("wait", "printf 'Content-Type: a/b\\n\\npart'\nwait");
     dir.program("bin/pauses.sh", &text);
@@ -73,7 +73,7 @@ fn one_that_pauses_within_its_answer_is_killed_and_the_answer_is_cut() {
 }
 
 #[test]
-fn one_that_ends_without_an_answer_is_a_bad_gateway() {
+fn a_program_that_ends_without_a_response_is_a_bad_gateway() {
     let dir = Dir::new(&[]);
     dir.program("bin/mute.sh", "#!/bin/sh\nexit 0\n");
     dir.program("bin/half.sh", "#!/bin/sh\nprintf 'Content-Type: a/b\\n'\n");
@@ -87,7 +87,7 @@ fn one_that_ends_without_an_answer_is_a_bad_gateway() {
 }
 
 #[test]
-fn one_that_has_told_its_length_may_work_on_behind_it() {
+fn a_program_may_go_on_after_a_response_of_known_length() {
     let dir = Dir::new(&[]);
     let text = "#!/bin/sh\nprintf 'Content-Type: a/b\\nContent-Length: 2\\n\\nok'\n\
                 while [ ! -e ../go ]; do :; done\necho > ../done\n";
@@ -100,7 +100,7 @@ fn one_that_has_told_its_length_may_work_on_behind_it() {
 }
 
 #[test]
-fn only_so_many_run_at_once() {
+fn programs_at_once_are_limited() {
     let dir = Dir::new(&[]);
     dir.program("bin/hangs.sh", HANGS);
     dir.program("bin/ok.sh", "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\nok'\n");

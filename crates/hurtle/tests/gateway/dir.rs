@@ -1,4 +1,4 @@
-//! A directory of scripts, and waiting for what happens elsewhere.
+//! A directory of scripts, and waits for events of other processes.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::client::PATIENCE;
 pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    /// With these files.
+    /// Creates it with these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Dir {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -35,8 +35,8 @@ impl Dir {
         fs::write(path, text).unwrap();
     }
 
-    /// A file that may be run. Another process writes it: what this one has open for writing, a child
-    /// that another test is just starting may have open as well, and then it cannot be run
+    /// Creates an executable file. Another process writes it: a descriptor open for writing in this
+    /// process may be inherited by a child of another test, and then the file cannot be executed
     /// (ETXTBSY).
     pub(crate) fn program(&self, name: &str, text: &str) {
         let path = self.path(name);
@@ -48,7 +48,7 @@ impl Dir {
         assert!(writer.wait().unwrap().success(), "{}", path.display());
     }
 
-    /// A symbolic link; `to` is taken as it is.
+    /// Creates a symbolic link to `to`.
     pub(crate) fn link(&self, name: &str, to: impl AsRef<Path>) {
         std::os::unix::fs::symlink(to, self.path(name)).unwrap();
     }
@@ -56,12 +56,12 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What a failed test leaves in the temporary directory is the system's to clear.
+        // A failed test may leave its directory behind.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Waits for `done`, not for ever.
+/// Waits until `done` is true, with a time limit.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;

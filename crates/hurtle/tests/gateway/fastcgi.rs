@@ -1,10 +1,10 @@
-//! What a FastCGI application gets of a request, and a client of its answer.
+//! The request that a FastCGI application gets, and the response that a client gets.
 
 use crate::dir::Dir;
 use crate::peer::{Asked, STDERR, STDOUT, asked, asked_on, end, read, read_input, record};
 use crate::support::{Proxy, Upstream};
 
-/// A server in front of the application, which is asked for every path.
+/// A server that forwards every path to the application.
 fn server(upstream: &Upstream, keys: &str) -> Proxy {
     Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address))
 }
@@ -63,7 +63,7 @@ fn variables_are_those_of_rfc_3875() {
 }
 
 #[test]
-fn an_encoded_slash_is_a_slash_of_the_path_and_stays_in_the_target() {
+fn an_encoded_slash_is_decoded_in_the_path_and_kept_in_the_target() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let table = [
@@ -87,7 +87,7 @@ fn an_encoded_slash_is_a_slash_of_the_path_and_stays_in_the_target() {
 }
 
 #[test]
-fn a_body_flows_as_it_comes_and_so_does_the_answer() {
+fn request_and_response_are_streamed() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
@@ -121,7 +121,7 @@ fn a_large_body_is_cut_into_records_and_arrives_whole() {
 }
 
 #[test]
-fn a_client_that_waits_for_leave_gets_it_when_its_body_is_wanted() {
+fn a_client_gets_100_continue_when_its_body_is_read() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server
@@ -135,7 +135,7 @@ fn a_client_that_waits_for_leave_gets_it_when_its_body_is_wanted() {
 }
 
 #[test]
-fn what_an_answer_says_is_put_in_terms_of_http() {
+fn a_response_is_converted_to_http() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let table: [(&str, &str, &str, &[&str], &str); 6] = [
@@ -180,14 +180,14 @@ fn what_an_answer_says_is_put_in_terms_of_http() {
         let body =
             if head.contains("chunked") { client.chunks() } else { client.take(expected.len()) };
         assert_eq!(body, expected.as_bytes(), "{sentence}");
-        // And the connection goes on.
+        // The connection persists.
         client.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(client.head().starts_with("HTTP/1.1 204"), "{sentence}");
     }
 }
 
 #[test]
-fn orders_to_a_server_reach_no_client() {
+fn fields_for_the_server_are_not_sent_to_clients() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -204,7 +204,7 @@ fn orders_to_a_server_reach_no_client() {
 }
 
 #[test]
-fn a_connection_is_kept_where_that_is_configured_and_a_lost_one_is_no_loss() {
+fn a_connection_is_kept_if_configured_and_a_lost_one_is_replaced() {
     let upstream = Upstream::new();
     let server = server(&upstream, "keep_connections = 1");
     let mut client = server.connect();
@@ -217,7 +217,7 @@ fn a_connection_is_kept_where_that_is_configured_and_a_lost_one_is_no_loss() {
     client.send(get);
     let app = asked_on(app).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello", "on the same connection");
-    // The application ends its side the moment the next request is on its way.
+    // The application closes its connection when the next request is in flight.
     client.send(get);
     drop(asked_on(app));
     asked(&upstream).answer(DOCUMENT);
@@ -225,7 +225,7 @@ fn a_connection_is_kept_where_that_is_configured_and_a_lost_one_is_no_loss() {
 }
 
 #[test]
-fn complaints_are_logged_in_lines_and_not_without_end() {
+fn standard_error_is_logged_in_lines_with_a_limit() {
     crate::log::begin();
     let upstream = Upstream::new();
     let server = server(&upstream, "");
@@ -240,7 +240,7 @@ fn complaints_are_logged_in_lines_and_not_without_end() {
     asked.client.send([record(STDOUT, DOCUMENT), end()].concat());
     assert_eq!(client.answer().1, "hello");
     crate::dir::eventually("all is logged", || {
-        !crate::log::lines_with(&format!("{name}: it complains of more")).is_empty()
+        !crate::log::lines_with(&format!("{name}: more output of this request")).is_empty()
     });
     assert_eq!(crate::log::lines_with(&format!("{name}: first complaint?[2J")).len(), 1);
     let logged = crate::log::lines_with(&name).len();

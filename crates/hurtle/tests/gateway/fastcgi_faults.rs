@@ -1,4 +1,4 @@
-//! What a client is told when a FastCGI application fails it.
+//! The response to a client when a FastCGI application fails.
 
 use crate::peer::{Asked, END, STDOUT, asked, end, read_input, record};
 use crate::support::{GET, Proxy, Upstream};
@@ -8,22 +8,27 @@ fn server(upstream: &Upstream, keys: &str) -> Proxy {
 }
 
 #[test]
-fn what_is_no_answer_is_a_bad_gateway_and_the_log_says_why() {
+fn an_invalid_response_is_a_bad_gateway_and_is_logged() {
     crate::log::begin();
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let table: [(&str, Vec<u8>, u16, &str); 11] = [
-        ("nothing", vec![], 502, "it ended before its answer did"),
+        ("nothing", vec![], 502, "it ended before its response"),
         ("no FastCGI", b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), 502, "a record of version 72"),
-        ("another request", vec![1, 6, 0, 2, 0, 0, 0, 0], 502, "a record of request 2"),
+        ("another request", vec![1, 6, 0, 2, 0, 0, 0, 0], 502, "a record of unknown request 2"),
         ("an end without an answer", end(), 502, "its head does not end"),
         ("half a head", [record(STDOUT, "Status: 200\n"), end()].concat(), 502, "does not end"),
-        ("no head", record(STDOUT, "hello\n\n"), 502, "a line that is no field"),
-        ("no type", record(STDOUT, "X-A: b\n\n"), 502, "says neither Content-Type"),
-        ("a bad status", record(STDOUT, "Status: 99\n\n"), 502, "its Status is none"),
-        ("a bad field", record(STDOUT, "A: b\x01c\n\n"), 502, "a line that is no field"),
-        ("no room", record(END, [0, 0, 0, 0, 2, 0, 0, 0]), 503, "it has no room"),
-        ("another role", record(END, [0, 0, 0, 0, 3, 0, 0, 0]), 502, "does not know the role"),
+        ("no head", record(STDOUT, "hello\n\n"), 502, "a malformed field"),
+        ("no type", record(STDOUT, "X-A: b\n\n"), 502, "has none of Content-Type"),
+        ("a bad status", record(STDOUT, "Status: 99\n\n"), 502, "its Status is not a final"),
+        ("a bad field", record(STDOUT, "A: b\x01c\n\n"), 502, "a malformed field"),
+        ("no room", record(END, [0, 0, 0, 0, 2, 0, 0, 0]), 503, "it is overloaded"),
+        (
+            "another role",
+            record(END, [0, 0, 0, 0, 3, 0, 0, 0]),
+            502,
+            "it does not support the role",
+        ),
     ];
     for (n, (sentence, bytes, status, why)) in table.into_iter().enumerate() {
         let mut client = server.send(format!("GET /fault-{n} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -52,7 +57,7 @@ fn an_endless_head_is_refused() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
+fn a_truncated_response_is_visibly_incomplete() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     for (sentence, said, whole) in [
@@ -69,7 +74,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
 }
 
 #[test]
-fn nobody_there_is_a_bad_gateway() {
+fn a_missing_application_is_a_bad_gateway() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     drop(upstream);
@@ -77,14 +82,14 @@ fn nobody_there_is_a_bad_gateway() {
 }
 
 #[test]
-fn each_phase_has_its_time() {
+fn each_phase_has_its_time_limit() {
     let upstream = Upstream::new();
     let server = server(&upstream, "first_byte_timeout = \"100ms\"\nread_timeout = \"100ms\"");
     let mut client = server.send(GET);
     let silent = asked(&upstream);
     assert!(client.answer().0.starts_with("HTTP/1.1 504 "));
     drop(silent);
-    // While the client still sends, it is the client who is waited for.
+    // While the client is sending, the application's time limit does not run.
     let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab");
     let mut patient = asked(&upstream);
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -97,7 +102,7 @@ fn each_phase_has_its_time() {
 }
 
 #[test]
-fn a_client_that_goes_takes_its_request_with_it() {
+fn a_disconnected_client_cancels_its_request() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let client = server.send(GET);
@@ -108,7 +113,7 @@ fn a_client_that_goes_takes_its_request_with_it() {
 }
 
 #[test]
-fn a_slow_client_holds_the_application_back() {
+fn a_slow_client_slows_the_application_down() {
     use std::io::Write as _;
     let upstream = Upstream::new();
     let server = server(&upstream, "");

@@ -1,11 +1,11 @@
-//! The same over HTTP/2: an application sees the version, and no frames.
+//! FastCGI behind HTTP/2: the application sees the version and no frames.
 
 use crate::frames::*;
 use crate::peer::{Asked, STDOUT, asked, end, read, read_input, record};
 use crate::support::{Proxy, Upstream};
 
 #[test]
-fn bodies_flow_as_they_come_both_ways() {
+fn bodies_are_streamed_both_ways() {
     let upstream = Upstream::new();
     let server = Proxy::of("", &format!("fastcgi = \"{}\"", upstream.address));
     let mut wire = Wire::begin(server.address, &[]);

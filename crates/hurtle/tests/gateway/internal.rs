@@ -1,5 +1,5 @@
-//! Files that an application names in its answer, to be sent in its place: PHP-FPM, a CGI program and a
-//! scripted peer.
+//! Files that an application names in its response, sent in place of its body: PHP-FPM, a CGI
+//! program and a scripted peer.
 
 use crate::cgi;
 use crate::client::Client;
@@ -14,7 +14,7 @@ fn get(client: &mut Client, target: &str, fields: &str) -> (String, String) {
     client.answer()
 }
 
-/// PHP-FPM, and a server whose `internal` is `private` beside the application's root.
+/// PHP-FPM and a server whose `internal` directory is `private` next to the application's root.
 fn php() -> (PhpFpm, Proxy) {
     let php = PhpFpm::start(2);
     php.dir.write("private/a b.txt", "0123456789");
@@ -30,7 +30,7 @@ fn php_names_a_file_and_it_is_sent_with_conditions_and_ranges() {
     let (php, server) = php();
     let mut client = server.connect();
     let target = "/accel?name=/a%2520b.txt";
-    // Twice: from the disk, and from what is known by then.
+    // First from the disk, then from the cache.
     for _ in 0..2 {
         let (head, body) = get(&mut client, target, "");
         assert_eq!(body, "0123456789", "{head}");
@@ -59,13 +59,13 @@ fn php_names_a_file_and_it_is_sent_with_conditions_and_ranges() {
     assert!(head.starts_with("HTTP/1.1 404 ") && body.starts_with("404"), "{head}: leads out");
     client.send(format!("HEAD {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert!(client.head().contains("Content-Length: 10"));
-    // Nobody can have it without asking the application.
+    // The file cannot be requested directly.
     assert_eq!(get(&mut client, "/private/a%20b.txt", "").1, "no page /private/a%20b.txt");
     drop(php);
 }
 
 #[test]
-fn names_that_are_no_files_beneath_the_directory_are_not_found() {
+fn names_outside_of_the_internal_directory_are_not_found() {
     crate::log::begin();
     let (php, server) = php();
     let mut client = server.connect();
@@ -87,7 +87,7 @@ fn names_that_are_no_files_beneath_the_directory_are_not_found() {
 }
 
 #[test]
-fn a_program_may_name_one_by_its_path_and_needs_to_say_nothing_else() {
+fn a_program_may_name_a_file_without_other_fields() {
     let dir = Dir::new(&[("private/a.txt", "the file")]);
     let file = dir.path("private/a.txt").display().to_string();
     dir.program("bin/name.sh", &format!("#!/bin/sh\nprintf 'X-Sendfile: {file}\\n\\n'\n"));
@@ -98,7 +98,7 @@ fn a_program_may_name_one_by_its_path_and_needs_to_say_nothing_else() {
 }
 
 #[test]
-fn of_an_answer_to_a_post_no_part_is_asked_for_and_the_rules_hold() {
+fn a_file_named_for_a_post_ignores_ranges_and_gets_header_rules() {
     let dir = Dir::new(&[("private/a.txt", "the file")]);
     let upstream = Upstream::new();
     let rules =

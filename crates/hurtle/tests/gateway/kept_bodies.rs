@@ -1,4 +1,4 @@
-//! Bodies whose length their client does not tell: kept until their end, then passed on with it.
+//! Request bodies of unknown length: buffered to their end, then sent with their length.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use crate::support::{Proxy, Upstream};
 const HEAD: &str = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 const DOCUMENT: &str = "Content-Type: text/plain\r\n\r\nhello";
 
-/// A server in front of the application, which is asked for every path.
+/// A server that forwards every path to the application.
 fn server(upstream: &Upstream, top: &str) -> Proxy {
     Proxy::of(top, &format!("fastcgi = \"{}\"", upstream.address))
 }
@@ -26,8 +26,8 @@ fn noise(len: u32) -> Vec<u8> {
     (0..len).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Whether this process has a file open that has no name and holds most of so many bytes: what came
-/// last may wait in memory.
+/// `true` if this process has an unnamed file with most of these bytes; the last ones may still be
+/// in memory.
 fn holds_unnamed(len: u64) -> bool {
     let entries = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let unnamed = entries.filter_map(|entry| {
@@ -38,7 +38,7 @@ fn holds_unnamed(len: u64) -> bool {
 }
 
 #[test]
-fn they_arrive_whole_with_their_length_however_large() {
+fn buffered_bodies_arrive_whole_with_their_length() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let table: [(&str, &[u32]); 6] = [
@@ -54,7 +54,7 @@ fn they_arrive_whole_with_their_length_however_large() {
         let pieces: Vec<_> = pieces.iter().map(|len| noise(*len)).collect();
         let body = pieces.concat();
         let sent: Vec<u8> = pieces.iter().flat_map(|piece| chunk(piece)).collect();
-        // What is said after the body is nothing an application could be told.
+        // Trailers cannot be passed to a FastCGI application.
         client.send([HEAD.as_bytes(), &sent, b"0\r\nX-Trailer: 1\r\n\r\n"].concat());
         let mut app = asked(&upstream);
         assert_eq!(app.variables["CONTENT_LENGTH"], body.len().to_string(), "{sentence}");
@@ -68,7 +68,7 @@ fn they_arrive_whole_with_their_length_however_large() {
 }
 
 #[test]
-fn the_application_is_asked_when_all_is_there_and_the_file_goes_with_the_request() {
+fn a_request_is_sent_once_its_body_is_buffered_and_the_file_is_removed() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let (first, second) = (noise(250_000), noise(111));
@@ -84,7 +84,7 @@ fn the_application_is_asked_when_all_is_there_and_the_file_goes_with_the_request
 }
 
 #[test]
-fn who_breaks_off_or_drips_leaves_nothing_and_asks_nobody() {
+fn an_unfinished_body_leaves_no_file_and_sends_no_request() {
     let upstream = Upstream::new();
     let limits = "[limits]\nbody_rate = \"1 MiB\"\nbody_grace = \"300ms\"";
     let server = server(&upstream, limits);
@@ -105,7 +105,7 @@ fn who_breaks_off_or_drips_leaves_nothing_and_asks_nobody() {
         }),
     ];
     for (n, (sentence, end)) in table.into_iter().enumerate() {
-        // A size of its own, by which its file is known.
+        // A unique size identifies the file.
         let size = 400_000 + 200_000 * n as u32;
         let client = server.send([HEAD.as_bytes(), &chunk(&noise(size))].concat());
         eventually("it is on the disk", || holds_unnamed(size.into()));
@@ -116,19 +116,19 @@ fn who_breaks_off_or_drips_leaves_nothing_and_asks_nobody() {
 }
 
 #[test]
-fn one_that_is_too_long_is_refused_and_asks_nobody() {
+fn a_body_beyond_the_limit_is_refused_and_not_sent() {
     let upstream = Upstream::new();
     let server = server(&upstream, "[limits]\nbody_bytes = \"100 KiB\"");
     let body = chunk(&noise(102_401));
     let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
     assert!(client.answer().0.starts_with("HTTP/1.1 413 "));
     upstream.is_left_alone();
-    // What is as long as it may be, is not.
+    // A body of exactly the limit is accepted.
     let body = chunk(&noise(102_400));
     let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
     asked(&upstream).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
-    // Nor is what tells its length, however long: that flows.
+    // A body of known length is never buffered, however long it is.
     let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n");
     let mut app = asked(&upstream);
     client.send("abc");
@@ -136,7 +136,7 @@ fn one_that_is_too_long_is_refused_and_asks_nobody() {
 }
 
 #[test]
-fn who_waits_for_leave_to_send_gets_it() {
+fn a_client_that_expects_100_continue_gets_it() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send(HEAD.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"));
@@ -150,7 +150,7 @@ fn who_waits_for_leave_to_send_gets_it() {
 }
 
 #[test]
-fn a_program_gets_it_too() {
+fn a_program_gets_a_buffered_body_too() {
     let dir = Dir::new(&[]);
     let text =
         "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\n%s ' $CONTENT_LENGTH\nwc -c | tr -d ' \\n'\n";

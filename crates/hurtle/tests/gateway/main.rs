@@ -1,4 +1,4 @@
-//! FastCGI and CGI as clients and applications see them: a scripted FastCGI peer, PHP-FPM with a
+//! FastCGI and CGI as seen by clients and applications: a scripted FastCGI peer, PHP-FPM with a
 //! small application, programs in sh and Python.
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands

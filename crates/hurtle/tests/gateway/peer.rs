@@ -1,4 +1,4 @@
-//! A FastCGI application that does what a test says, record by record.
+//! A FastCGI application that a test scripts record by record.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ pub(crate) const END: u8 = 3;
 pub(crate) const STDOUT: u8 = 6;
 pub(crate) const STDERR: u8 = 7;
 
-/// A connection of the server, its request's beginning read.
+/// A connection of the server, after the beginning of its request.
 pub(crate) struct Asked {
     pub(crate) client: Client,
     /// 1: responder; 2: authorizer.
     pub(crate) role: u8,
-    /// Whether the connection is to be kept.
+    /// `true`: the server wants to keep the connection.
     pub(crate) keep: bool,
     pub(crate) variables: BTreeMap<String, String>,
 }
 
-/// The next request, on a connection of its own.
+/// Accepts the next request on a new connection.
 #[track_caller]
 pub(crate) fn asked(upstream: &Upstream) -> Asked {
     asked_on(upstream.accept())
 }
 
-/// The next request on a connection.
+/// Reads the next request on a connection.
 #[track_caller]
 pub(crate) fn asked_on(mut client: Client) -> Asked {
     let (kind, begin) = read(&mut client);
@@ -42,7 +42,7 @@ pub(crate) fn asked_on(mut client: Client) -> Asked {
     Asked { client, role: begin[1], keep: begin[2] == 1, variables: variables(&pairs) }
 }
 
-/// The next record: its type and content.
+/// Reads the next record: its type and content.
 #[track_caller]
 pub(crate) fn read(client: &mut Client) -> (u8, Vec<u8>) {
     let head = client.take(8);
@@ -52,7 +52,7 @@ pub(crate) fn read(client: &mut Client) -> (u8, Vec<u8>) {
     (head[1], content)
 }
 
-/// The whole input.
+/// Reads the whole input.
 #[track_caller]
 pub(crate) fn read_input(client: &mut Client) -> Vec<u8> {
     let mut input = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn read_input(client: &mut Client) -> Vec<u8> {
     }
 }
 
-/// A record of the request, with padding behind it as some libraries write it.
+/// Encodes a record with padding, as some libraries do.
 pub(crate) fn record(kind: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
     let [high, low] = (content.len() as u16).to_be_bytes();
@@ -75,13 +75,13 @@ pub(crate) fn record(kind: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     [&head[..], content, &vec![0; padding]].concat()
 }
 
-/// The end of an answer.
+/// Encodes the end of a response.
 pub(crate) fn end() -> Vec<u8> {
     record(END, [0; 8])
 }
 
 impl Asked {
-    /// Reads the input and answers with this, whole.
+    /// Reads the input and sends a complete response.
     #[track_caller]
     pub(crate) fn answer(mut self, text: &str) -> Client {
         if self.role == 1 {

@@ -1,4 +1,4 @@
-//! A PHP application with a front controller, behind PHP-FPM itself.
+//! A PHP application with a front controller behind a real PHP-FPM.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::php_fpm::PhpFpm;
 use crate::support::Proxy;
 
-/// What the application answers to a GET: status line and body.
+/// Sends a GET; returns the status line and the body.
 #[track_caller]
 fn get(client: &mut Client, path: &str) -> (String, String) {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: app.example\r\nX-Asked: yes\r\n\r\n"));
@@ -97,7 +97,7 @@ fn over_http_2_without_a_length() {
     let file = vec![b'x'; 300_000];
     fs::write(php.dir.path("sent"), &file).unwrap();
     let url = format!("http://{}/raw", server.connect().stream.peer_addr().unwrap());
-    // From its input: curl does not know how long that is.
+    // From standard input, so that curl does not know the length.
     let curl = Command::new("curl")
         .args(["--silent", "--show-error", "--max-time", "10", "--http2-prior-knowledge"])
         .args(["--upload-file", "-", "--write-out", " %{http_version}", &url])
@@ -109,7 +109,7 @@ fn over_http_2_without_a_length() {
 }
 
 #[test]
-fn answers_flow_as_they_are_made() {
+fn responses_are_streamed() {
     let php = PhpFpm::start(2);
     let server = Proxy::of("", &php.mount());
     let mut client = server.send("GET /flush HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -126,7 +126,7 @@ fn answers_flow_as_they_are_made() {
 }
 
 #[test]
-fn what_fails_is_told_and_the_next_request_is_answered() {
+fn a_failure_is_reported_and_the_next_request_succeeds() {
     crate::log::begin();
     let php = PhpFpm::start(3);
     let server = Proxy::of("", &format!("{}first_byte_timeout = \"300ms\"\n", php.mount()));
@@ -148,7 +148,7 @@ fn what_fails_is_told_and_the_next_request_is_answered() {
 }
 
 #[test]
-fn a_kept_connection_is_one_child_s() {
+fn a_kept_connection_occupies_one_child() {
     let php = PhpFpm::start(2);
     let server = Proxy::of("", &format!("{}keep_connections = 1\n", php.mount()));
     let mut client = server.connect();

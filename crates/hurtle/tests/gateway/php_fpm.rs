@@ -1,4 +1,4 @@
-//! PHP-FPM, started for one test on a unix socket in its directory.
+//! A PHP-FPM for one test, on a unix socket in the test's directory.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 
 use crate::dir::{Dir, eventually};
 
-/// Beneath `root/` of the test's directory.
+/// Files of the application, beneath `root/` of the test's directory.
 pub(crate) const APP: &[(&str, &str)] = &[
     ("root/index.php", include_str!("php/index.php")),
     ("root/info.php", include_str!("php/info.php")),
@@ -25,12 +25,12 @@ pub(crate) struct PhpFpm {
 }
 
 impl PhpFpm {
-    /// With the application, and `children` to run it.
+    /// Starts it with the application and this number of children.
     #[track_caller]
     pub(crate) fn start(children: usize) -> PhpFpm {
         let dir = Dir::new(APP);
         let base = dir.path("").display().to_string();
-        // Started as root it insists on being told whose its children are.
+        // As root it requires a user for its children.
         let owner = match geteuid().is_root() {
             true => format!("user = {}\ngroup = {}\n", geteuid().as_raw(), getegid().as_raw()),
             false => String::new(),
@@ -59,7 +59,7 @@ impl PhpFpm {
         PhpFpm { child, dir }
     }
 
-    /// The keys of a mount of its application.
+    /// The keys of its mount.
     pub(crate) fn mount(&self) -> String {
         let (socket, root) = (self.dir.path("fpm.sock"), self.dir.path("root"));
         format!("fastcgi = \"unix:{}\"\nroot = {root:?}\n", socket.display())
@@ -75,7 +75,7 @@ impl Drop for PhpFpm {
     }
 }
 
-/// Debian puts the version into the name.
+/// Debian adds the version to the program's name.
 fn program() -> PathBuf {
     let names = |dir: &str| -> Vec<PathBuf> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();

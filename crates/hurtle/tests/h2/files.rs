@@ -1,8 +1,10 @@
 //! Files and all that needs no request body: the same answers as over HTTP/1.1.
 
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
 
-use crate::peer::{answer, ask, talk};
+use crate::peer::{answer, ask, body, talk, talk_within};
 use crate::support::{Response, Server};
 
 /// An answer over HTTP/1.1, its fields as HTTP/2 writes them.
@@ -62,6 +64,19 @@ fn answers_are_those_of_http1() {
 }
 
 #[test]
+fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
+    let large = "0123456789".repeat(400_000);
+    let server = Server::start(&[("log", &large)]);
+    talk(server.address, async |mut client| {
+        let (head, mut frames) = ask(&mut client, "GET", "/log").await.await.unwrap().into_parts();
+        assert_eq!(head.headers["content-length"], *large.len().to_string());
+        let mut log = File::options().append(true).open(server.dir.path("log")).unwrap();
+        log.write_all(b"more").unwrap();
+        assert!(body(&mut frames).await.unwrap().0 == large.as_bytes());
+    });
+}
+
+#[test]
 fn a_connection_serves_many_at_once_and_then_more() {
     let large = "x".repeat(100_000);
     let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
@@ -89,6 +104,31 @@ fn a_download_that_nobody_takes_does_not_hold_up_the_others() {
         let _stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
         for _ in 0..20 {
             assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.body, b"a");
+        }
+    });
+}
+
+/// Streams that waited for the disk had their share of the window taken by others, and were reset.
+#[test]
+#[cfg(target_os = "linux")]
+fn downloads_that_wait_for_the_disk_share_the_windows() {
+    let names: Vec<String> = (0..16).map(|n| format!("file-{n}")).collect();
+    let large = "0123456789".repeat(60_000);
+    let tree: Vec<_> = names.iter().map(|name| (name.as_str(), large.as_str())).collect();
+    let server = Server::start(&tree);
+    for name in &names {
+        let file = File::open(server.dir.path(name)).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    talk_within(65_535, server.address, async |mut client| {
+        let mut asked = Vec::new();
+        for name in &names {
+            asked.push(ask(&mut client, "GET", &format!("/{name}")).await);
+        }
+        let answers = asked.into_iter().map(|response| tokio::spawn(answer(response)));
+        for answer in answers.collect::<Vec<_>>() {
+            assert!(answer.await.unwrap().body == large.as_bytes());
         }
     });
 }

@@ -56,6 +56,34 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
 }
 
 #[test]
+fn hints_of_an_upstream_come_before_its_answer_with_a_cache_and_without() {
+    for keys in ["", "cache = {}\n"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mount =
+            format!("[[site.mount]]\npath = \"/page\"\nproxy = \"http://{address}\"\n{keys}");
+        let proxy = Held::proxy_with(address, &mount);
+        let serving = thread::spawn(move || {
+            let mut peer = listener.accept().unwrap().0;
+            assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
+            let answer = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n\
+                           HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\
+                           Content-Length: 0\r\nConnection: close\r\n\r\n";
+            peer.write_all(answer).unwrap();
+        });
+        talk(proxy.address, async |mut client| {
+            let mut response = ask(&mut client, "GET", "/page").await;
+            let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
+            let hint = hint.expect(keys).unwrap();
+            assert_eq!(hint.status().as_u16(), 103, "{keys}");
+            assert_eq!(hint.headers()["link"], "</a.css>; rel=preload", "{keys}");
+            assert_eq!(answer(response).await.status, 200, "{keys}");
+        });
+        serving.join().unwrap();
+    }
+}
+
+#[test]
 fn an_application_tells_what_it_will_need_while_it_works() {
     let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
     let waits = std::sync::Arc::clone(&go_on);

@@ -4,11 +4,13 @@
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]
 
+mod alike;
 mod bodies;
 mod breaches;
 mod curl;
 mod files;
 mod floods;
+mod handlers;
 mod hints;
 mod messages;
 mod peer;

@@ -16,13 +16,23 @@ pub(crate) fn talk<T>(
     address: SocketAddr,
     conversation: impl AsyncFnOnce(SendRequest<Bytes>) -> T,
 ) -> T {
+    // One stream that is not read leaves the others room.
+    talk_within(1 << 24, address, conversation)
+}
+
+/// The same with a connection's window of so many bytes.
+#[track_caller]
+pub(crate) fn talk_within<T>(
+    window_bytes: u32,
+    address: SocketAddr,
+    conversation: impl AsyncFnOnce(SendRequest<Bytes>) -> T,
+) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let said = runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        // One stream that is not read leaves the others room.
         let mut client = h2::client::Builder::new();
-        client.initial_connection_window_size(1 << 24);
+        client.initial_connection_window_size(window_bytes);
         let (client, connection) = client.handshake(socket).await.unwrap();
         tokio::spawn(async move { drop(connection.await) });
         tokio::time::timeout(PATIENCE, conversation(client)).await

@@ -180,10 +180,9 @@ fn a_wish_may_change_while_it_is_answered() {
     let update = |stream: u32, wish: &str| {
         frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes()[..], wish.as_bytes()].concat())
     };
-    // One before its request, one for a request that waits, and some that say nothing.
+    // One before its request, one for a request that waits, and one for a request that never comes.
     wire.send(&[update(3, "u=6"), ask(1, "/large", "u=3"), ask(3, "/large", "u=1")].concat());
     wire.send(&[ask(5, "/large", "u=7"), update(5, "u=0"), update(99, "u=0")].concat());
-    wire.send(&[frame(PRIORITY_UPDATE, 0, 0, b"?"), update(0, "u=0")].concat());
     let mut reading = Reading::of(&mut wire);
     assert_eq!([(); 3].map(|()| reading.next_end()), [5, 1, 3]);
 }

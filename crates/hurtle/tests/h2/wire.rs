@@ -34,6 +34,7 @@ pub(crate) const FLOW_CONTROL_ERROR: u32 = 3;
 pub(crate) const STREAM_CLOSED: u32 = 5;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
 pub(crate) const REFUSED_STREAM: u32 = 7;
+pub(crate) const COMPRESSION_ERROR: u32 = 9;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

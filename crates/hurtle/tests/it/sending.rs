@@ -1,6 +1,9 @@
 //! How a body leaves (`sendfile`) is nobody's business but the server's: the bytes are the same.
 
+use std::thread;
+
 use hurtle::config::Sendfile;
+use rustix::process::Signal;
 
 use crate::support::{Dir, Server};
 
@@ -49,4 +52,44 @@ fn every_way_of_sending_gives_the_same_bytes() {
         client.expect_open();
         dir = Some(server.stop());
     }
+}
+
+/// Rust's programs ignore SIGPIPE, but one that has a server as a library need not: it would end when
+/// a client leaves. A signal that a thread blocks is kept for it, ignored or not. This is about
+/// what is sent from memory: for `sendfile(2)` the system has no such flag.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_client_that_leaves_before_its_answers_raises_no_signal() {
+    let served = thread::spawn(move || {
+        // The server's threads begin with what this one blocks.
+        nix::sys::signal::SigSet::from(nix::sys::signal::SIGPIPE).thread_block().unwrap();
+        let server = Server::start(&[("a.txt", "a")]);
+        let mut other = server.connect();
+        for _ in 0..20 {
+            let mut leaving = server.connect();
+            leaving.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10));
+            drop(leaving);
+            other.expect_open();
+        }
+        assert_eq!(signalled(Signal::PIPE), Vec::<String>::new());
+    });
+    assert!(served.join().is_ok());
+}
+
+/// The threads that a signal waits for (proc_pid_status(5)).
+#[cfg(target_os = "linux")]
+fn signalled(signal: Signal) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // One may end between the two calls.
+    let statuses =
+        tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
+    let field = |status: &str, key| {
+        let value = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        value.trim().to_owned()
+    };
+    let waits = statuses.filter(|status| {
+        let pending = u64::from_str_radix(&field(status, "SigPnd:"), 16).unwrap();
+        pending & (1 << (signal.as_raw() - 1)) != 0
+    });
+    waits.map(|status| field(&status, "Name:")).collect()
 }

@@ -1,4 +1,4 @@
-//! The example site as a browser sees it.
+//! Browser tests of the example site.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ const QUIET: &[&str] = &[
 ];
 
 #[test]
-fn the_example_site_shows_in_a_browser_without_a_word_on_its_console() {
+fn the_example_site_loads_in_a_browser_without_console_errors() {
     let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
     let Some(browser) = BROWSERS.iter().find(is_there) else {
         println!("skipped: none of {BROWSERS:?} is installed");
@@ -38,10 +38,10 @@ fn the_example_site_shows_in_a_browser_without_a_word_on_its_console() {
     let rows = [
         (&child, "/", "<title>Tern Point Lighthouse</title>", false),
         (&child, "/about.html", "<title>About", false),
-        // A directory without an index: the server's own page.
+        // A directory without an index file: the server's own listing.
         (&child, "/files/", "<table", false),
         (&child, "/no-such-page", "<h1", false),
-        // Proof that the console is heard.
+        // Proves that the test sees errors on the console.
         (&other, "/", "<h1>Faulty</h1>", true),
     ];
     for (server, path, expected, complains) in rows {
@@ -52,7 +52,7 @@ fn the_example_site_shows_in_a_browser_without_a_word_on_its_console() {
     }
 }
 
-/// The page as it stands once scripts and styles have run, and what the browser said.
+/// Loads a page in a browser; returns it after scripts and styles have run, with the browser's log.
 fn visit(browser: &str, url: &str) -> (String, String) {
     let profile = Dir::new(&[]);
     let mut command = Command::new("timeout");

@@ -1,5 +1,5 @@
-//! The server as a process of its own: started as a user would, watched from outside, signalled,
-//! and gone with the test.
+//! The server as a child process: started as a user would start it, observed from outside,
+//! signalled, and ended with the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,31 +14,31 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::support::{Client, Dir, Response};
 
-/// Long enough for any machine; only a failing test waits for it.
+/// Time limit of waits; only a failing test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `hurtle`, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: process::Child,
-    /// Where it said it listens; `None` if not on TCP.
+    /// Address of its listener; `None`: a unix socket.
     address: Option<SocketAddr>,
     stdout: Arc<Mutex<String>>,
     stderr: Arc<Mutex<String>>,
     readers: Vec<thread::JoinHandle<()>>,
 }
 
-/// `hurtle`, not yet started.
+/// A command that runs `hurtle`.
 pub(crate) fn hurtle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hurtle"));
-    // What the test runner was started with is not meant for the server.
+    // These variables of the test runner must not reach the server.
     for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "RUST_LOG"] {
         command.env_remove(name);
     }
     command
 }
 
-/// Processes and threads of the user that servers of `write_config` are, of this moment.
+/// Number of processes and threads of the user that servers of `write_config` run as.
 pub(crate) fn threads_of_the_user() -> usize {
     let user = match geteuid().is_root() {
         true => nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw(),
@@ -54,7 +54,7 @@ pub(crate) fn threads_of_the_user() -> usize {
     counts.sum()
 }
 
-/// Waits for `done`, not beyond `PATIENCE`.
+/// Waits until `done` is true, at most `PATIENCE`.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -64,8 +64,9 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Writes a configuration beside the directory it serves; one worker, any port. `{root}` stands
-/// for the directory. Started as root, the server becomes an ordinary user: root is refused nothing.
+/// Writes a configuration next to its root directory, with one worker and any port. `{root}` stands
+/// for the directory. A server started by root switches to an ordinary user, because root passes
+/// every permission check.
 pub(crate) fn write_config(dir: &Dir, text: &str) -> PathBuf {
     let mut whole = "listen = \"127.0.0.1:0\"\nworkers = 1\n".to_owned();
     if geteuid().is_root() {
@@ -78,7 +79,7 @@ pub(crate) fn write_config(dir: &Dir, text: &str) -> PathBuf {
 }
 
 impl Child {
-    /// `hurtle DIR` with one worker on any port.
+    /// Starts `hurtle DIR` with one worker and any port.
     #[track_caller]
     pub(crate) fn serve(dir: &Dir, arguments: &[&str]) -> Child {
         let mut command = hurtle();
@@ -86,14 +87,14 @@ impl Child {
         Child::start(command.args(arguments))
     }
 
-    /// `hurtle --config` with what `write_config` makes of this.
+    /// Starts `hurtle --config` with a file of `write_config`.
     #[track_caller]
     pub(crate) fn configured(dir: &Dir, config: &str) -> Child {
         let path = write_config(dir, config);
         Child::start(hurtle().arg("--config").arg(path))
     }
 
-    /// Starts it and waits until it says that it serves.
+    /// Starts the process and waits for its greeting.
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Child {
         let mut child = Child::spawn(command);
@@ -106,7 +107,7 @@ impl Child {
         child
     }
 
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> Child {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
@@ -118,19 +119,19 @@ impl Child {
         Child { process, address: None, stdout, stderr, readers }
     }
 
-    /// Where it listens.
+    /// Address of its listener.
     #[track_caller]
     pub(crate) fn address(&self) -> SocketAddr {
         self.address.expect("it listens on TCP")
     }
 
-    /// A new connection.
+    /// Opens a connection.
     #[track_caller]
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address())
     }
 
-    /// A new connection that can hold little that the test has not read.
+    /// Opens a connection with a small receive buffer.
     #[track_caller]
     pub(crate) fn connect_narrow(&self) -> TcpStream {
         let domain = socket2::Domain::for_address(self.address());
@@ -141,7 +142,7 @@ impl Child {
         socket.into()
     }
 
-    /// One GET on a connection of its own.
+    /// Sends a GET on a new connection.
     #[track_caller]
     pub(crate) fn get(&self, target: &str) -> Response {
         self.connect().request("GET", target)
@@ -157,30 +158,36 @@ impl Child {
     /// Processor time used, in clock ticks of 10 ms.
     pub(crate) fn cpu_ticks(&self) -> u64 {
         let stat = self.proc("stat");
-        // Behind the name, which may hold anything: state is the first, utime and stime the 12th
-        // and 13th (proc(5)).
+        // Fields after the name in parentheses: state is the first, utime and stime the 12th and
+        // 13th (proc(5)).
         let mut fields = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().skip(11);
         let mut ticks = || fields.next().unwrap().parse::<u64>().unwrap();
         ticks() + ticks()
     }
 
-    /// Whether every thread waits for something to come.
+    /// `true` if every thread is sleeping.
     pub(crate) fn sleeps(&self) -> bool {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
-        // One may end between the two calls.
-        let mut stats =
-            tasks.filter_map(|t| fs::read_to_string(t.unwrap().path().join("stat")).ok());
-        stats.all(|stat| stat[stat.rfind(')').unwrap()..].starts_with(") S"))
+        self.threads_are('S')
     }
 
-    /// Open descriptors: what each one leads to.
+    /// Whether every thread is in this state (proc_pid_stat(5)).
+    pub(crate) fn threads_are(&self, state: char) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        // A thread may end between the two calls.
+        let mut stats =
+            tasks.filter_map(|t| fs::read_to_string(t.unwrap().path().join("stat")).ok());
+        let state = format!(") {state}");
+        stats.all(|stat| stat[stat.rfind(')').unwrap()..].starts_with(&state))
+    }
+
+    /// Targets of its open descriptors.
     pub(crate) fn descriptors(&self) -> Vec<PathBuf> {
         let folder = fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
-        // One may be closed between the two calls.
+        // A descriptor may be closed between the two calls.
         folder.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
     }
 
-    /// A file of its /proc.
+    /// Reads a file in its /proc directory.
     pub(crate) fn proc(&self, name: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{name}", self.process.id())).unwrap()
     }
@@ -190,7 +197,7 @@ impl Child {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
@@ -204,12 +211,12 @@ impl Child {
         status.unwrap()
     }
 
-    /// What it has said so far.
+    /// Its standard output so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.lock().unwrap().clone()
     }
 
-    /// What it has complained of so far.
+    /// Its standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }

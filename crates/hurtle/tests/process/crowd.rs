@@ -1,5 +1,5 @@
-//! More clients than there is room for: idle ones by the thousand, no descriptors left, limits
-//! reached.
+//! More clients than the server has capacity for: thousands of idle connections, no descriptors
+//! left, limits reached.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -11,26 +11,26 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use crate::child::{Child, PATIENCE, eventually, write_config};
 use crate::support::{Client, Dir};
 
-/// Idle connections aimed at; fewer where the system allows this process fewer descriptors.
+/// Number of idle connections; fewer if the system allows this process fewer descriptors.
 const CROWD: usize = 20_000;
 
-/// Descriptors left to the other tests of this process.
+/// Descriptors reserved for the other tests of this process.
 const DESCRIPTORS_LEFT: usize = 2_000;
 
-/// Of the crowd, those that have asked for something and stay.
+/// Connections among them that have sent a request and stay open.
 const KEPT_ALIVE: usize = 10_000;
 
-/// What such a connection may cost, in bytes.
+/// Memory limit of an idle connection, in bytes.
 const IDLE_BYTES_MAX: u64 = 4 << 10;
 
 #[test]
-fn thousands_of_idle_connections_cost_little_and_hold_up_nobody() {
+fn thousands_of_idle_connections_use_little_memory_and_delay_no_request() {
     let crowd = (raise_descriptor_limit() - DESCRIPTORS_LEFT).min(CROWD);
     let asking = KEPT_ALIVE.min(crowd);
     let dir = Dir::new(&[("hot.txt", "hot\n")]);
     let limits = format!("root = '{{root}}'\n[limits]\nconnections = {}\n", crowd + 10);
     let child = Child::configured(&dir, &limits);
-    // Whatever grows only once has grown then.
+    // Lets one-time allocations happen first.
     let first: Vec<_> = (0..100).map(|_| idle_after_one(&child)).collect();
     let before_kib = child.resident_kib();
     let mut idle: Vec<_> = (0..asking).map(|_| idle_after_one(&child)).collect();
@@ -38,8 +38,8 @@ fn thousands_of_idle_connections_cost_little_and_hold_up_nobody() {
     println!("{each} bytes for each of {asking} idle connections");
     assert!(each <= IDLE_BYTES_MAX, "{each} bytes for each idle connection");
 
-    // The others have not said a word yet, but for one now and then: once it is answered, those before
-    // it are accepted, and the queue has room for those that come.
+    // The other connections are silent, except for one in 500. Its response shows that the
+    // connections before it are accepted, so the queue does not overflow.
     idle.extend((idle.len() + first.len()..crowd).map(|n| match n % 500 {
         0 => idle_after_one(&child),
         _ => connect(child.address()),
@@ -67,7 +67,7 @@ fn without_descriptors_cached_files_go_first_and_accepting_pauses_without_spinni
     for name in &names {
         dir.write(name, vec![b'x'; 40 << 10]);
     }
-    // Room for more clients than there are descriptors.
+    // The limit on connections is above the limit on descriptors.
     let config = write_config(&dir, "root = '{root}'\n[limits]\nconnections = 1000\n");
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -n {LIMIT}; exec \"$0\" --config \"$1\"")]);
@@ -80,7 +80,7 @@ fn without_descriptors_cached_files_go_first_and_accepting_pauses_without_spinni
 
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| child.connect()).collect();
     eventually("cached descriptors are given up", || cached() == 0);
-    // One inherited from the test runner may have a number above the limit.
+    // A descriptor inherited from the test runner may have a number above the limit.
     let full = || child.descriptors().len() >= LIMIT;
     eventually("all descriptors are used up", full);
     let before = child.cpu_ticks();
@@ -99,15 +99,15 @@ fn without_descriptors_cached_files_go_first_and_accepting_pauses_without_spinni
 }
 
 #[test]
-fn who_finds_no_room_is_told_when_to_come_back() {
+fn clients_beyond_a_connection_limit_get_503_with_retry_after() {
     let rows = [("in all", "connections = 3"), ("for one address", "connections_per_address = 3")];
     for (limit, line) in rows {
         let dir = Dir::new(&[("a.txt", "a\n")]);
         let child = Child::configured(&dir, &format!("root = '{{root}}'\n[limits]\n{line}\n"));
         let mut inside: Vec<_> = (0..3).map(|_| child.connect()).collect();
         inside.iter_mut().for_each(Client::expect_open);
-        // Requests that are there before the server looks must not cost their clients the answer:
-        // closing with bytes unread resets the connection.
+        // Requests that arrive before the server looks must not lose their response: closing with
+        // unread bytes resets the connection.
         child.signal(Signal::STOP);
         let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
         let turned_away = (0..20).map(|_| {
@@ -122,7 +122,7 @@ fn who_finds_no_room_is_told_when_to_come_back() {
             assert_eq!(answer.status, 503, "{limit}");
             assert_eq!(answer.field("Retry-After"), Some("1"), "{limit}");
             client.expect_end();
-            // Linux hands out what came before a reset; other clients' systems drop it.
+            // Linux delivers bytes received before a reset; other systems drop them.
             assert!(client.stream.take_error().unwrap().is_none(), "{limit}: reset");
         }
         let other_address = from_another_address(child.address()).request("GET", "/a.txt");
@@ -134,8 +134,8 @@ fn who_finds_no_room_is_told_when_to_come_back() {
     }
 }
 
-/// A client whose next request is on its way when the server ends the connection by its own
-/// decision was once reset, and could lose the answer it had.
+/// Regression: a client was reset, and could lose the response, if its next request was in flight
+/// when the server closed the connection.
 #[test]
 fn a_connection_ended_by_a_limit_lets_its_client_read_the_answer() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
@@ -149,7 +149,7 @@ fn a_connection_ended_by_a_limit_lets_its_client_read_the_answer() {
     assert!(client.stream.take_error().unwrap().is_none(), "reset");
 }
 
-/// A keep-alive connection, its one request answered.
+/// A keep-alive connection after one request.
 fn idle_after_one(child: &Child) -> TcpStream {
     let mut client = child.connect();
     assert_eq!(client.request("GET", "/hot.txt").status, 200);
@@ -160,7 +160,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     TcpStream::connect_timeout(&address, PATIENCE).unwrap()
 }
 
-/// A client that is not 127.0.0.1.
+/// A client with another address than 127.0.0.1.
 fn from_another_address(address: SocketAddr) -> Client {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
@@ -168,7 +168,7 @@ fn from_another_address(address: SocketAddr) -> Client {
     Client::of(socket.into())
 }
 
-/// As far as the system lets this process; returns how far that is.
+/// Raises the limit as far as allowed; returns the result.
 fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();

@@ -1,10 +1,10 @@
-//! `hurtle explain` as somebody types it.
+//! `hurtle explain` as a command.
 
 use crate::child::{hurtle, write_config};
 use crate::support::Dir;
 
 #[test]
-fn an_authorizer_is_named_where_it_is_asked() {
+fn an_authorizer_is_named_for_the_paths_it_decides_on() {
     let dir = Dir::new(&[("private/a.txt", "a\n"), ("b.txt", "b\n")]);
     let config = write_config(
         &dir,
@@ -12,8 +12,8 @@ fn an_authorizer_is_named_where_it_is_asked() {
          files = '{root}/private'\nauthorizer = '127.0.0.1:9001'\n",
     );
     let table = [
-        ("/private/a.txt", Some("asked    the authorizer 127.0.0.1:9001 first")),
-        ("/private/none", Some("asked    the authorizer 127.0.0.1:9001 first")),
+        ("/private/a.txt", Some("auth     the authorizer 127.0.0.1:9001 decides first")),
+        ("/private/none", Some("auth     the authorizer 127.0.0.1:9001 decides first")),
         ("/b.txt", None),
     ];
     for (path, expected) in table {
@@ -21,7 +21,7 @@ fn an_authorizer_is_named_where_it_is_asked() {
         let said = String::from_utf8(output.stdout).unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""), "{path}");
-        let asked = said.lines().find(|line| line.starts_with("asked"));
-        assert_eq!(asked, expected, "{path}: {said}");
+        let line = said.lines().find(|line| line.starts_with("auth"));
+        assert_eq!(line, expected, "{path}: {said}");
     }
 }

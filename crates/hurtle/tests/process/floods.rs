@@ -1,5 +1,5 @@
-//! HTTP/2 clients that ask and ask and never read a word of what they are told: each is cut, and
-//! costs little until then.
+//! HTTP/2 clients that flood the server with requests and never read responses: each connection is
+//! closed, and uses little memory until then.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,13 +11,13 @@ use crate::support::Dir;
 
 const CONFIG: &str = "root = '{root}'\n[limits]\nwrite_stall = '1s'\nhead_timeout = '1s'\n";
 
-/// What any of them may cost, all that is kept for reuse included: less than a piece of 64 KiB for
-/// each of as many streams as there may be.
+/// Memory limit of a flood, in KiB, buffers kept for reuse included: less than 64 KiB for each of
+/// the allowed streams.
 const FLOOD_KIB_MAX: u64 = 4 << 10;
 const STREAMS_KIB_MAX: u64 = 4 << 10;
 
 #[test]
-fn floods_whose_answers_nobody_reads_end_and_cost_little() {
+fn floods_of_unread_responses_are_cut_and_use_little_memory() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     dir.write("large.bin", vec![b'x'; 4 << 20]);
     let child = Child::configured(&dir, CONFIG);
@@ -26,7 +26,7 @@ fn floods_whose_answers_nobody_reads_end_and_cost_little() {
     let ordinary = frame(SETTINGS, 0, 0, &[]);
     let post =
         [&ordinary[..], &frame(HEADERS, END_HEADERS, 1, &request("POST", "/a.txt"))].concat();
-    // A field of 4,000 bytes, kept, and then named again and again by a byte.
+    // A field of 4,000 bytes is stored in the HPACK table, then referenced by single bytes.
     let kept = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'x'; 4_000]].concat();
     let bomb = move |n: u32| {
         let head = if n == 0 { kept.clone() } else { vec![] };
@@ -75,16 +75,16 @@ fn floods_whose_answers_nobody_reads_end_and_cost_little() {
     }
 }
 
-/// As many answers as there may be at once, none of which can leave: each once held a piece of 64 KiB.
+/// Regression: each response that could not be sent held a piece of 64 KiB.
 #[test]
-fn as_many_answers_as_may_be_that_nobody_takes_cost_little() {
+fn unread_responses_on_all_streams_use_little_memory() {
     const STREAMS: u32 = 128;
     let dir = Dir::new(&[("a.txt", "a\n")]);
     dir.write("large.bin", vec![b'x'; 4 << 20]);
     let child = Child::configured(&dir, CONFIG);
     assert_eq!(child.connect().request("GET", "/large.bin").status, 200);
     let before_kib = child.resident_kib();
-    // Their windows are closed.
+    // With closed windows.
     let mut wire = Wire::begin(child.address(), &[(INITIAL_WINDOW_SIZE, 0)]);
     wire.send(&(0..STREAMS).flat_map(|n| get(2 * n + 1, "/large.bin")).collect::<Vec<_>>());
     for _ in 0..STREAMS {
@@ -96,7 +96,7 @@ fn as_many_answers_as_may_be_that_nobody_takes_cost_little() {
     for _ in 0..STREAMS {
         wire.next_of(RST_STREAM);
     }
-    // Their windows are open, and nobody reads.
+    // With open windows and a client that does not read.
     let peak_kib = flood(&child, &open_windows(), &|n| match n {
         0..STREAMS => get(2 * n + 1, "/large.bin"),
         _ => vec![],
@@ -106,15 +106,15 @@ fn as_many_answers_as_may_be_that_nobody_takes_cost_little() {
     assert!(cost_kib <= STREAMS_KIB_MAX, "{cost_kib} KiB");
 }
 
-/// Settings, and windows that hold as much as there is.
+/// Settings and window updates for unlimited data.
 fn open_windows() -> Vec<u8> {
     let wide = [0x7f, 0xff, 0, 0];
     let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &wide].concat());
     [settings, frame(WINDOW_UPDATE, 0, 0, &wide)].concat()
 }
 
-/// Sends it without end, and reads nothing, until the server ends it; the most memory that the
-/// server had meanwhile, in KiB.
+/// Sends frames without reading until the server closes the connection; returns the server's peak
+/// memory, in KiB.
 #[track_caller]
 fn flood(child: &Child, begun: &[u8], each: &dyn Fn(u32) -> Vec<u8>) -> u64 {
     let mut socket: TcpStream = child.connect_narrow();
@@ -126,7 +126,7 @@ fn flood(child: &Child, begun: &[u8], each: &dyn Fn(u32) -> Vec<u8>) -> u64 {
     let mut sent = 0;
     loop {
         assert!(start.elapsed() < PATIENCE, "it goes on after {sent} bytes");
-        // Who said its last word and closed is found out by sending more.
+        // A closed connection is detected by sending more.
         if waiting.is_empty() {
             waiting = numbers.by_ref().take(20).flat_map(each).collect();
         }

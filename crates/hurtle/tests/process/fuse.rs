@@ -1,6 +1,7 @@
-//! A file system that hangs: its root directory is there, and whoever looks for a name in it waits
-//! for as long as it is mounted; but for one, a file that is found, and whose bytes never come. It speaks the kernel's FUSE protocol (linux/fuse.h, version 7.31)
-//! itself, so that a test needs no library; mounting needs root.
+//! A file system that hangs. Its root directory exists, and a look-up of a name waits until the
+//! file system is unmounted, except for one file that is found but whose reads wait. It speaks the
+//! kernel's FUSE protocol (linux/fuse.h, version 7.31) itself, so that tests need no library;
+//! mounting needs root.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// What the kernel may ask at once.
+/// Largest request of the kernel.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
 const IN_HEADER_BYTES: usize = 40;
@@ -37,16 +38,16 @@ const MODE_FILE: u32 = 0o100_644;
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
 
-/// The file that is found.
+/// Name of the file that is found.
 pub(crate) const FOUND: &str = "found";
 
-/// What it says it holds.
+/// Size of that file.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// How long what is said of a node holds.
+/// Validity of attributes and entries.
 const VALID_SECS: u64 = 3_600;
 
-/// A mounted one; unmounted, and whoever waits let go with an error, when dropped.
+/// A mounted file system; dropping it unmounts it and fails the waiting calls.
 #[derive(Debug)]
 pub(crate) struct Hanging {
     path: PathBuf,
@@ -62,10 +63,10 @@ struct Shared {
 }
 
 impl Hanging {
-    /// Mounts one on a directory.
+    /// Mounts the file system on a directory.
     ///
     /// # Errors
-    /// Where there is no FUSE, or mounting is not allowed.
+    /// FUSE is not available, or mounting is not allowed.
     pub(crate) fn mount(path: &Path) -> io::Result<Hanging> {
         let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
         let device = OpenOptions::new()
@@ -83,14 +84,14 @@ impl Hanging {
         Ok(Hanging { path: path.to_owned(), shared, answering })
     }
 
-    /// How many wait now, or have waited.
+    /// Number of calls that wait or have waited.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting.load(Relaxed)
     }
 }
 
 impl Hanging {
-    /// How many of the waits are for the file's bytes.
+    /// Number of those that are reads.
     pub(crate) fn reading(&self) -> usize {
         self.shared.reading.load(Relaxed)
     }
@@ -98,14 +99,14 @@ impl Hanging {
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        // Closing the device ends all waits; what cannot be unmounted is the system's to clear.
+        // Closing the device ends all waits; the system clears a mount that remains.
         self.shared.ends.store(true, Relaxed);
         let _ = self.answering.take().map(thread::JoinHandle::join);
         let _ = unmount(&self.path, UnmountFlags::DETACH);
     }
 }
 
-/// Answers what concerns the root itself, and nothing else.
+/// Answers requests about the root only.
 fn answer(mut device: &File, shared: &Shared) {
     let mut request = vec![0; REQUEST_BYTES_MAX];
     let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -114,7 +115,7 @@ fn answer(mut device: &File, shared: &Shared) {
         match device.read(&mut request) {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-            // Interrupted waits are asked about and then gone; the next request is another.
+            // An interrupted request is withdrawn; read the next one.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(_) => return,
         }
@@ -139,7 +140,7 @@ fn answer(mut device: &File, shared: &Shared) {
                 shared.waiting.fetch_add(1, Relaxed);
                 continue;
             }
-            // They want no reply.
+            // These requests have no reply.
             OPCODE_FORGET | OPCODE_INTERRUPT | OPCODE_BATCH_FORGET => continue,
             _ => Err(Errno::NOSYS),
         };
@@ -150,12 +151,12 @@ fn answer(mut device: &File, shared: &Shared) {
         // fuse_out_header: len, error, unique.
         let len = (OUT_HEADER_BYTES + body.len()) as u32;
         let reply = [&len.to_ne_bytes()[..], &error.to_ne_bytes(), unique, &body].concat();
-        // The kernel may have given the mount up.
+        // The mount may be gone.
         let _ = device.write(&reply);
     }
 }
 
-/// fuse_init_out: version 7.31, nothing special.
+/// fuse_init_out: version 7.31, without options.
 fn init_out() -> Vec<u8> {
     let mut numbers = [0u32; 16];
     numbers[0] = 7;
@@ -165,14 +166,14 @@ fn init_out() -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// fuse_entry_out: the file, never to be looked for again.
+/// fuse_entry_out: the file, valid for ever.
 fn entry_out() -> Vec<u8> {
     let numbers = [FILE, 0, VALID_SECS, VALID_SECS, 0];
     let head = numbers.iter().flat_map(|number| number.to_ne_bytes());
     head.chain(attr(FILE)).collect()
 }
 
-/// fuse_attr_out, never to be asked about again.
+/// fuse_attr_out, valid for ever.
 fn attr_out(node: u64) -> Vec<u8> {
     [VALID_SECS, 0].iter().flat_map(|number| number.to_ne_bytes()).chain(attr(node)).collect()
 }

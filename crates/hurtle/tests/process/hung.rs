@@ -1,4 +1,4 @@
-//! A disk that hangs under one site while another goes on.
+//! A disk that hangs under one site must not affect another site.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,21 +7,20 @@ use crate::child::{Child, eventually};
 use crate::fuse::Hanging;
 use crate::support::{Client, Dir};
 
-/// Clients that ask for what hangs: more than its share of the disk's threads and than its queue
-/// holds (1,024).
+/// Clients of the hanging disk: more than its share of the disk threads and of its queue (1,024).
 const HUNG_CLIENTS: usize = 1_100;
 
-/// Files that nobody has asked for before.
+/// Files that are not cached.
 const COLD_FILES: usize = 100;
 
-/// Requests for one that is in memory by then.
+/// Requests of a cached file.
 const HOT_REQUESTS: usize = 100;
 
-/// How long each cold one may take, in a build without optimisation.
+/// Time limit of an uncached file, in an unoptimised build.
 const COLD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_root_that_hangs_stops_no_other_and_its_clients_are_told_503() {
+fn a_hanging_root_affects_no_other_and_its_clients_get_503() {
     let dir = Dir::new(&[("hanging/", "")]);
     for number in 0..COLD_FILES {
         dir.write(format!("good/{number}.txt"), number.to_string());
@@ -70,7 +69,7 @@ fn a_root_that_hangs_stops_no_other_and_its_clients_are_told_503() {
         assert!(answer.field("Retry-After").is_some(), "{answer:?}");
     }
     assert_eq!(client.request("GET", "/good/1.txt").status, 200, "afterwards");
-    // Before the server: a thread that waits for it cannot be killed.
+    // Unmounted before the server is killed: a thread that waits in it cannot be killed.
     drop(hanging);
 }
 

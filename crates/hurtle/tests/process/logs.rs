@@ -1,4 +1,4 @@
-//! Logs that nobody reads, that do not fit on the disk, that are moved away.
+//! Logs that are not read, that do not fit on the disk, or that are renamed.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -12,14 +12,14 @@ use crate::child::{Child, eventually, hurtle};
 use crate::frames::*;
 use crate::support::Dir;
 
-/// Requests whose lines are far more than may wait for a log's thread, and than a pipe holds.
+/// Requests whose log lines exceed the queue of a log's thread and the buffer of a pipe.
 const REQUESTS: usize = 2_000;
 
-/// What makes a line long.
+/// Length of a User-Agent field, which makes a line long.
 const AGENT_BYTES: usize = 6 << 10;
 
 #[test]
-fn a_log_that_takes_nothing_delays_no_request_and_says_what_it_lost() {
+fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
     let rows: [(&str, fn(&Path), &str); 2] = [
         ("a pipe nobody reads", |path| make_fifo(path), ""),
         ("a full disk", |path| std::os::unix::fs::symlink("/dev/full", path).unwrap(), "No space"),
@@ -54,10 +54,10 @@ fn a_log_that_takes_nothing_delays_no_request_and_says_what_it_lost() {
 }
 
 #[test]
-fn logs_moved_away_are_opened_anew() {
+fn renamed_logs_are_reopened() {
     let dir = Dir::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     let (access, errors) = (dir.path("../access.log"), dir.path("../error.log"));
-    // A server that has given up root opens them as who it has become.
+    // A server that has given up root opens the logs as its new user.
     fs::set_permissions(dir.path(".."), fs::Permissions::from_mode(0o777)).unwrap();
     let config = format!(
         "root = '{{root}}'\n[access_log]\nformat = 'combined'\npath = '{}'\n\
@@ -86,7 +86,7 @@ fn logs_moved_away_are_opened_anew() {
 }
 
 #[test]
-fn a_line_holds_the_fields_asked_for_and_no_others() {
+fn a_json_line_has_exactly_the_configured_fields() {
     let dir = Dir::new(&[("a.txt", "hello\n")]);
     let log = dir.path("../access.log");
     let config = format!(
@@ -115,7 +115,7 @@ fn a_line_holds_the_fields_asked_for_and_no_others() {
 }
 
 #[test]
-fn a_line_a_request_is_shown_with_v() {
+fn verbose_prints_a_line_for_each_request() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let child = Child::start(hurtle().arg(dir.root()).args(["-v", "--listen", "127.0.0.1:0"]));
     child.get("/a.txt");
@@ -134,7 +134,7 @@ fn make_fifo(path: &Path) {
 }
 
 #[test]
-fn a_request_over_http2_is_logged_as_one() {
+fn a_request_over_http2_is_logged_with_its_protocol() {
     let dir = Dir::new(&[("a.txt", "0123456789")]);
     let log = dir.path("../access.log");
     let child = Child::serve(&dir, &["--access-log", &format!("combined:{}", log.display())]);
@@ -149,7 +149,7 @@ fn a_request_over_http2_is_logged_as_one() {
     eventually("all three are there", || text().lines().count() == 3);
     let text = text();
     let said: Vec<_> = text.lines().map(|line| &line[line.find('"').unwrap()..]).collect();
-    // The bytes are the body's, not what frames made of it.
+    // The log counts bytes of the body, without framing.
     assert_eq!(
         said,
         [

@@ -1,6 +1,6 @@
-//! Bad days: the server as a process, and what its clients see when something goes wrong around
-//! it. Each test says the outcome and fails if its fault did not happen. What needs no fault is in
-//! `tests/it`. Figures worth knowing are printed: `cargo test --test process -- --nocapture`.
+//! Tests with faults: the server as a process, and what its clients see when something fails around
+//! it. Each test states the outcome and fails if its fault did not happen. Tests without faults are
+//! in `tests/it`. Some tests print figures: `cargo test --test process -- --nocapture`.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Directories that test what a listing promises: every name is there and its link leads to it,
-//! whatever bytes it is made of and however many there are.
+//! Directories with difficult names: a listing shows every name and its link leads to the file,
+//! whatever its bytes and however many there are.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -9,15 +9,15 @@ use std::{env, thread};
 use crate::child::Child;
 use crate::support::{Client, Dir};
 
-/// Files in the large directory: the whole million with `HURTLE_TEST_FULL=1` (it takes minutes to
-/// make one), else as many as show the same.
+/// Files in the large directory: a million with `HURTLE_TEST_FULL=1` (creating them takes minutes),
+/// else enough to show the same.
 const MANY: usize = 100_000;
 const MANY_FULL: usize = 1_000_000;
 
-/// How much a server may grow by listing it, in KiB.
+/// Limit of the server's growth by a listing, in KiB.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// How long a hot file may take meanwhile, in a build without optimisation.
+/// Time limit of a cached file meanwhile, in an unoptimised build.
 const HOT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[test]
@@ -25,7 +25,7 @@ fn a_name_of_any_bytes_is_listed_with_a_link_that_leads_to_it() {
     let dir = Dir::new(&[]);
     let mut names = HashSet::new();
     for byte in (1..=255u8).filter(|byte| *byte != b'/') {
-        // Alone only where it is a name of its own and no hidden one.
+        // A single byte is a row only if it is a valid and visible name.
         let mut rows = vec![vec![b'a', byte], vec![byte, b'a'], vec![b'<', byte, b'%', b'"', byte]];
         rows.retain(|name| name[0] != b'.');
         for name in rows {
@@ -45,7 +45,7 @@ fn a_name_of_any_bytes_is_listed_with_a_link_that_leads_to_it() {
             assert_eq!(answer.status, 200, "{accept}: {href}");
             assert!(found.insert(answer.body), "{accept}: {href} is there twice");
         }
-        // The contents are the names: each link led to its own file.
+        // Each file contains its own name, so a wrong link shows.
         assert_eq!(found, names, "{accept}");
     }
 }
@@ -62,7 +62,7 @@ fn a_huge_directory_is_paged_through_in_bounded_memory_while_others_are_served()
     let child = Child::serve(&dir, &[]);
     let mut hot = child.connect();
     assert_eq!(hot.request("GET", "/hot.txt").status, 200);
-    // Whatever a first listing of anything needs.
+    // Lets one-time allocations happen first.
     assert_eq!(child.get("/\nAccept: application/json").status, 200);
     let before_kib = child.resident_kib();
 
@@ -93,9 +93,9 @@ fn a_huge_directory_is_paged_through_in_bounded_memory_while_others_are_served()
     assert!(slowest < HOT_WAIT_MAX, "a hot file took {slowest:?}");
 }
 
-/// All names on all pages; fails if one comes twice.
+/// The names on all pages; fails if a name is repeated.
 fn page_through(client: &mut Client) -> HashSet<String> {
-    // The first page of a directory this large takes a while on a slow disk.
+    // The first page of a large directory is slow on a slow disk.
     client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut names = HashSet::new();
     for page in 1.. {
@@ -121,7 +121,7 @@ fn links(json: &str) -> Vec<String> {
     entries.iter().map(|entry| entry["href"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Of the entries of an HTML listing: those that lead into the directory.
+/// Links of an HTML listing that lead into the directory.
 fn html_links(html: &str) -> Vec<String> {
     let hrefs = html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
     hrefs.filter(|href| href.starts_with("./")).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! CGI programs that use more than they may: they end, and the server does not notice.
+//! CGI programs that exceed their limits: they end, and the server is not affected.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use crate::child::{Child, eventually, threads_of_the_user};
 use crate::support::Dir;
 
-/// A directory of programs, and a server that runs them with these keys of the mount. Started by
-/// root, it has become another user: root has no limit of processes.
+/// A server that runs these programs with these keys of the mount. If started by root it switches
+/// to another user, because root has no limit of processes.
 fn server(programs: &[(&str, &str)], keys: &str) -> (Dir, Child) {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     for (name, text) in programs {
@@ -42,7 +42,7 @@ fn limits_are_set_before_a_program_begins() {
 }
 
 #[test]
-fn a_program_that_uses_more_is_ended_and_the_server_answers_on() {
+fn a_program_beyond_its_limits_is_ended_and_the_server_goes_on() {
     let table = [
         (
             "memory",
@@ -70,7 +70,7 @@ fn a_program_that_uses_more_is_ended_and_the_server_answers_on() {
 }
 
 #[test]
-fn an_answer_whose_program_was_killed_is_not_taken_for_whole() {
+fn a_response_of_a_killed_program_is_incomplete() {
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\npart'\nwhile :; do :; done\n";
     let (_dir, child) = server(&[("greedy", text)], "cpu_time = '1s'");
     let mut client = child.connect();
@@ -80,7 +80,7 @@ fn an_answer_whose_program_was_killed_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_program_may_not_start_others_without_end() {
+fn the_number_of_processes_of_a_program_is_limited() {
     let text = "#!/usr/bin/env python3\nimport threading\nbell = threading.Event()\n\
                 threading.stack_size(1 << 16)\nbegun = 0\ntry:\n    while begun < 3000:\n        \
                 threading.Thread(target=bell.wait).start()\n        begun += 1\n\

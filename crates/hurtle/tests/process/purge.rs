@@ -1,8 +1,9 @@
-//! `hurtle purge` as somebody types it, and what the access log says of a cache.
+//! `hurtle purge` as a command, and the cache status in the access log.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,10 +13,10 @@ use rustix::process::geteuid;
 use crate::child::{Child, eventually, hurtle};
 use crate::support::Dir;
 
-/// A user who is neither root nor the server's.
+/// A user that is neither root nor the server's.
 const STRANGER: u32 = 12_345;
 
-/// An upstream that gives every request the same answer, good for a minute.
+/// An upstream whose response may be cached for a minute.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -37,7 +38,7 @@ fn upstream() -> SocketAddr {
     address
 }
 
-/// A server that keeps its answers, and takes orders on a socket beside its configuration.
+/// A server with a cache and an admin socket next to its configuration.
 fn server(dir: &Dir, more: &str) -> (Child, PathBuf) {
     let socket = dir.path("../admin.sock");
     let config = format!(
@@ -59,7 +60,7 @@ fn shown(path: &Path) -> String {
 }
 
 #[test]
-fn the_command_says_how_much_was_forgotten() {
+fn purge_prints_the_number_of_removed_responses() {
     let dir = Dir::new(&[]);
     let (child, socket) = server(&dir, "");
     let (config, admin) = (shown(&dir.path("../hurtle.toml")), shown(&socket));
@@ -74,7 +75,7 @@ fn the_command_says_how_much_was_forgotten() {
         ("all that begins so", "http://example.org/a/*", "purged 2\n"),
     ];
     for (sentence, url, expected) in table {
-        // The socket is the configuration's, or one that is named.
+        // The socket is found in the configuration or named by --admin.
         let by = if expected == "purged 1\n" { ["--config", &config] } else { ["--admin", &admin] };
         let (code, out, err) = purge(&[url, by[0], by[1]]);
         assert_eq!((code, out.as_str(), err.as_str()), (Some(0), expected, ""), "{sentence}");
@@ -82,7 +83,7 @@ fn the_command_says_how_much_was_forgotten() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_with_what_to_do() {
+fn errors_of_purge_say_what_to_do() {
     let dir = Dir::new(&[]);
     let (mut child, socket) = server(&dir, "");
     let admin = shown(&socket);
@@ -103,7 +104,7 @@ fn what_stands_in_the_way_is_said_with_what_to_do() {
     assert!(err.contains("write admin = \"PATH\""), "{err}");
 
     let nowhere = shown(&dir.path("../nowhere.sock"));
-    // A server that was killed leaves its socket, on which nobody listens.
+    // A killed server leaves its socket file behind.
     child.signal(rustix::process::Signal::KILL);
     child.wait();
     assert!(socket.exists());
@@ -111,15 +112,15 @@ fn what_stands_in_the_way_is_said_with_what_to_do() {
         let (code, out, err) = purge(&["http://example.org/a", "--admin", path]);
         assert_eq!((code, out.as_str()), (Some(1), ""), "{sentence}");
         let expected = format!(
-            "hurtle: no server takes orders on {path}: start it, or name the socket of one that \
-             runs (its `admin`) with --admin\n"
+            "hurtle: no server listens on {path}: start it, or name the admin socket of a running \
+             server with --admin\n"
         );
         assert_eq!(err, expected, "{sentence}");
     }
 }
 
 #[test]
-fn a_stranger_may_give_no_orders_and_is_told_so() {
+fn another_user_may_not_purge() {
     if !geteuid().is_root() {
         println!("skipped: it takes root to be somebody else");
         return;
@@ -137,7 +138,7 @@ fn a_stranger_may_give_no_orders_and_is_told_so() {
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
     let expected = format!(
         "hurtle: {admin}: Permission denied (os error 13): only the server's own user and root may \
-         give it orders\n"
+         connect\n"
     );
     assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
     let (code, out, _) = purge(&["http://a/b", "--admin", &admin]);
@@ -145,7 +146,7 @@ fn a_stranger_may_give_no_orders_and_is_told_so() {
 }
 
 #[test]
-fn the_access_log_says_what_the_cache_did() {
+fn the_access_log_has_the_cache_status() {
     let dir = Dir::new(&[]);
     let log = dir.path("../access.log");
     let log_keys = format!(
@@ -166,4 +167,16 @@ fn the_access_log_says_what_the_cache_did() {
     let text = || fs::read_to_string(&log).unwrap_or_default();
     eventually("four lines are written", || text().lines().count() == 4);
     assert_eq!(text(), expected);
+}
+
+#[test]
+fn another_order_is_told_which_there_is() {
+    let dir = Dir::new(&[]);
+    let (_child, socket) = server(&dir, "");
+    let mut peer = UnixStream::connect(&socket).unwrap();
+    peer.write_all(b"GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    peer.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    assert!(answer.contains("\r\nAllow: PURGE\r\n"), "{answer}");
 }

@@ -1,5 +1,5 @@
-//! Clients that send or take next to nothing. Limits are short here so that a test is: "one byte
-//! a second" against ten seconds is one every 30 ms against 300.
+//! Clients that send or read very slowly. Limits are scaled down to keep the tests short: "one byte
+//! a second" against ten seconds becomes one byte every 30 ms against 300 ms.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use crate::child::{Child, eventually};
 use crate::support::{Client, Dir};
 
-/// Between two bytes of a slow client.
+/// Time between two bytes of a slow client.
 const DRIP: Duration = Duration::from_millis(30);
 
-/// More than sockets hold.
+/// Larger than socket buffers.
 const LARGE_KIB: u64 = 48 << 10;
 
 const CONFIG: &str = "root = '{root}'\nrevalidate = 60\n[limits]\nhead_timeout = '300ms'\n\
     idle_timeout = '300ms'\nbody_grace = '300ms'\nbody_rate = 1000\nwrite_stall = '500ms'\n";
 
 #[test]
-fn a_client_that_sends_a_byte_now_and_then_is_told_408_on_time() {
+fn a_client_that_sends_single_bytes_gets_408_in_time() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let child = Child::configured(&dir, CONFIG);
     let filler = format!("GET /a.txt HTTP/1.1\r\nX: {}", "x".repeat(10_000));
@@ -47,7 +47,7 @@ fn a_client_that_sends_a_byte_now_and_then_is_told_408_on_time() {
 }
 
 #[test]
-fn a_silent_client_is_closed_without_a_word() {
+fn a_silent_client_is_closed_without_a_response() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let child = Child::configured(&dir, CONFIG);
     let mut silent = child.connect();
@@ -56,7 +56,7 @@ fn a_silent_client_is_closed_without_a_word() {
     let mut empty_line = child.connect();
     empty_line.send("\r\n");
     let begun = Instant::now();
-    // Not even 408: nothing was asked.
+    // Without a request there is no 408.
     silent.expect_end();
     kept.expect_end();
     empty_line.expect_end();
@@ -65,7 +65,7 @@ fn a_silent_client_is_closed_without_a_word() {
 }
 
 #[test]
-fn clients_that_take_nothing_are_cut_and_cost_no_memory() {
+fn clients_that_read_nothing_are_cut_and_use_no_memory() {
     const CLIENTS: usize = 50;
     for sendfile in ["auto", "off"] {
         let dir = Dir::new(&[]);
@@ -81,21 +81,21 @@ fn clients_that_take_nothing_are_cut_and_cost_no_memory() {
         eventually("all are accepted", || sockets(&child) == 1 + CLIENTS);
         eventually("all are cut", || {
             peak_kib = child.resident_kib().max(peak_kib);
-            // One takes a byte now and then, which moves nothing either.
+            // Reading single bytes does not free enough buffer space to count as progress.
             let _ = clients[0].read(&mut [0]);
             sockets(&child) == 1
         });
         println!("sendfile {sendfile}: {} KiB more for {CLIENTS}", peak_kib - before_kib);
         assert!(begun.elapsed() >= Duration::from_millis(490), "{sendfile}: cut early");
         assert!(peak_kib - before_kib < 16 << 10, "{sendfile}: {} KiB", peak_kib - before_kib);
-        // What they got does not look whole: the end is a reset.
+        // The connection ends with a reset, so that the response does not look complete.
         let end = clients[1].read_to_end(&mut Vec::new());
         assert!(end.is_err(), "{sendfile}: {end:?}");
     }
 }
 
 #[test]
-fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
+fn a_slow_but_steady_reader_gets_the_whole_file() {
     let dir = Dir::new(&[]);
     dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
     let child = Child::configured(&dir, CONFIG);
@@ -104,7 +104,7 @@ fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
     let mut got = 0;
     let mut piece = vec![0; 1 << 20];
     loop {
-        // Its own pace: slower as a whole than a stall may last, never stalled.
+        // The whole download takes longer than the stall limit, but never pauses that long.
         thread::sleep(DRIP);
         let mut read = 0;
         while read < piece.len() {
@@ -122,8 +122,8 @@ fn a_client_that_takes_a_little_all_the_time_gets_it_all() {
     assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
 }
 
-/// The kernel calls a socket writable only once a third of its buffer is free. A reader that takes
-/// longer than a stall for that, but takes all the time, was once cut.
+/// Regression: the kernel reports a socket writable only once a third of its buffer is free. A slow
+/// but steady reader that takes longer than the stall limit for that was cut.
 #[test]
 fn a_client_slower_than_the_kernels_buffer_is_not_cut() {
     const SLOWLY: u64 = 192 << 10;
@@ -151,7 +151,7 @@ fn ask_for_large(child: &Child) -> TcpStream {
     stream
 }
 
-/// Sends byte by byte until the server says something; returns how many it was.
+/// Sends byte by byte until the server responds; returns the number of bytes.
 fn drip(client: &mut Client, bytes: &[u8]) -> usize {
     client.stream.set_nonblocking(true).unwrap();
     let said_something = |client: &Client| client.stream.peek(&mut [0]).is_ok();
@@ -165,7 +165,7 @@ fn drip(client: &mut Client, bytes: &[u8]) -> usize {
     sent
 }
 
-/// TCP sockets of the server, the listening one included.
+/// TCP sockets of the server, including the listener.
 fn sockets(child: &Child) -> usize {
     let table = child.proc("net/tcp");
     let inodes: Vec<_> = table.lines().filter_map(|line| line.split_whitespace().nth(9)).collect();

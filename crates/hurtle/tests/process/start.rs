@@ -1,4 +1,4 @@
-//! Starting: as whom, on which sockets, told by whom, and what is said when it cannot be.
+//! Start of the server: its user, its sockets, notifications, and errors.
 
 use std::io::{self, PipeWriter, Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use crate::child::{Child, PATIENCE, eventually, hurtle, write_config};
 use crate::support::Dir;
 
-/// The address of `hurtle DIR` when nothing else is asked for.
+/// Port of `hurtle DIR` by default.
 const DEFAULT_PORT: u16 = 8080;
 
-/// Hands descriptor 3 over as systemd does (sd_listen_fds(3)): a listener, and whose it is.
+/// Passes descriptor 3 like systemd (sd_listen_fds(3)): a listener and the id of its process.
 const ACTIVATE: &str = "import os, socket, sys
 s = socket.create_server(('127.0.0.1', 0))
 print('activated', s.getsockname()[1], flush=True)
@@ -27,7 +27,7 @@ os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[1], sys.argv[1:])";
 
 #[test]
-fn a_socket_handed_over_is_used_and_survives_a_stop() {
+fn an_inherited_socket_is_used_and_survives_a_stop() {
     if !has("python3") {
         println!("skipped: it takes python3 to hand a descriptor over");
         return;
@@ -35,7 +35,7 @@ fn a_socket_handed_over_is_used_and_survives_a_stop() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let mut command = Command::new("python3");
     command.args(["-c", ACTIVATE, env!("CARGO_BIN_EXE_hurtle")]).arg(dir.root());
-    // Asked to listen elsewhere, it does not.
+    // An inherited listener overrides `--listen`.
     let mut child = Child::start(command.args(["--workers", "2", "--listen", "127.0.0.1:1"]));
     let said = child.stdout();
     let port: u16 = said.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -48,7 +48,7 @@ fn a_socket_handed_over_is_used_and_survives_a_stop() {
 }
 
 #[test]
-fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
+fn the_service_manager_is_notified_of_start_and_stop() {
     let dir = Dir::new(&[]);
     let path = dir.path("../notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -68,10 +68,10 @@ fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
 }
 
 #[test]
-fn a_stop_that_comes_before_it_has_said_that_it_serves_is_a_stop_like_any() {
+fn a_stop_before_the_greeting_is_graceful() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let path = dir.path("../socket");
-    // Standard output that is full holds it between its first answer and its greeting.
+    // A full standard output holds the server between its first response and its greeting.
     let (mut kept, stdout) = io::pipe().unwrap();
     let full = fill(&stdout);
     let mut command = hurtle();
@@ -89,7 +89,7 @@ fn a_stop_that_comes_before_it_has_said_that_it_serves_is_a_stop_like_any() {
     assert!(said[full..].starts_with(b"hurtle serves"), "{}", said[full..].escape_ascii());
 }
 
-/// Writes until there is no room; what it took.
+/// Writes until the pipe is full; returns the number of bytes.
 fn fill(pipe: &PipeWriter) -> usize {
     let blocking = |not: OFlags| fcntl_setfl(pipe, OFlags::WRONLY | not).unwrap();
     blocking(OFlags::NONBLOCK);
@@ -100,7 +100,7 @@ fn fill(pipe: &PipeWriter) -> usize {
 }
 
 #[test]
-fn started_as_root_it_gives_root_up() {
+fn a_server_started_as_root_gives_up_root() {
     if !geteuid().is_root() {
         println!("skipped: it takes root to give it up");
         return;
@@ -113,7 +113,7 @@ fn started_as_root_it_gives_root_up() {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
     };
-    // Real, effective, saved and file system's; then the other groups.
+    // Real, effective, saved and file system ids, then the supplementary groups.
     for name in ["Uid:", "Gid:", "Groups:"] {
         assert!(!ids(name).contains(&0), "{name} {:?}", ids(name));
     }
@@ -122,7 +122,7 @@ fn started_as_root_it_gives_root_up() {
 }
 
 #[test]
-fn a_taken_port_is_replaced_only_if_nobody_asked_for_it() {
+fn a_used_default_port_is_replaced_and_a_requested_one_is_not() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -132,7 +132,7 @@ fn a_taken_port_is_replaced_only_if_nobody_asked_for_it() {
     assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
     assert!(said.contains("in use"), "{said}");
 
-    // Another test, or person, may have the port: then it is taken as well.
+    // The port may be in use by another process; then it is occupied as well.
     let _default = TcpListener::bind(("127.0.0.1", DEFAULT_PORT));
     let child = Child::start(hurtle().arg(dir.root()));
     assert!(child.address().port() > DEFAULT_PORT, "{}", child.address());
@@ -140,7 +140,7 @@ fn a_taken_port_is_replaced_only_if_nobody_asked_for_it() {
 }
 
 #[test]
-fn a_configuration_with_faults_is_refused_with_all_of_them() {
+fn a_wrong_configuration_is_refused_with_all_its_problems() {
     let dir = Dir::new(&[]);
     let faults = "root = '{root}'\nbacklog = 0\n[limits]\nhead_timeout = 'soon'\nhed_bytes = 1\n";
     let path = write_config(&dir, faults);
@@ -178,14 +178,14 @@ fn a_file_is_checked_however_it_is_named() {
         assert_eq!(output.status.code(), code, "{arguments:?}: {text}");
         assert!(text.contains(said), "{arguments:?}: {text}");
     }
-    // Without a name it is the one that is here.
+    // Without a name, ./hurtle.toml is read.
     let here = dir.path("..");
     let output = hurtle().arg("check").current_dir(here).output().unwrap();
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"ok\n"[..]));
 }
 
 #[test]
-fn a_socket_left_behind_is_replaced_and_a_busy_one_is_not() {
+fn a_stale_socket_is_replaced_and_a_busy_one_is_not() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let path = dir.path("../socket");
     let serve = || {
@@ -209,7 +209,7 @@ fn a_socket_left_behind_is_replaced_and_a_busy_one_is_not() {
     assert_eq!(get_over(&path, "/a.txt"), "a\n", "after a crash");
     drop(third);
 
-    // What is no socket is somebody's file.
+    // A file that is not a socket is not replaced.
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
     let mut fourth = Child::spawn(&mut serve());
@@ -227,7 +227,7 @@ fn get_over(path: &Path, target: &str) -> String {
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// Whether a command is there to be run.
+/// `true` if a command is installed.
 fn has(command: &str) -> bool {
     Command::new(command).arg("--version").output().is_ok()
 }

@@ -1,4 +1,4 @@
-//! Being told to stop: under load, in the middle of a download, twice.
+//! Stopping: under load, during a download, and by a second signal.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,17 +12,19 @@ use crate::child::{Child, PATIENCE, eventually, hurtle};
 use crate::frames::*;
 use crate::support::Dir;
 
-/// More than sockets hold.
+/// Larger than socket buffers.
 const LARGE: usize = 32 << 20;
 
-/// Clients that hammer: half keep their connections, half make a new one for each request.
+/// Clients that send requests as fast as possible: half on one connection, half on a new one for
+/// each request.
 const CLIENTS: usize = 8;
 
-/// What became of the requests of a crowd, each fully sent on an accepted connection.
+/// Outcomes of requests that were sent completely on accepted connections.
 #[derive(Debug, Default)]
 struct Tally {
     answered: AtomicUsize,
-    /// The connection ended in order before any byte of an answer: may be asked again elsewhere.
+    /// The connection was closed in order before the first byte of a response, so the request may
+    /// be repeated.
     closed: AtomicUsize,
     /// Anything else.
     broken: AtomicUsize,
@@ -72,7 +74,7 @@ fn a_download_that_ends_within_the_drain_time_is_whole() {
 }
 
 #[test]
-fn streams_that_run_end_as_they_would_and_no_more_are_taken() {
+fn a_stop_finishes_running_streams_and_refuses_new_ones() {
     let dir = Dir::new(&[("a.txt", "a")]);
     dir.write("large.bin", vec![b'x'; 1 << 20]);
     let mut child = Child::serve(&dir, &["--drain", "15s"]);
@@ -88,7 +90,7 @@ fn streams_that_run_end_as_they_would_and_no_more_are_taken() {
         }
     };
     assert_eq!(goaway.code(), 0);
-    // RFC 9113 6.8: what is on its way is taken until the client has heard of it.
+    // Requests in flight are accepted until the client has received GOAWAY (RFC 9113 section 6.8).
     wire.send(&frame(WINDOW_UPDATE, 0, 0, &[0, 0x7f, 0, 0]));
     let mut ended = 0;
     while let Some(came) = wire.next() {
@@ -123,13 +125,13 @@ fn a_client_that_does_not_read_is_cut_after_the_drain_time() {
     assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
     assert!(child.stderr().contains("1 connections cut"), "{}", child.stderr());
     let mut rest = Vec::new();
-    // Cut in the middle, by a reset or not.
+    // The download is cut, with or without a reset.
     let _ = download.read_to_end(&mut rest);
     assert!(rest.len() < LARGE, "it came whole");
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_server_at_once() {
     for second in [Signal::TERM, Signal::INT] {
         let dir = Dir::new(&[]);
         dir.write("large.bin", vec![b'x'; LARGE]);
@@ -144,7 +146,7 @@ fn a_second_signal_ends_it_at_once() {
     }
 }
 
-/// Asks as fast as it can until nobody listens any more.
+/// Sends requests as fast as possible until the server stops listening.
 fn hammer(address: SocketAddr, keeps: bool, tally: &Tally) {
     let targets = ["/a.txt", "/mid.bin"];
     loop {
@@ -152,7 +154,7 @@ fn hammer(address: SocketAddr, keeps: bool, tally: &Tally) {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         for target in targets.iter().cycle().take(if keeps { usize::MAX } else { 1 }) {
             let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-            // Whether it left shows in what comes back.
+            // The response shows whether the request was sent.
             let _ = stream.write_all(request.as_bytes());
             match answer(&mut stream) {
                 Ok(goes_on) => {
@@ -174,8 +176,8 @@ fn hammer(address: SocketAddr, keeps: bool, tally: &Tally) {
     }
 }
 
-/// Whether another request may follow. An error is the number of bytes that came before an end in
-/// order, or `usize::MAX` for any other end.
+/// Reads a response; `true` if another request may follow. The error is the number of bytes before
+/// an orderly close, or `usize::MAX` for any other end.
 fn answer(stream: &mut TcpStream) -> Result<bool, usize> {
     let mut got = Vec::new();
     let mut piece = [0; 64 << 10];
@@ -194,7 +196,7 @@ fn answer(stream: &mut TcpStream) -> Result<bool, usize> {
     Ok(memchr::memmem::find(&got, b"Connection: close\r\n").is_none())
 }
 
-/// Of an answer whose head has come.
+/// Length of a response whose head has arrived.
 fn whole_length(got: &[u8]) -> Option<usize> {
     let head_end = memchr::memmem::find(got, b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&got[..head_end]).unwrap();
@@ -203,12 +205,12 @@ fn whole_length(got: &[u8]) -> Option<usize> {
     Some(head_end + length.split("\r\n").next()?.parse::<usize>().unwrap())
 }
 
-/// A download that is on its way, and cannot end before it is read.
+/// A download that has started and cannot end before it is read.
 fn ask_for_large(child: &Child) -> TcpStream {
     let mut stream = child.connect_narrow();
     let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     stream.write_all(request).unwrap();
-    // Its first bytes stay where they are.
+    // Peeks, so that the bytes stay in the socket.
     assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
     stream
 }

@@ -1,5 +1,5 @@
-//! Uploads on bad days: a full disk, a directory that is somebody else's, a process held to small
-//! files, a kill in the middle; and what many large ones cost.
+//! Uploads with faults: a full disk, a directory without permission, a limit on file sizes, a kill
+//! in the middle; and the memory of many large ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use crate::child::{Child, eventually, hurtle, write_config};
 use crate::support::{Client, Dir, Response};
 
-/// Uploads from everybody, down to the last byte of the disk.
+/// Uploads from every client, without reserved disk space.
 const CONFIG: &str = "[[site]]\nauth = \"none\"\n[[site.mount]]\nfiles = \"{root}\"\n\
                       [site.mount.uploads]\nfree_bytes = 0\n";
 
@@ -23,7 +23,7 @@ fn put(client: &mut Client, path: &str, body: &[u8]) -> Response {
     client.answer("PUT")
 }
 
-/// The same without a length told, in chunks of 64 KiB; whatever becomes of it is answered.
+/// Uploads without a length, in chunks of 64 KiB; returns the response.
 fn put_chunked(client: &mut Client, path: &str, chunks: usize) -> Response {
     client.send(format!("PUT {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
     let chunk = [b"10000\r\n", &[b'x'; 64 << 10][..], b"\r\n"].concat();
@@ -47,7 +47,7 @@ fn open_to_all(path: &Path) {
 struct Small(PathBuf);
 
 impl Small {
-    /// `None`: mounting is not allowed.
+    /// Mounts it; `None`: mounting is not allowed.
     fn mount(path: PathBuf, options: &str) -> Option<Small> {
         let options = std::ffi::CString::new(options).unwrap();
         match mount("small", &path, "tmpfs", MountFlags::empty(), options.as_c_str()) {
@@ -67,7 +67,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_left_on_it() {
+fn a_full_disk_is_reported_and_nothing_is_left_on_it() {
     let dir = Dir::new(&[]);
     let Some(small) = Small::mount(dir.root(), "size=4m,mode=777") else { return };
     let child = Child::configured(&dir, CONFIG);
@@ -101,21 +101,21 @@ fn a_disk_without_room_for_another_name_is_full_too() {
 }
 
 #[test]
-fn what_the_server_may_not_write_it_does_not() {
+fn uploads_to_unwritable_directories_are_refused() {
     let dir = Dir::new(&[("closed/a", "old")]);
     fs::set_permissions(dir.path("closed"), fs::Permissions::from_mode(0o555)).unwrap();
     let child = Child::configured(&dir, CONFIG);
     for (method, path) in [("PUT", "/closed/new"), ("PUT", "/closed/a"), ("DELETE", "/closed/a")] {
         let response = child.connect().request(method, path);
         assert_eq!(response.status, 403, "{method} {path}: {response:?}");
-        assert!(response.text().contains("may not write"), "{response:?}");
+        assert!(response.text().contains("no permission to write"), "{response:?}");
     }
     assert_eq!(child.get("/closed/a").text(), "old");
     fs::set_permissions(dir.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn a_process_held_to_small_files_lives_on() {
+fn a_limit_on_file_sizes_does_not_end_the_server() {
     let dir = Dir::new(&[]);
     open_to_all(&dir.root());
     let config = write_config(&dir, CONFIG);
@@ -130,7 +130,7 @@ fn a_process_held_to_small_files_lives_on() {
 }
 
 #[test]
-fn a_kill_in_the_middle_leaves_what_was_there() {
+fn a_kill_during_an_upload_leaves_the_old_file() {
     let dir = Dir::new(&[("a", "old")]);
     open_to_all(&dir.root());
     let mut child = Child::configured(&dir, CONFIG);
@@ -149,7 +149,7 @@ fn a_kill_in_the_middle_leaves_what_was_there() {
 }
 
 #[test]
-fn many_large_uploads_at_once_cost_little_memory() {
+fn many_large_uploads_at_once_use_little_memory() {
     const UPLOADS: usize = 8;
     const GROWTH_KIB_MAX: u64 = 20 << 10;
     let dir = Dir::new(&[]);

@@ -90,10 +90,14 @@ fn a_target_with_a_host_of_its_own() {
 fn trace_and_connect_go_nowhere() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
-    for request in
-        ["TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n"]
-    {
-        assert!(proxy.send(request).head().starts_with("HTTP/1.1 405 "), "{request}");
+    for (request, allow) in [
+        ("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        ("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET, HEAD, OPTIONS"),
+        ("CONNECT / HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET, HEAD, OPTIONS"),
+    ] {
+        let head = proxy.send(request).head();
+        assert!(head.starts_with("HTTP/1.1 405 "), "{request}: {head}");
+        assert!(head.contains(&format!("\nAllow: {allow}\n")), "{request}: {head}");
     }
     upstream.is_left_alone();
 }

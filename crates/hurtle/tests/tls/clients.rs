@@ -1,4 +1,4 @@
-//! Clients that prove who they are, and requests that try to pass without.
+//! Client certificates, and requests without one.
 
 use axum::Router;
 use axum::extract::Request;
@@ -9,7 +9,7 @@ use crate::peer::{Choices, Options, Peer};
 use crate::server::{Authority, Secure, client_auth, sibling, tls};
 use crate::support::Client;
 
-/// `a.test` is open, `must.test` and `may.test` ask for certificates of the server's authority.
+/// `a.test` has no client authentication, `must.test` requires it, `may.test` has it optional.
 pub(crate) fn server() -> Secure {
     let who = get(|request: Request| async move {
         match request.extensions().get::<ClientCertificate>() {
@@ -42,7 +42,7 @@ fn known(server: &Secure, name: &str) -> Options {
     knows(server, name, &[])
 }
 
-/// A client with a certificate in this name, who speaks these protocols.
+/// A client with a certificate for this name that offers these protocols.
 pub(crate) fn knows(server: &Secure, name: &str, alpn: &[&str]) -> Options {
     let pair = server.authority.issue_client(name);
     let choices = Choices { certificate: Some(&pair), alpn, ..Choices::default() };
@@ -50,7 +50,7 @@ pub(crate) fn knows(server: &Secure, name: &str, alpn: &[&str]) -> Options {
 }
 
 #[test]
-fn applications_learn_who_the_client_is_resumed_or_not() {
+fn applications_get_the_client_certificate_also_after_resumption() {
     let server = server();
     let alice = known(&server, "alice");
     for (host, options, resumed, expected) in [
@@ -67,7 +67,7 @@ fn applications_learn_who_the_client_is_resumed_or_not() {
 }
 
 #[test]
-fn without_a_good_certificate_there_is_no_request() {
+fn clients_without_a_valid_certificate_are_refused() {
     let server = server();
     let stranger = Authority::new("another").issue_client("mallory");
     let choices = Choices { certificate: Some(&stranger), ..Choices::default() };
@@ -78,7 +78,7 @@ fn without_a_good_certificate_there_is_no_request() {
         ("may.test", mallory, "UnknownCA"),
     ];
     for (host, options, alert) in table {
-        // In TLS 1.3 the client is done before the server has judged.
+        // In TLS 1.3 the client's handshake ends before the server checks the certificate.
         let asked = Peer::connect(server.address, host, &options).and_then(|mut peer| {
             peer.send(format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             peer.read(&mut [0; 64])
@@ -89,7 +89,7 @@ fn without_a_good_certificate_there_is_no_request() {
 }
 
 #[test]
-fn a_host_of_another_policy_than_the_handshakes_is_misdirected() {
+fn a_host_with_another_client_policy_than_the_handshake_gets_421() {
     let server = server();
     let alice = known(&server, "alice");
     for (name, host, status) in [
@@ -111,5 +111,5 @@ fn a_host_of_another_policy_than_the_handshakes_is_misdirected() {
         }
     }
     let in_clear = Client::connect(server.clear).request("GET", "/a.txt\nHost: must.test");
-    assert_eq!(in_clear.status, 421, "where nobody proves anything");
+    assert_eq!(in_clear.status, 421, "plain HTTP has no client certificate");
 }

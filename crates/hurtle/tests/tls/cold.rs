@@ -1,4 +1,4 @@
-//! Files that the disk has and does not give: over TLS as in clear, no loop waits for one.
+//! Files on a disk that does not respond: no event loop waits for them, over TLS either.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use crate::peer::{Choices, Options, Peer};
 use crate::server::Authority;
 use crate::support::Dir;
 
-/// Answers while one waits for the disk.
+/// Requests that are answered while another waits for the disk.
 const HOT_REQUESTS: u32 = 100;
 
 #[test]
-fn a_disk_that_hangs_holds_up_nobody_else() {
+fn a_hanging_disk_delays_no_other_request() {
     let dir = Dir::new(&[("hot.txt", "hot\n"), ("hanging/", "")]);
     let hanging = match Hanging::mount(&dir.path("hanging")) {
         Ok(hanging) => hanging,
@@ -48,7 +48,7 @@ fn a_disk_that_hangs_holds_up_nobody_else() {
     for _ in 0..HOT_REQUESTS {
         assert_eq!(hot.get("/hot.txt").body, b"hot\n");
     }
-    // On one connection with it, too.
+    // Also on the same connection, over HTTP/2.
     let mut wire = Wire::over(client(&["h2"]), &[]);
     let get = |stream: u32, path: &str| {
         let fields =
@@ -64,6 +64,6 @@ fn a_disk_that_hangs_holds_up_nobody_else() {
     cold.socket.set_nonblocking(true).unwrap();
     let answered = cold.read(&mut [0]);
     assert!(answered.is_err(), "the disk gave something: {answered:?}");
-    // Before the server: a thread that waits for it cannot be killed.
+    // Before the server ends: a thread that waits for the disk cannot be killed.
     drop(hanging);
 }

@@ -1,4 +1,4 @@
-//! Requests and answers over TLS: the same as in clear, and what only TLS has.
+//! Requests and responses over TLS.
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::post;
 use http_body_util::BodyExt;
+use hurtle::config::Sendfile;
 use hurtle::{Arrival, ClientCertificate};
 
 use crate::peer::{Peer, field};
@@ -20,7 +21,7 @@ fn bytes(len: usize) -> Vec<u8> {
 fn files_of_every_size_arrive_whole_and_the_connection_goes_on() {
     let server = Secure::start(&[]);
     let mut peer = server.connect();
-    // Around records, pieces, windows and turns.
+    // Around the sizes of records, writes, cached files and turns.
     for len in [0, 1, 16_383, 16_385, 65_536, 262_145, 1_048_577, 5_000_000] {
         let contents = bytes(len);
         std::fs::write(server.dir.path(format!("{len}.bin")), &contents).unwrap();
@@ -31,7 +32,7 @@ fn files_of_every_size_arrive_whole_and_the_connection_goes_on() {
 }
 
 #[test]
-fn ranges_conditions_and_pipelines_work_as_in_clear() {
+fn ranges_conditions_and_pipelining_work_over_tls() {
     let server = Secure::start(&[("a.txt", "0123456789"), ("b.txt", "b")]);
     let mut peer = server.connect();
     let answer = peer.get("/a.txt\nRange: bytes=2-4");
@@ -49,16 +50,16 @@ fn ranges_conditions_and_pipelines_work_as_in_clear() {
 }
 
 #[test]
-fn the_end_is_said_aloud_when_all_was_sent() {
+fn a_complete_response_ends_with_close_notify() {
     let server = Secure::start(&[("a.txt", "hello\n")]);
     let mut peer = server.connect();
     peer.send("GET /a.txt HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
-    let (answer, goodbye) = peer.rest();
-    assert!(answer.ends_with(b"\r\n\r\nhello\n") && goodbye);
+    let (answer, closed_cleanly) = peer.rest();
+    assert!(answer.ends_with(b"\r\n\r\nhello\n") && closed_cleanly);
 }
 
 #[test]
-fn whoever_has_said_goodbye_is_still_answered() {
+fn a_request_before_close_notify_is_answered() {
     let server = Secure::start(&[("a.txt", "hello\n")]);
     let mut peer = server.connect();
     peer.session.send_close_notify();
@@ -67,14 +68,18 @@ fn whoever_has_said_goodbye_is_still_answered() {
     early.session.send_close_notify();
     early.send("");
     early.socket.shutdown(Shutdown::Write).unwrap();
-    let (answer, goodbye) = early.rest();
-    assert!(answer.ends_with(b"hello\n") && goodbye);
+    let (answer, closed_cleanly) = early.rest();
+    assert!(answer.ends_with(b"hello\n") && closed_cleanly);
     peer.send("");
-    assert_eq!(peer.rest(), (Vec::new(), true), "and one that asks nothing, told the same");
+    assert_eq!(
+        peer.rest(),
+        (Vec::new(), true),
+        "a client without a request gets close_notify, too"
+    );
 }
 
 #[test]
-fn a_body_cut_short_without_goodbye_is_no_body() {
+fn a_request_body_cut_short_without_close_notify_is_refused() {
     let server = Secure::mounted(
         &[],
         |_, _, _| (),
@@ -91,7 +96,7 @@ fn a_body_cut_short_without_goodbye_is_no_body() {
 }
 
 #[test]
-fn a_file_that_breaks_off_ends_without_goodbye() {
+fn a_truncated_response_ends_without_close_notify() {
     let server = Secure::start(&[]);
     let path = server.dir.path("big.bin");
     std::fs::write(&path, bytes(64 << 20)).unwrap();
@@ -100,8 +105,30 @@ fn a_file_that_breaks_off_ends_without_goodbye() {
     let mut some = [0; 1024];
     assert!(peer.read(&mut some).unwrap() > 0);
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
-    let (rest, goodbye) = peer.rest();
-    assert!(rest.len() < 64 << 20 && !goodbye);
+    let (rest, closed_cleanly) = peer.rest();
+    assert!(rest.len() < 64 << 20 && !closed_cleanly);
+}
+
+#[test]
+fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
+    const LEN: usize = 32 << 20;
+    for sendfile in [Sendfile::Auto, Sendfile::Off] {
+        let server = Secure::with(&[], |config, _, _| config.sendfile = sendfile);
+        let path = server.dir.path("log");
+        std::fs::write(&path, bytes(LEN)).unwrap();
+        let mut peer = server.connect();
+        peer.send("GET /log HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        let mut got = vec![0; 1024];
+        let begun = peer.read(&mut got).unwrap();
+        got.truncate(begun);
+        let mut log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        log.write_all(b"more").unwrap();
+        let (rest, goodbye) = peer.rest();
+        got.extend(rest);
+        let body_at = memchr::memmem::find(&got, b"\r\n\r\n").unwrap() + 4;
+        let came = got.len() - body_at;
+        assert!(got[body_at..] == bytes(LEN) && goodbye, "{sendfile:?}: {came} bytes came");
+    }
 }
 
 #[test]
@@ -122,7 +149,7 @@ fn an_application_reads_and_writes_at_once() {
     let body = bytes(3_000_000);
     let head = format!("POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n", body.len());
     peer.send(format!("{head}Connection: close\r\n\r\n"));
-    // Both ways at once: more than all buffers hold is on its way in each.
+    // Both directions carry more than all buffers hold.
     let mut received = Vec::new();
     peer.session.writer().write_all(&body).unwrap();
     peer.socket.set_nonblocking(true).unwrap();
@@ -160,7 +187,7 @@ fn unchunked(mut rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_answer_over_tls_asks_for_tls_only() {
+fn every_response_over_tls_has_hsts() {
     let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
         if let Some(tls) = &mut config.sites[0].tls {
             tls.redirect = true;
@@ -188,7 +215,7 @@ fn every_answer_over_tls_asks_for_tls_only() {
 }
 
 #[test]
-fn in_clear_a_site_redirects_to_the_name_it_is_configured_with() {
+fn plain_http_is_redirected_to_the_configured_name() {
     let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
         if let Some(tls) = &mut config.sites[0].tls {
             tls.redirect = true;

@@ -1,4 +1,4 @@
-//! What `hurtle explain` says of files over TLS: who encrypts them, and how they leave.
+//! `hurtle explain` for files over TLS: whether the kernel encrypts them, and how they are sent.
 
 use crate::child::{hurtle, write_config};
 use crate::server::Authority;

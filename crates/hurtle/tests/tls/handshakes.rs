@@ -1,4 +1,4 @@
-//! Who gets a connection, by which certificate and protocol; and who does not.
+//! Handshakes: version, certificate, protocol, resumption, deadline.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -32,8 +32,8 @@ fn both_versions_are_spoken_and_resumed_by_tickets() {
 fn the_server_chooses_the_cipher() {
     let server = Secure::start(&[]);
     for version in [&TLS12, &TLS13] {
-        let agreed = |odd| {
-            let choices = Choices { versions: &[version], odd, ..Choices::default() };
+        let agreed = |reversed_suites| {
+            let choices = Choices { versions: &[version], reversed_suites, ..Choices::default() };
             let options = Options::of(server.authority.roots(), &choices);
             let peer = Peer::connect(server.address, "a.test", &options).unwrap();
             peer.session.negotiated_cipher_suite().unwrap()
@@ -43,7 +43,7 @@ fn the_server_chooses_the_cipher() {
 }
 
 #[test]
-fn any_worker_resumes_what_another_has_begun() {
+fn any_worker_resumes_sessions_of_another() {
     let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
         config.workers = 4.try_into().unwrap();
     });
@@ -57,7 +57,7 @@ fn any_worker_resumes_what_another_has_begun() {
 }
 
 #[test]
-fn the_protocol_over_tls_is_agreed_or_refused() {
+fn alpn_selects_a_protocol_or_fails() {
     let server = Secure::start(&[("a.txt", "")]);
     let table: &[(&str, &[&str], Result<Option<&str>, &str>)] = &[
         ("none is offered", &[], Ok(None)),
@@ -79,7 +79,7 @@ fn the_protocol_over_tls_is_agreed_or_refused() {
 }
 
 #[test]
-fn the_name_asked_for_decides_the_certificate() {
+fn the_server_name_selects_the_certificate() {
     let server = Secure::with(&[("a.txt", "")], |config, authority, dir| {
         let b = sibling(config, "b.test", Some(tls(authority.issue("b.test").write(dir, "b"))));
         let mut wild = sibling(config, "", Some(tls(authority.issue("*.w.test").write(dir, "w"))));
@@ -88,7 +88,7 @@ fn the_name_asked_for_decides_the_certificate() {
         config.sites[0].default = false;
         config.sites.extend([b, wild, clear]);
     });
-    // That the client accepts it says that it is the right one.
+    // The client verifies that the certificate has the name.
     for name in ["a.test", "b.test", "x.w.test"] {
         Peer::connect(server.address, name, &server.options()).unwrap();
     }
@@ -100,7 +100,7 @@ fn the_name_asked_for_decides_the_certificate() {
 }
 
 #[test]
-fn clients_get_the_kind_of_key_they_understand_and_the_cheap_one_first() {
+fn clients_get_a_kind_of_key_they_support_and_ecdsa_before_rsa() {
     let server = Secure::with(&[("a.txt", "")], |config, authority, dir| {
         let rsa = authority.issue_rsa("a.test").write(dir, "rsa");
         if let Some(tls) = &mut config.sites[0].tls {
@@ -130,7 +130,7 @@ fn server_leaf(server: &Secure, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_ticket_is_worth_nothing_at_another_site() {
+fn another_site_does_not_accept_a_ticket() {
     let server = Secure::with(&[("a.txt", "")], |config, authority, dir| {
         let open = tls(authority.issue("b.test").write(dir, "b"));
         let mut closed = tls(authority.issue("c.test").write(dir, "c"));
@@ -153,7 +153,7 @@ fn a_ticket_is_worth_nothing_at_another_site() {
 }
 
 #[test]
-fn whoever_stalls_in_the_handshake_is_closed() {
+fn a_client_that_stalls_in_the_handshake_is_closed() {
     let server = Secure::with(&[("a.txt", "")], |config, _, _| {
         config.limits.handshake_timeout = Duration::from_millis(200);
     });
@@ -161,10 +161,10 @@ fn whoever_stalls_in_the_handshake_is_closed() {
     let mut hello = Vec::new();
     begun.session.write_tls(&mut hello).unwrap();
     let table: [(&str, &[u8]); 4] = [
-        ("says nothing", b""),
-        ("says one byte", &hello[..1]),
-        ("says half a hello", &hello[..hello.len() / 2]),
-        ("says hello and no more", &hello),
+        ("nothing", b""),
+        ("one byte", &hello[..1]),
+        ("half a ClientHello", &hello[..hello.len() / 2]),
+        ("a ClientHello and no more", &hello),
     ];
     for (sentence, bytes) in table {
         let mut client = crate::support::Client::connect(server.address);

@@ -1,5 +1,4 @@
-//! HTTP/2 over TLS: who the client is, and for whom the connection is, are its matter as they are
-//! HTTP/1.1's; and how it is written.
+//! HTTP/2 over TLS: client certificates, client policies, and records.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -11,7 +10,7 @@ use crate::peer::{Choices, Options, Peer};
 use crate::server::Secure;
 use crate::support::client::PATIENCE;
 
-/// What is answered to the wrong one, and says so.
+/// Part of the body of a 421.
 const MISDIRECTED: &str = "421 Misdirected Request";
 
 fn connect(server: &Secure, name: &str, options: &Options) -> Wire<Peer> {
@@ -20,7 +19,7 @@ fn connect(server: &Secure, name: &str, options: &Options) -> Wire<Peer> {
     Wire::over(peer, &[])
 }
 
-/// A window that is nobody's limit, for streams and for the connection.
+/// A window that limits no test, for streams and for the connection.
 const WIDE: u32 = 1 << 30;
 
 fn wide(server: &Secure) -> Wire<Peer> {
@@ -47,7 +46,7 @@ fn asked_of(authority: &str, stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields))
 }
 
-/// A GET of `https`, and the body that is answered.
+/// Sends a GET and returns the response's body.
 #[track_caller]
 fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> String {
     wire.send(&asked_of(authority, stream, path));
@@ -64,7 +63,7 @@ fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> Strin
 }
 
 #[test]
-fn applications_learn_who_the_client_is_resumed_or_not() {
+fn applications_get_the_client_certificate_also_after_resumption() {
     let server = clients::server();
     let alice = clients::knows(&server, "alice", &["h2"]);
     for resumed in [false, true] {
@@ -78,7 +77,7 @@ fn applications_learn_who_the_client_is_resumed_or_not() {
 }
 
 #[test]
-fn an_authority_of_another_policy_than_the_handshakes_is_misdirected() {
+fn an_authority_with_another_client_policy_than_the_handshake_gets_421() {
     let server = clients::server();
     let alice = clients::knows(&server, "alice", &["h2"]);
     for (name, authority, is_its) in [
@@ -92,8 +91,8 @@ fn an_authority_of_another_policy_than_the_handshakes_is_misdirected() {
         ("must.test", "must.test", true),
     ] {
         let mut wire = connect(&server, name, &alice);
-        // One after another, as by a browser that takes two sites for one; the second time the file
-        // is known.
+        // On one connection, as by a browser that coalesces connections. The second time the file is
+        // cached.
         for (stream, path) in [(1, "/a.txt"), (3, "/a.txt"), (5, "/who")] {
             let body = get(&mut wire, stream, authority, path);
             let is_misdirected = body.contains(MISDIRECTED);
@@ -104,7 +103,7 @@ fn an_authority_of_another_policy_than_the_handshakes_is_misdirected() {
 }
 
 #[test]
-fn a_ticket_is_worth_nothing_where_clients_prove_themselves() {
+fn a_site_with_client_auth_does_not_accept_another_sites_ticket() {
     let server = clients::server();
     let alice = clients::knows(&server, "alice", &["h2"]).offering_every_ticket_to_everybody();
     let at = |name: &str| {
@@ -120,7 +119,7 @@ fn a_ticket_is_worth_nothing_where_clients_prove_themselves() {
     assert!(!at("a.test"));
 }
 
-/// A DATA frame's head made it longer than a record, and each frame came in two.
+/// Regression: a DATA frame of a full record's size and its header took two records.
 #[test]
 fn a_large_answer_comes_in_full_records() {
     const LARGE: usize = 1_000_000;
@@ -129,21 +128,21 @@ fn a_large_answer_comes_in_full_records() {
     wire.send(&asked(1, "/large"));
     let (mut records, mut bytes) = (0, 0);
     while bytes < LARGE {
-        // RFC 8446 5.1: a kind, a version, a length.
+        // RFC 8446 section 5.1: a type, a version, a length.
         let mut head = [0; 5];
         wire.socket.socket.read_exact(&mut head).unwrap();
         let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
         wire.socket.socket.read_exact(&mut vec![0; len]).unwrap();
         (records, bytes) = (records + 1, bytes + len);
     }
-    // 62 full ones, a few for what came before, and one for each turn that ends within one.
+    // 62 full ones, some before the response, and one for each turn that ends within a record.
     assert!(records <= 85, "{records} records for a million bytes");
 }
 
-/// Small frames are gathered, large ones encrypted as they come, and both wait for a peer who reads
-/// late: nothing may overtake anything.
+/// Small frames are gathered and large ones are encrypted at once. Both wait for a client that reads
+/// late, and must keep their order.
 #[test]
-fn answers_of_all_sizes_at_once_come_whole_and_in_order() {
+fn concurrent_responses_of_all_sizes_arrive_complete_and_in_order() {
     const SIZES: [usize; 9] = [0, 1, 4_000, 4_096, 10_240, 16_384, 16_393, 70_000, 3_000_000];
     let of = |size: usize| -> String {
         (0..size / 8 + 1).map(|n| format!("{n:07} ")).collect::<String>()[..size].to_owned()
@@ -156,7 +155,7 @@ fn answers_of_all_sizes_at_once_come_whole_and_in_order() {
     let mut wire = wide(&server);
     let streams: Vec<(u32, usize)> =
         (0..45).map(|n| (2 * n + 1, n as usize % SIZES.len())).collect();
-    // All are asked for before anything is read; the large ones fill the socket.
+    // The client sends all requests before it reads; the large responses fill the socket.
     let all: Vec<u8> = streams
         .iter()
         .flat_map(|(stream, at)| asked(*stream, &format!("/{}", names[*at])))
@@ -179,8 +178,47 @@ fn answers_of_all_sizes_at_once_come_whole_and_in_order() {
     }
 }
 
+/// Bytes that wait behind a write that the socket has not taken were once encrypted twice.
 #[test]
-fn who_reads_nothing_is_closed() {
+fn a_body_whose_window_opens_while_the_socket_is_full_comes_whole() {
+    /// More than two sockets hold.
+    const LARGE: usize = 10 << 20;
+    /// Some are worth a record of their own, and some are gathered.
+    const STEPS: [usize; 2] = [17_000, 3_000];
+    let body: String = (0..LARGE / 8).map(|n| format!("{n:07} ")).collect();
+    let server = Secure::start(&[("large", &body), ("small", "s")]);
+    let choices = Choices { alpn: &["h2"], ..Choices::default() };
+    let options = Options::of(server.authority.roots(), &choices);
+    let mut wire = connect(&server, "a.test", &options);
+    let mut other = connect(&server, "a.test", &options);
+    wire.send(&frame(WINDOW_UPDATE, 0, 0, &WIDE.to_be_bytes()));
+    wire.send(&asked(1, "/large"));
+    let mut opened = 0;
+    for (number, step) in STEPS.into_iter().cycle().enumerate() {
+        if opened > LARGE {
+            break;
+        }
+        opened += step;
+        wire.send(&frame(WINDOW_UPDATE, 0, 1, &(step as u32).to_be_bytes()));
+        // One worker serves both: when it has answered this one, it has seen that one's frame.
+        let stream = 2 * number as u32 + 1;
+        assert_eq!(get(&mut other, stream, "a.test", "/small"), "s");
+    }
+    let mut came = Vec::new();
+    loop {
+        let data = wire.next_of(DATA);
+        let end = came.len() + data.payload.len();
+        assert!(body.as_bytes().get(came.len()..end) == Some(&data.payload), "up to {end}");
+        came.extend(data.payload);
+        if data.flags & END_STREAM != 0 {
+            break;
+        }
+    }
+    assert_eq!(came.len(), LARGE);
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_closed() {
     let large = "x".repeat(20_000_000);
     let server = Secure::with(&[("large", &large)], |config, _, _| {
         config.limits.write_stall = Duration::from_millis(300);
@@ -189,11 +227,42 @@ fn who_reads_nothing_is_closed() {
     for n in 0..20 {
         wire.send(&asked(2 * n + 1, "/large"));
     }
-    // It says so by ending: nothing else could be read.
+    // Only the end of the connection shows it: the client cannot read anything else.
     let socket = socket2::SockRef::from(&wire.socket.socket);
     let begun = Instant::now();
     while socket.take_error().unwrap().is_none() {
         assert!(begun.elapsed() < PATIENCE, "it is still there");
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_response_has_hsts() {
+    let server = Secure::with(&[("a.txt", "hello\n")], |config, _, _| {
+        if let Some(tls) = &mut config.sites[0].tls {
+            tls.hsts = Some("max-age=60".parse().unwrap());
+        }
+    });
+    let mut wire = wide(&server);
+    // Without a dynamic table the server writes every value in full, not in Huffman code.
+    wire.send(&frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]));
+    let table = [
+        ("a file", "GET", "/a.txt"),
+        ("a file that is known by now", "GET", "/a.txt"),
+        ("nothing there", "GET", "/b.txt"),
+        ("a method refused", "PUT", "/a.txt"),
+        ("a method nobody knows", "BREW", "/a.txt"),
+        ("what is possible", "OPTIONS", "/a.txt"),
+        ("a path that is none", "GET", "/%zz"),
+    ];
+    for (n, (sentence, method, path)) in table.into_iter().enumerate() {
+        let stream = 2 * n as u32 + 1;
+        let fields =
+            [(":method", method), (":scheme", "https"), (":authority", "a.test"), (":path", path)];
+        wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields)));
+        let head = wire.next_of(HEADERS);
+        assert_eq!(head.stream, stream, "{sentence}");
+        let has_hsts = head.payload.windows(10).any(|value| value == b"max-age=60");
+        assert!(has_hsts, "{sentence}: {}", head.payload.escape_ascii());
     }
 }

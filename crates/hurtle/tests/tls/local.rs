@@ -1,4 +1,4 @@
-//! `hurtle DIR --tls`: HTTPS on this machine, without anything to prepare.
+//! `hurtle DIR --tls`: HTTPS on this machine without configuration.
 
 use std::fs;
 use std::io::Write;
@@ -46,7 +46,7 @@ fn a_directory_is_served_over_https_and_its_authority_can_be_trusted() {
 }
 
 #[test]
-fn openssl_agrees() {
+fn openssl_verifies_the_certificate() {
     let dir = Dir::new(&[("a.txt", "hello\n")]);
     let child = serve(&dir);
     let authority = dir.path("../data/hurtle/authority.pem");
@@ -56,7 +56,7 @@ fn openssl_agrees() {
         client.args(["s_client", version, "-connect", &address, "-servername", "localhost"]);
         client.args(["-verify_return_error", "-verify_hostname", "localhost", "-CAfile"]);
         client.arg(&authority).stdin(std::process::Stdio::null());
-        // A machine without openssl has nothing to say here.
+        // Not installed.
         let Ok(output) = client.output() else { return };
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("Verify return code: 0 (ok)"), "{version}: {said}");
@@ -64,7 +64,7 @@ fn openssl_agrees() {
 }
 
 #[test]
-fn a_handshake_under_way_when_the_server_stops_is_finished_and_its_request_answered() {
+fn a_stopping_server_completes_a_handshake_and_answers_its_request() {
     let dir = Dir::new(&[("a.txt", "hello\n")]);
     let mut child = serve(&dir);
     let mut roots = RootCertStore::empty();
@@ -76,15 +76,15 @@ fn a_handshake_under_way_when_the_server_stops_is_finished_and_its_request_answe
     peer.session.write_tls(&mut hello).unwrap();
     let (begun, rest) = hello.split_at(hello.len() / 2);
     peer.socket.write_all(begun).unwrap();
-    // Whoever says nothing has nothing to finish.
+    // A client that has sent nothing is closed.
     let mut silent = Client::connect(child.address());
-    // One that is answered came after it: the server has seen the half.
+    // The server has read the half ClientHello once it has answered a later client.
     let mut other = Peer::connect(child.address(), "localhost", &options).unwrap();
     assert_eq!(other.get_of("localhost", "/a.txt").status, 200);
     child.signal(Signal::TERM);
     assert_eq!(other.rest(), (vec![], true), "between requests");
     silent.expect_end();
-    eventually("nobody is let in", || TcpStream::connect(child.address()).is_err());
+    eventually("new connections are refused", || TcpStream::connect(child.address()).is_err());
     peer.socket.write_all(rest).unwrap();
     while peer.session.is_handshaking() {
         peer.session.complete_io(&mut peer.socket).unwrap();

@@ -1,5 +1,5 @@
-//! TLS as its clients see it: handshakes, exchanges, certificates that change, and the bad days.
-//! Most tests speak through rustls; where the bytes themselves are the matter, they are written out.
+//! TLS as clients see it: handshakes, requests, reloaded certificates, errors. Most tests use a
+//! rustls client; `wire` sends bytes of its own.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]
@@ -9,6 +9,7 @@
 mod child;
 mod clients;
 mod cold;
+mod early_data;
 mod exchange;
 mod explained;
 #[path = "../h2/wire.rs"]
@@ -25,7 +26,6 @@ mod peer;
 mod proxied;
 mod reload;
 mod server;
-mod staples;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod wire;

@@ -4,34 +4,32 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
-    WebPkiServerVerifier,
 };
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::ServerName;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, NamedGroup,
-    RootCertStore, SignatureScheme, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
 };
 
 use crate::server::Pair;
 use crate::support::client::PATIENCE;
 
-/// What a client is.
+/// A client's configuration.
 #[derive(Clone)]
 pub(crate) struct Options(Arc<ClientConfig>);
 
-/// What it may differ in.
+/// Parts of the configuration that tests change.
 pub(crate) struct Choices<'a> {
     pub(crate) versions: &'a [&'static SupportedProtocolVersion],
     pub(crate) alpn: &'a [&'a str],
     pub(crate) certificate: Option<&'a Pair>,
-    /// What it verifies signatures by; `None`: all.
+    /// Signature schemes that it supports; `None`: all.
     pub(crate) schemes: Option<&'a [SignatureScheme]>,
-    /// It likes best what others like least.
-    pub(crate) odd: bool,
+    /// Reverses the order of its cipher suites.
+    pub(crate) reversed_suites: bool,
 }
 
 impl Default for Choices<'_> {
@@ -41,7 +39,7 @@ impl Default for Choices<'_> {
             alpn: &[],
             certificate: None,
             schemes: None,
-            odd: false,
+            reversed_suites: false,
         }
     }
 }
@@ -59,7 +57,7 @@ impl Options {
                 mapping.iter().filter(|(scheme, _)| schemes.contains(scheme)).copied().collect();
             provider.signature_verification_algorithms.mapping = Box::leak(kept.into_boxed_slice());
         }
-        if choices.odd {
+        if choices.reversed_suites {
             provider.cipher_suites.reverse();
         }
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -79,83 +77,41 @@ impl Options {
 }
 
 impl Options {
-    /// The same client, but it offers the newest ticket, whoever it is from. (TLS 1.3.)
+    /// The same client, but it offers the newest ticket (TLS 1.3) to every server.
     pub(crate) fn offering_every_ticket_to_everybody(&self) -> Options {
         let mut config = (*self.0).clone();
         config.resumption = Resumption::store(Arc::new(Tickets::default()));
         Options(Arc::new(config))
     }
-}
 
-/// What servers have stapled to their certificates, the last one last.
-pub(crate) type Staples = Arc<Mutex<Vec<Vec<u8>>>>;
-
-impl Options {
-    /// A client that trusts these, notes staples, and resumes nothing.
-    pub(crate) fn noting_staples(roots: RootCertStore) -> (Options, Staples) {
-        let mut config = (*Options::trusting(roots.clone()).0).clone();
-        let verifier = WebPkiServerVerifier::builder_with_provider(
-            Arc::new(roots),
-            Arc::new(aws_lc_rs::default_provider()),
-        );
-        let staples = Staples::default();
-        let noting = Noting { verifier: verifier.build().unwrap(), staples: Arc::clone(&staples) };
-        config.dangerous().set_certificate_verifier(Arc::new(noting));
-        config.resumption = Resumption::disabled();
-        (Options(Arc::new(config)), staples)
-    }
-}
-
-#[derive(Debug)]
-struct Noting {
-    verifier: Arc<WebPkiServerVerifier>,
-    staples: Staples,
-}
-
-impl ServerCertVerifier for Noting {
-    fn verify_server_cert(
+    /// The same client, but it sends early data (RFC 8446 section 4.2.10), up to this many bytes with
+    /// each ticket; `None`: as the ticket allows. Its key share is for `group`; `None`: for the group
+    /// that it prefers.
+    pub(crate) fn sending_early_data(
         &self,
-        leaf: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        staple: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.staples.lock().unwrap().push(staple.to_vec());
-        self.verifier.verify_server_cert(leaf, others, name, &[], now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls12_signature(message, leaf, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls13_signature(message, leaf, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        early_bytes_max: Option<u32>,
+        group: Option<NamedGroup>,
+    ) -> Options {
+        let mut config = (*self.0).clone();
+        config.enable_early_data = true;
+        let tickets = Tickets { group, early_bytes_max, ..Tickets::default() };
+        config.resumption = Resumption::store(Arc::new(tickets));
+        Options(Arc::new(config))
     }
 }
 
 #[derive(Debug, Default)]
-struct Tickets(Mutex<Vec<Tls13ClientSessionValue>>);
+struct Tickets {
+    tickets: Mutex<Vec<Tls13ClientSessionValue>>,
+    group: Option<NamedGroup>,
+    early_bytes_max: Option<u32>,
+}
 
 impl ClientSessionStore for Tickets {
     fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
 
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        None
+        self.group
     }
 
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
@@ -166,12 +122,15 @@ impl ClientSessionStore for Tickets {
 
     fn remove_tls12_session(&self, _: &ServerName<'static>) {}
 
-    fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        self.0.lock().unwrap().push(ticket);
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, mut ticket: Tls13ClientSessionValue) {
+        if let Some(max) = self.early_bytes_max {
+            ticket._private_set_max_early_data_size(max);
+        }
+        self.tickets.lock().unwrap().push(ticket);
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.0.lock().unwrap().pop()
+        self.tickets.lock().unwrap().pop()
     }
 }
 
@@ -182,7 +141,7 @@ pub(crate) struct Peer {
     unread: Vec<u8>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -191,7 +150,7 @@ pub(crate) struct Answer {
 }
 
 impl Peer {
-    /// Connects; the handshake is over when this returns.
+    /// Connects and completes the handshake.
     pub(crate) fn connect(to: SocketAddr, name: &str, options: &Options) -> io::Result<Peer> {
         let mut peer = Peer::begin(to, name, options);
         while peer.session.is_handshaking() {
@@ -200,7 +159,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Connects, and says nothing yet.
+    /// Connects without sending anything.
     pub(crate) fn begin(to: SocketAddr, name: &str, options: &Options) -> Peer {
         let socket = TcpStream::connect(to).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -216,14 +175,14 @@ impl Peer {
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.session.writer().write_all(bytes.as_ref()).unwrap();
         while self.session.wants_write() {
-            // If the server is gone, reading will tell.
+            // A later read reports a closed connection.
             if self.session.write_tls(&mut self.socket).is_err() {
                 return;
             }
         }
     }
 
-    /// Reads some; 0 is a goodbye, an end without one `UnexpectedEof`.
+    /// Reads some bytes: 0 after close_notify; `UnexpectedEof` if the connection ends without it.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(into) {
@@ -235,13 +194,13 @@ impl Peer {
         }
     }
 
-    /// A GET and its answer; field lines may follow the target, each after a line break.
+    /// Sends a GET and reads the response. Field lines can follow the target, one a line.
     #[track_caller]
     pub(crate) fn get(&mut self, target: &str) -> Answer {
         self.get_of("a.test", target)
     }
 
-    /// The same of another host.
+    /// The same for another host.
     #[track_caller]
     pub(crate) fn get_of(&mut self, host: &str, target: &str) -> Answer {
         let (target, fields) = target.split_once('\n').unwrap_or((target, ""));
@@ -250,7 +209,7 @@ impl Peer {
         self.answer()
     }
 
-    /// Reads an answer with a length.
+    /// Reads a response with Content-Length.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> Answer {
         let end = loop {
@@ -276,7 +235,7 @@ impl Peer {
         self.unread.extend_from_slice(&some[..n]);
     }
 
-    /// Reads to the end: what came, and whether the server said goodbye.
+    /// Reads to the end; returns the bytes, and whether there was a close_notify.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, bool) {
         let mut all = std::mem::take(&mut self.unread);
         let mut some = [0; 4 << 10];
@@ -289,12 +248,12 @@ impl Peer {
         }
     }
 
-    /// Whether the handshake took up an earlier session.
+    /// Tells whether the handshake resumed a session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The certificate the server has shown.
+    /// The server's certificate.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         self.session.peer_certificates().unwrap()[0].to_vec()
     }
@@ -317,7 +276,7 @@ impl Write for Peer {
     }
 }
 
-/// A field of a head.
+/// Finds a field's value in a head.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines()
         .filter_map(|line| line.split_once(": "))

@@ -1,5 +1,5 @@
-//! Behind a load balancer that speaks the PROXY protocol, in clear and before TLS: for whom it
-//! speaks, and what is closed unheard.
+//! The PROXY protocol of a load balancer, before plain HTTP and before TLS: the client's address, and
+//! connections that are closed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,10 +21,10 @@ use crate::support::{Client, Dir};
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const V1_LINE: &[u8] = b"PROXY TCP4 203.0.113.9 192.0.2.1 4711 443\r\n";
 
-/// Longer than any test takes but those that wait for it.
+/// The server's time limit for a header; only the tests of this limit wait so long.
 const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// A server that believes this machine, and tells clients who they are at `/who`.
+/// A server that accepts headers from this machine; `/who` responds with the client's address.
 fn server(change: impl FnOnce(&mut Config, &Dir)) -> Secure {
     let who = get(|request: Request| async move {
         let arrival = request.extensions().get::<Arrival>().unwrap();
@@ -52,20 +52,20 @@ fn v2(command: u8, family: u8, block: &[&[u8]]) -> Vec<u8> {
     [V2, &[command, family], &len, &block].concat()
 }
 
-/// From 198.51.100.7.
+/// A header for a client at 198.51.100.7.
 fn v2_inet(remarks: &[&[u8]]) -> Vec<u8> {
     let addresses = [198, 51, 100, 7, 192, 0, 2, 1, 18, 103, 1, 187];
     v2(0x21, 0x11, &[&[&addresses[..]], remarks].concat())
 }
 
-/// Sends the header, and a GET in clear behind it.
+/// Sends the header and a plain GET after it.
 fn in_clear(to: SocketAddr, header: &[u8], target: &str) -> crate::support::Response {
     let mut client = Client::connect(to);
     client.send([header, &request(target)].concat());
     client.response()
 }
 
-/// Sends the header, and the client's hello behind it, cut in two there.
+/// Sends the header and the ClientHello after it, in two writes split at `cut`.
 fn over_tls(server: &Secure, header: &[u8], cut: usize) -> Peer {
     let mut peer = Peer::begin(server.address, "a.test", &server.options());
     let mut bytes = header.to_vec();
@@ -83,7 +83,7 @@ fn request(target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n").into()
 }
 
-/// Everything a server says before it closes, or resets, a connection.
+/// Reads everything that the server sends before it closes or resets a connection.
 fn last_words(mut stream: impl Read) -> Vec<u8> {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
@@ -93,7 +93,7 @@ fn last_words(mut stream: impl Read) -> Vec<u8> {
 }
 
 #[test]
-fn the_client_is_whom_the_header_names() {
+fn the_header_gives_the_clients_address() {
     let server = server(|_, _| ());
     let inet6 = [&[0x20, 1, 0x0d, 0xb8], &[0; 11][..], &[9], &[0; 16], &[0; 4]].concat();
     let remark: &[u8] = &[0xEA, 0, 3, 1, 2, 3];
@@ -118,7 +118,7 @@ fn the_client_is_whom_the_header_names() {
 }
 
 #[test]
-fn wherever_the_bytes_are_cut_they_mean_the_same_and_none_is_lost() {
+fn headers_can_be_split_anywhere() {
     let server = server(|_, _| ());
     for (header, expected) in [(V1_LINE.to_vec(), "203.0.113.9"), (v2_inet(&[]), "198.51.100.7")] {
         let bytes = [&header[..], &request("/who"), &request("/a.txt")].concat();
@@ -138,7 +138,7 @@ fn wherever_the_bytes_are_cut_they_mean_the_same_and_none_is_lost() {
 }
 
 #[test]
-fn what_follows_is_bounded_as_without_it() {
+fn limits_apply_to_the_request_after_a_header() {
     let server = server(|config, _| config.limits.head_bytes = 1 << 10);
     let long = format!("/a.txt?{}", "x".repeat(8 << 10));
     assert_eq!(in_clear(server.clear, V1_LINE, &long).status, 431);
@@ -149,7 +149,7 @@ fn what_follows_is_bounded_as_without_it() {
 }
 
 #[test]
-fn whoever_does_not_say_for_whom_it_speaks_is_closed_unheard() {
+fn a_connection_without_a_valid_header_is_closed() {
     let server = server(|_, _| ());
     let mut hello = Vec::new();
     let mut peer = Peer::begin(server.address, "a.test", &server.options());
@@ -190,7 +190,7 @@ fn whoever_does_not_say_for_whom_it_speaks_is_closed_unheard() {
 }
 
 #[test]
-fn a_header_that_is_late_is_not_waited_for() {
+fn a_late_header_closes_the_connection() {
     let server = server(|_, _| ());
     let began = Instant::now();
     let mut clients = Vec::new();
@@ -204,12 +204,12 @@ fn a_header_that_is_late_is_not_waited_for() {
     for mut client in clients {
         client.expect_end();
     }
-    // The sweep looks a few times a second.
+    // Deadlines are checked a few times a second.
     assert!(began.elapsed() + Duration::from_millis(100) > HEADER_TIME, "{:?}", began.elapsed());
 }
 
 #[test]
-fn the_error_log_says_who_was_closed_and_why() {
+fn the_error_log_has_the_address_and_the_reason() {
     let dir = Dir::new(&[]);
     let config = dir.path("../proxied.toml");
     let root = dir.root();
@@ -234,7 +234,7 @@ fn the_error_log_says_who_was_closed_and_why() {
 }
 
 #[test]
-fn only_those_named_are_believed() {
+fn only_configured_addresses_can_send_headers() {
     let server = server(|config, _| {
         let from = vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
         config.proxy_protocol = Some(ProxyProtocol { on: vec![], from });
@@ -249,7 +249,7 @@ fn only_those_named_are_believed() {
 }
 
 #[test]
-fn where_it_is_not_spoken_a_header_is_no_request() {
+fn other_listeners_refuse_a_header() {
     let server = server(|config, _| {
         config.listen_tls = vec![Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 0)))];
         let proxied = config.proxy_protocol.as_mut().unwrap();
@@ -268,7 +268,7 @@ fn where_it_is_not_spoken_a_header_is_no_request() {
 }
 
 #[test]
-fn whoever_may_connect_to_a_unix_socket_is_believed() {
+fn every_peer_of_a_unix_socket_can_send_headers() {
     let mut path = None;
     let server = server(|config, dir| {
         let socket = dir.path("../h.sock");
@@ -291,7 +291,7 @@ fn whoever_may_connect_to_a_unix_socket_is_believed() {
 }
 
 #[test]
-fn rules_and_limits_are_held_against_the_client() {
+fn rules_and_limits_apply_to_the_clients_address() {
     let server = server(|config, _| {
         config.sites[0].access.deny = vec!["198.51.100.0/24".parse().unwrap()];
         config.limits.connections_per_address = Some(1);
@@ -314,7 +314,7 @@ fn rules_and_limits_are_held_against_the_client() {
 }
 
 #[test]
-fn a_trusted_proxy_behind_a_balancer_is_believed_and_nobody_else() {
+fn only_a_trusted_proxy_behind_a_balancer_can_send_forwarded_headers() {
     let server = server(|config, _| {
         config.trusted_proxies =
             vec!["10.0.0.0/8".parse().unwrap(), "127.0.0.1/32".parse().unwrap()];

@@ -1,4 +1,4 @@
-//! Certificates that change, or should not have been what they are, in a server of its own process.
+//! Reloaded and unusable certificates; the server runs as a process of its own.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,12 +19,12 @@ struct Running {
 }
 
 impl Running {
-    /// With this for `a.test`.
+    /// Starts a server with this certificate for `a.test`.
     fn with(issue: impl FnOnce(&Authority) -> Pair) -> Running {
         let (dir, authority) = (Dir::new(&[("a.txt", "hello\n")]), Authority::new("the test's"));
         issue(&authority).write(&dir, "a");
         if geteuid().is_root() {
-            // The server gives root up before it looks again.
+            // The server drops root before it reloads files.
             let key = dir.path("../a.key");
             fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
         }
@@ -39,7 +39,7 @@ impl Running {
         peer.certificate()
     }
 
-    /// Puts another one in the place of the certificate, which the server does not take.
+    /// Makes a change after which the server must keep the previous certificate.
     fn stays_with(&self, what: &str, change: impl FnOnce(), complaint: &str) {
         let before = self.shown();
         change();
@@ -67,21 +67,21 @@ fn config(dir: &Dir) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_new_certificate_is_taken_and_open_connections_stay() {
+fn a_new_certificate_is_loaded_and_open_connections_continue() {
     let running = Running::with(|authority| authority.issue("a.test"));
     let before = running.shown();
     let options = Options::trusting(running.authority.roots());
     let mut open = Peer::connect(running.child.address(), "a.test", &options).unwrap();
     let new = running.authority.issue("a.test");
     new.write(&running.dir, "a");
-    eventually("the new one is shown", || running.shown() != before);
+    eventually("the new certificate is in use", || running.shown() != before);
     assert_eq!(running.shown(), new.der().0[0].to_vec());
     assert_eq!(open.get("/a.txt").status, 200);
     assert!(running.child.stderr().contains("new certificate"), "{}", running.child.stderr());
 }
 
 #[test]
-fn what_cannot_be_used_is_not_taken_and_the_log_says_why() {
+fn unusable_files_are_not_loaded_and_the_log_gives_the_reason() {
     let running = Running::with(|authority| authority.issue("a.test"));
     let (dir, authority) = (&running.dir, &running.authority);
     let files = crate::server::files(dir, "a");
@@ -93,6 +93,8 @@ fn what_cannot_be_used_is_not_taken_and_the_log_says_why() {
         "put the key there that the certificate was made for",
     );
     running.stays_with("no PEM", || write(&files.chain, "hello"), "no certificate in it");
+    let (cut, _) = other.chain.split_once("-----END").unwrap();
+    running.stays_with("cut short", || write(&files.chain, cut), "a section without its END line");
     running.stays_with(
         "expired",
         || drop(authority.issue_expired("a.test").write(dir, "a")),
@@ -106,11 +108,11 @@ fn what_cannot_be_used_is_not_taken_and_the_log_says_why() {
     running.stays_with("gone", || fs::remove_file(&files.chain).unwrap(), "put the file there");
     let before = running.shown();
     authority.issue("a.test").write(dir, "a");
-    eventually("a good one is taken at last", || running.shown() != before);
+    eventually("a valid certificate is loaded", || running.shown() != before);
 }
 
 #[test]
-fn a_key_that_may_not_be_read_is_not_taken() {
+fn an_unreadable_key_is_not_loaded() {
     let running = Running::with(|authority| authority.issue("a.test"));
     let key = crate::server::files(&running.dir, "a").key;
     running.stays_with(
@@ -121,7 +123,7 @@ fn a_key_that_may_not_be_read_is_not_taken() {
 }
 
 #[test]
-fn at_the_start_what_is_doubtful_is_told_and_what_is_broken_refused() {
+fn a_start_warns_of_an_expired_certificate_and_fails_without_its_key() {
     let running = Running::with(|authority| authority.issue_expired("b.test"));
     let log = running.child.stderr();
     assert!(log.contains("expired on 01 Jan 2020") && log.contains("not for a.test"), "{log}");
@@ -135,18 +137,18 @@ fn at_the_start_what_is_doubtful_is_told_and_what_is_broken_refused() {
 }
 
 #[test]
-fn a_handshake_begun_before_sigterm_is_finished_and_its_request_answered() {
+fn a_handshake_before_sigterm_is_completed_and_its_request_answered() {
     let running = Running::with(|authority| authority.issue("a.test"));
     let options = Options::trusting(running.authority.roots());
     let mut peer = Peer::begin(running.child.address(), "a.test", &options);
     peer.session.write_tls(&mut peer.socket).unwrap();
-    // The server has answered: it is in the middle.
+    // The server has sent its part of the handshake.
     peer.session.read_tls(&mut peer.socket).unwrap();
     running.child.signal(Signal::TERM);
     let address = running.child.address();
-    eventually("nobody else comes in", || TcpStream::connect(address).is_err());
-    // It leaves with the handshake's last message: the server waits for a first request no longer
-    // than a moment.
+    eventually("new connections are refused", || TcpStream::connect(address).is_err());
+    // The request is sent with the client's Finished, since a stopping server does not wait for a
+    // first request.
     peer.session.writer().write_all(b"GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n").unwrap();
     peer.session.process_new_packets().unwrap();
     while peer.session.is_handshaking() {

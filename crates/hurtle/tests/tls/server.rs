@@ -1,4 +1,4 @@
-//! A server with certificates of an authority of the test's own.
+//! A server with certificates of a test authority.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::peer::{Options, Peer};
 use crate::support::Dir;
 
-/// An authority.
+/// A test authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -42,17 +42,9 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), certificate, pem: signed.pem() }
     }
 
-    /// A certificate for a server of this name.
+    /// Issues a server certificate for this name.
     pub(crate) fn issue(&self, name: &str) -> Pair {
         self.sign(name, &KeyPair::generate().unwrap(), |_| ())
-    }
-
-    /// The same, with this serial number.
-    pub(crate) fn issue_numbered(&self, name: &str, number: &[u8]) -> Pair {
-        let number = number.to_vec();
-        self.sign(name, &KeyPair::generate().unwrap(), |params| {
-            params.serial_number = Some(number.into());
-        })
     }
 
     /// The same, with an RSA key.
@@ -61,7 +53,7 @@ impl Authority {
         self.sign(name, &key, |_| ())
     }
 
-    /// The same, but over since long.
+    /// The same, but expired.
     pub(crate) fn issue_expired(&self, name: &str) -> Pair {
         self.sign(name, &KeyPair::generate().unwrap(), |params| {
             params.not_before = date_time_ymd(2019, 1, 1);
@@ -69,7 +61,7 @@ impl Authority {
         })
     }
 
-    /// One for a client.
+    /// Issues a client certificate.
     pub(crate) fn issue_client(&self, name: &str) -> Pair {
         self.sign(&format!("{name}.clients"), &KeyPair::generate().unwrap(), |params| {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -86,7 +78,7 @@ impl Authority {
         Pair { chain: signed.pem(), key: key.serialize_pem() }
     }
 
-    /// What trusts it.
+    /// A store that trusts the authority.
     pub(crate) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
@@ -99,7 +91,7 @@ impl Authority {
 }
 
 impl Pair {
-    /// As rustls has it.
+    /// The chain and the key for rustls.
     pub(crate) fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         use rustls::pki_types::pem::PemObject;
         let chain = CertificateDer::pem_slice_iter(self.chain.as_bytes());
@@ -107,7 +99,7 @@ impl Pair {
         (chain.map(Result::unwrap).collect(), key.into())
     }
 
-    /// Puts both into files of these names.
+    /// Writes both to files with this name.
     pub(crate) fn write(&self, dir: &Dir, name: &str) -> CertificateFiles {
         let files = files(dir, name);
         fs::write(&files.chain, &self.chain).unwrap();
@@ -116,13 +108,13 @@ impl Pair {
     }
 }
 
-/// Beside what is served.
+/// Paths of a certificate and its key, beside the served directory.
 pub(crate) fn files(dir: &Dir, name: &str) -> CertificateFiles {
     let path = |kind: &str| -> PathBuf { dir.path(format!("../{name}.{kind}")) };
     CertificateFiles { chain: path("pem"), key: path("key") }
 }
 
-/// A running server, on one clear and one TLS port.
+/// A running server with one plain and one TLS port.
 pub(crate) struct Secure {
     running: Option<Running>,
     pub(crate) authority: Authority,
@@ -132,12 +124,12 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Serves these files as `a.test` and to all who name nobody else.
+    /// Serves these files as `a.test`, the default site.
     pub(crate) fn start(tree: &[(&str, &str)]) -> Secure {
         Secure::with(tree, |_, _, _| ())
     }
 
-    /// The same, the configuration changed.
+    /// The same with a changed configuration.
     pub(crate) fn with(
         tree: &[(&str, &str)],
         change: impl FnOnce(&mut Config, &Authority, &Dir),
@@ -145,7 +137,7 @@ impl Secure {
         Secure::mounted(tree, change, |server| server)
     }
 
-    /// The same, with applications.
+    /// The same with applications.
     pub(crate) fn mounted(
         tree: &[(&str, &str)],
         change: impl FnOnce(&mut Config, &Authority, &Dir),
@@ -168,13 +160,13 @@ impl Secure {
         Secure { running: Some(server.start().unwrap()), authority, clear, address, dir }
     }
 
-    /// A connection as `a.test`, its handshake done.
+    /// Connects to `a.test` and completes the handshake.
     #[track_caller]
     pub(crate) fn connect(&self) -> Peer {
         Peer::connect(self.address, "a.test", &self.options()).unwrap()
     }
 
-    /// Ends it; what it has written is there then, for as long as the directory is.
+    /// Stops the server and returns its directory, with its logs.
     pub(crate) fn stop(mut self) -> Dir {
         self.end();
         std::mem::replace(&mut self.dir, Dir::new(&[]))
@@ -189,7 +181,7 @@ impl Secure {
         }
     }
 
-    /// What a client of this server needs.
+    /// A client that trusts the server's authority.
     pub(crate) fn options(&self) -> Options {
         Options::trusting(self.authority.roots())
     }
@@ -201,13 +193,13 @@ impl Drop for Secure {
     }
 }
 
-/// A site's TLS with this certificate and nothing else.
+/// A site's `[site.tls]` with this certificate only.
 pub(crate) fn tls(files: CertificateFiles) -> Tls {
     let certificates = vec![files];
     Tls { certificates, automatic: false, client_auth: None, redirect: false, hsts: None }
 }
 
-/// Another site with the same files and a name of its own.
+/// Another site with the same files and another name.
 pub(crate) fn sibling(config: &Config, name: &str, tls: Option<Tls>) -> Site {
     let hosts = vec![HostName::Exact(name.to_owned())];
     Site { hosts, default: false, tls, ..config.sites[0].clone() }

@@ -1,4 +1,4 @@
-//! What is not TLS, or not the TLS that is spoken here, byte by byte.
+//! Invalid and unsupported handshakes, byte by byte.
 
 use std::io::{Read, Write};
 
@@ -6,7 +6,10 @@ use crate::server::Secure;
 use crate::support::Client;
 
 const FATAL: u8 = 2;
+const HANDSHAKE_FAILURE: u8 = 40;
 const PROTOCOL_VERSION: u8 = 70;
+const UNRECOGNIZED_NAME: u8 = 112;
+const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 /// A ClientHello in a record (RFC 8446 4.1.2); `extensions` without their length.
 fn hello(version: [u8; 2], suites: &[u8], extensions: &[u8]) -> Vec<u8> {
@@ -29,13 +32,13 @@ fn hello(version: [u8; 2], suites: &[u8], extensions: &[u8]) -> Vec<u8> {
 
 fn all(client: &mut Client) -> Vec<u8> {
     let mut all = Vec::new();
-    // A reset is an end too.
+    // A reset ends the connection, too.
     let _ = client.stream.read_to_end(&mut all);
     all
 }
 
 #[test]
-fn plain_http_on_the_tls_port_is_told_so_in_clear() {
+fn plain_http_on_the_tls_port_gets_a_plain_400() {
     let server = Secure::start(&[("a.txt", "secret\n")]);
     for request in ["GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", "POST / HTTP/1.0\r\n\r\n", "G"] {
         let mut client = Client::connect(server.address);
@@ -61,8 +64,99 @@ fn old_versions_are_refused_with_the_alert_for_it() {
     }
 }
 
+/// An extension of a ClientHello (RFC 8446 4.2): its type, its length, its contents.
+fn extension(kind: u8, contents: &[u8]) -> Vec<u8> {
+    [&[0, kind, 0, u8::try_from(contents.len()).unwrap()], contents].concat()
+}
+
+/// What a client offers. The server has one certificate, for `a.test`, with an ECDSA P-256 key.
+struct Offer {
+    suites: &'static [u8],
+    signatures: &'static [u8],
+    groups: &'static [u8],
+    others: Vec<u8>,
+}
+
+/// Cipher suites of TLS 1.3: AES-128-GCM, which the server has, and AES-128-CCM-8.
+const GCM: &[u8] = &[0x13, 0x01];
+const CCM_8: &[u8] = &[0x13, 0x05];
+/// Cipher suites of TLS 1.2: ECDHE with AES-128-GCM for each kind of key.
+const ECDHE_ECDSA: &[u8] = &[0xc0, 0x2b];
+const ECDHE_RSA: &[u8] = &[0xc0, 0x2f];
+/// RSA key exchange with AES-128-CBC.
+const RSA_CBC: &[u8] = &[0x00, 0x2f];
+/// Signature schemes.
+const ECDSA_P256: &[u8] = &[4, 3];
+const RSA_PSS: &[u8] = &[8, 4];
+const BOTH: &[u8] = &[4, 3, 8, 4];
+/// Groups: P-256, which the server has, and P-521.
+const P256: &[u8] = &[0, 23];
+const P521: &[u8] = &[0, 25];
+
+impl Offer {
+    const NEW: fn() -> Offer = || Offer {
+        suites: GCM,
+        signatures: ECDSA_P256,
+        groups: P256,
+        others: [extension(43, &[2, 3, 4]), extension(51, &[0, 0])].concat(),
+    };
+    const OLD: fn() -> Offer =
+        || Offer { suites: ECDHE_ECDSA, others: extension(23, &[]), ..Offer::NEW() };
+
+    fn with(mut self, kind: u8, contents: &[u8]) -> Offer {
+        self.others.extend(extension(kind, contents));
+        self
+    }
+
+    fn hello(&self) -> Vec<u8> {
+        let list = |items: &[u8]| [&[0, u8::try_from(items.len()).unwrap()], items].concat();
+        let extensions = [
+            extension(13, &list(self.signatures)),
+            extension(10, &list(self.groups)),
+            self.others.clone(),
+        ];
+        hello([3, 3], self.suites, &extensions.concat())
+    }
+}
+
 #[test]
-fn a_client_that_could_do_better_can_see_that_it_was_held_down() {
+fn a_handshake_that_cannot_succeed_ends_with_the_alert_for_its_reason() {
+    let server = Secure::with(&[("a.txt", "")], |config, _, _| config.sites[0].default = false);
+    let (new, old) = (Offer::NEW, Offer::OLD);
+    let named = |name: &[u8]| [&[0, name.len() as u8 + 3, 0, 0, name.len() as u8], name].concat();
+    let (ours, unknown) = (named(b"a.test"), named(b"b.test"));
+    let of_ours = |offer: Offer| offer.with(0, &ours);
+    let table = [
+        ("1.3, no cipher suite", of_ours(Offer { suites: CCM_8, ..new() }), HANDSHAKE_FAILURE),
+        ("1.3, only suites of 1.2", of_ours(Offer { suites: RSA_CBC, ..new() }), HANDSHAKE_FAILURE),
+        ("1.3, no scheme", of_ours(Offer { signatures: RSA_PSS, ..new() }), HANDSHAKE_FAILURE),
+        ("1.3, no group", of_ours(Offer { groups: P521, ..new() }), HANDSHAKE_FAILURE),
+        ("1.2, no cipher suite", of_ours(Offer { suites: RSA_CBC, ..old() }), HANDSHAKE_FAILURE),
+        (
+            "1.2, only suites for another kind of key",
+            of_ours(Offer { suites: ECDHE_RSA, signatures: BOTH, ..old() }),
+            HANDSHAKE_FAILURE,
+        ),
+        ("1.2, no scheme", of_ours(Offer { signatures: RSA_PSS, ..old() }), HANDSHAKE_FAILURE),
+        ("1.2, no group", of_ours(Offer { groups: P521, ..old() }), HANDSHAKE_FAILURE),
+        ("1.2, no protocol", of_ours(old()).with(16, b"\0\x03\x02h9"), NO_APPLICATION_PROTOCOL),
+        ("1.3, a name of no site", new().with(0, &unknown), UNRECOGNIZED_NAME),
+        (
+            "1.2, a name of no site, and nothing in common",
+            Offer { suites: RSA_CBC, ..old() }.with(0, &unknown),
+            UNRECOGNIZED_NAME,
+        ),
+    ];
+    for (sentence, offer, alert) in table {
+        let mut client = Client::connect(server.address);
+        client.send(offer.hello());
+        // The alert in clear, and then the end of the connection.
+        assert_eq!(all(&mut client), [21, 3, 3, 0, 2, FATAL, alert], "{sentence}");
+    }
+}
+
+#[test]
+fn a_tls_1_2_server_hello_has_the_downgrade_marker() {
     let server = Secure::start(&[("a.txt", "")]);
     // X25519 and P-256; ECDSA and RSA-PSS with SHA-256: what TLS 1.2 needs, and no 1.3.
     let extensions = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 6, 0, 4, 4, 3, 8, 4, 0, 23, 0, 0];
@@ -75,7 +169,7 @@ fn a_client_that_could_do_better_can_see_that_it_was_held_down() {
 }
 
 #[test]
-fn garbage_ends_the_connection_and_nothing_else() {
+fn garbage_ends_only_its_own_connection() {
     let server = Secure::start(&[("a.txt", "hello\n")]);
     let mut huge = vec![22, 3, 1, 0xff, 0xff];
     huge.extend([0; 70_000]);

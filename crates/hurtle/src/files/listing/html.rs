@@ -1,18 +1,18 @@
-//! A page as HTML, for people: works without JavaScript, loads nothing, and is safe to show
-//! whatever the names are.
+//! Writes a page of a listing as HTML. It needs no JavaScript, loads nothing, and escapes all
+//! names.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::text::{Grouped, Href, HumanSize, MarkedText, Moment, Text};
+use super::text::{Grouped, Href, HumanSize, MarkedText, Text, UtcTime};
 use super::{Entry, Kind, Page, Sort, View};
 
-/// The Content-Security-Policy under which a listing is sent: its own style sheet (by its hash)
-/// and its own icon, nothing else; no forms, no frames around it.
+/// The Content-Security-Policy of a listing. It allows the built-in style sheet (by its hash) and
+/// the built-in icon, and forbids everything else, including forms and framing.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
     style-src 'sha256-CgQLqmXh6/MmJpCQuvoxVQR2Vpft3xokG0DKkHSKQxA='; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The policy above pins its hash; when it changes, the test below says what to pin instead.
+/// The style sheet. The policy above pins its hash; if it changes, a test prints the new hash.
 const STYLE: &str = include_str!("style.css");
 
 /// A yellow folder.
@@ -21,8 +21,8 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 
 /// Writes a page as an HTML document (media type `text/html`, UTF-8).
 ///
-/// `url_path` is the decoded path it is served under and ends in `/`. All references are relative,
-/// so that they hold behind a proxy that serves the site under another path.
+/// `url_path` is the decoded path of the listing and ends in `/`. All references are relative, so
+/// that they work behind a proxy that maps the site to another path.
 pub fn html(page: &Page, url_path: &[u8]) -> Vec<u8> {
     Document { page, url_path }.to_string().into_bytes()
 }
@@ -59,7 +59,7 @@ impl Display for Document<'_> {
     }
 }
 
-/// The path, each directory above this one a link to its own listing.
+/// Writes the path; each parent directory is a link to its listing.
 fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
     let inner = url_path.strip_prefix(b"/").unwrap_or(url_path);
     let inner = inner.strip_suffix(b"/").unwrap_or(inner);
@@ -72,7 +72,7 @@ fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
         let name = MarkedText(name);
         match names.len() - 1 - at {
             0 => write!(f, "<bdi aria-current=\"page\">{name}</bdi>")?,
-            // `/a//b/` has nothing to show between the two, but one more level to leave.
+            // An empty segment, as in `/a//b/`, is not shown but counts as a level.
             _ if name.0.is_empty() => {}
             up => {
                 let href = "../".repeat(up);
@@ -83,7 +83,7 @@ fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
     f.write_str("</h1></nav>\n")
 }
 
-/// How much there is, and whether that is all.
+/// Writes the number of entries, and a note if the listing is incomplete.
 fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     let counted = |count: usize, noun: &str| {
         let plural = if count == 1 { "" } else { "s" };
@@ -106,7 +106,7 @@ fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     Ok(())
 }
 
-/// Links to the other pages; nothing when there are none.
+/// Writes links to the other pages; nothing if there is only one page.
 fn write_pager(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     if page.pages == 1 {
         return Ok(());
@@ -145,7 +145,7 @@ fn write_table(f: &mut Formatter<'_>, page: &Page, has_parent: bool) -> fmt::Res
     f.write_str("</tbody>\n</table>\n")
 }
 
-/// A link that orders by this column, or turns its order round.
+/// Writes a column title that links to this order, or reverses the current one.
 fn write_column_head(f: &mut Formatter<'_>, view: View, sort: Sort, title: &str) -> fmt::Result {
     let current = view.sort == sort;
     let aria_sort = match view.descending {
@@ -153,7 +153,7 @@ fn write_column_head(f: &mut Formatter<'_>, view: View, sort: Sort, title: &str)
         true => " aria-sort=\"descending\"",
         false => " aria-sort=\"ascending\"",
     };
-    // Names are first wanted from A on, sizes and dates from the largest and the latest on.
+    // Names start in ascending order, sizes and times in descending order.
     let descending = if current { !view.descending } else { sort != Sort::Name };
     let link = Link(View { sort, descending, page: 1 });
     write!(f, "<th scope=\"col\"{aria_sort}><a href=\"{link}\">{title}</a></th>")
@@ -172,13 +172,13 @@ fn write_row(f: &mut Formatter<'_>, entry: &Entry) -> fmt::Result {
             write!(f, "<td title=\"{exact} {unit}\">{size}</td>")?;
         }
     }
-    let moment = Moment::from_unix(entry.modified);
-    let (date, minute) = (moment.date(), moment.minute());
-    writeln!(f, "<td><time datetime=\"{moment}\">{date}<span> {minute}</span></time></td></tr>")
+    let time = UtcTime::from_unix(entry.modified);
+    let (date, minute) = (time.date(), time.minute());
+    writeln!(f, "<td><time datetime=\"{time}\">{date}<span> {minute}</span></time></td></tr>")
 }
 
-/// The reference to a view of the same directory, for an attribute; what is at its default is
-/// left out, so that there is one address for each view.
+/// A relative reference to a view of this directory, for an attribute. Default values are omitted,
+/// so that each view has one address.
 struct Link(View);
 
 impl Display for Link {
@@ -232,7 +232,7 @@ mod tests {
         String::from_utf8(html(page, url_path)).unwrap()
     }
 
-    /// The values of all `href` attributes in the body, unescaped.
+    /// Returns the values of all `href` attributes in the body, unescaped.
     fn hrefs(document: &str) -> Vec<String> {
         let body = document.split_once("<body>").unwrap().1;
         let after = body.split("href=\"").skip(1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_one_link_that_leads_back_to_it() {
+    fn every_name_is_one_link_to_its_entry() {
         let scratch = Scratch::new();
         let mut names: Vec<Vec<u8>> = (1..=255_u8)
             .filter(|byte| *byte != b'/')
@@ -272,7 +272,7 @@ mod tests {
                 .map(Vec::from),
         );
         let path = |name: &[u8]| scratch.path().join(OsString::from_vec(name.to_vec()));
-        // Some file systems hold UTF-8 only.
+        // Some file systems accept only UTF-8.
         names.retain(|name| fs::write(path(name), name).is_ok());
         let listing = scan(scratch.open(), true).unwrap();
         let shown = page(&listing, scratch.open(), &View::default());
@@ -309,7 +309,7 @@ mod tests {
             b"<!--",
             "\u{202E}fdp.exe".as_bytes(),
         ];
-        // What spells out a character that deceives is the one element of a name's own.
+        // The only element within a name marks an escaped character.
         let tags =
             |document: &str| document.replace("<i>", "").replace("</i>", "").matches('<').count();
         for name in names {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn breadcrumbs_lead_to_every_directory_above() {
+    fn breadcrumbs_link_to_every_parent() {
         let table: [(&str, &[u8], &[&str]); 4] = [
             ("the root has none, nor a parent", b"/", &[]),
             ("one below, the root is also the parent", b"/a/", &["../", "../"]),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn column_heads_order_and_turn_round() {
+    fn column_titles_link_to_orders() {
         let links = |view| {
             let document = document(&Page { view, ..page_of(vec![]) }, b"/");
             (hrefs(&document), document)
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_lead_to_each_other_in_the_same_order() {
+    fn pages_link_to_each_other_in_the_same_order() {
         let view = View { sort: Sort::Time, descending: true, page: 2 };
         let page = Page { view, pages: 200, total: 1_000_000, ..page_of(vec![]) };
         let shown = document(&page, b"/");
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_size_and_time() {
+    fn a_row_shows_size_and_time() {
         let folder = Entry { kind: Kind::Directory, ..file(b"docs") };
         let shown = document(&page_of(vec![folder, file(b"a.txt")]), b"/");
         assert!(shown.contains("<p>1 folder, 1 file</p>"));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_entries_are_mentioned() {
         let empty = document(&page_of(vec![]), b"/");
         assert!(empty.contains("This folder is empty."));
         let truncated = Page { truncated: true, ..page_of(vec![file(b"x")]) };

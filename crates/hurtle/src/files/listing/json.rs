@@ -1,17 +1,17 @@
-//! A page as JSON, for programs: the same entries in the same order as in `html`.
+//! Writes a page of a listing as JSON, with the same entries and order as `html`.
 
 use serde::Serialize;
 
-use super::text::{Href, Moment};
+use super::text::{Href, UtcTime};
 use super::{Entry, Kind, Page};
 
 /// Writes a page as one JSON object (media type `application/json`, UTF-8).
 ///
-/// Its members: `path`, `page` and `pages` (counted from 1), `total` (entries on all pages),
-/// `truncated` (whether the directory holds more), and `entries`, each with `name`, `type`
+/// Members: `path`, `page` and `pages` (counted from 1), `total` (entries on all pages),
+/// `truncated` (the directory holds more), and `entries`. Each entry has `name`, `type`
 /// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339) and `href`
-/// (relative to the listing). In `path` and `name`, what is not UTF-8 is U+FFFD; `href` always
-/// leads to the entry.
+/// (relative to the listing). In `path` and `name`, bytes that are not UTF-8 become U+FFFD; `href`
+/// is always exact.
 pub fn json(page: &Page, url_path: &[u8]) -> Vec<u8> {
     let document = Document {
         path: String::from_utf8_lossy(url_path).into(),
@@ -51,7 +51,7 @@ impl From<&Entry> for Item {
             name: String::from_utf8_lossy(&entry.name).into(),
             kind: if directory { "directory" } else { "file" },
             size: (!directory).then_some(entry.size),
-            modified: Moment::from_unix(entry.modified).to_string(),
+            modified: UtcTime::from_unix(entry.modified).to_string(),
             href: Href { name: &entry.name, directory }.to_string(),
         }
     }

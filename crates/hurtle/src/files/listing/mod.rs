@@ -1,10 +1,12 @@
-//! The names in one directory, held compactly and in order, and the pages made from them.
+//! Directory listings: the sorted names of a directory in compact form, and the pages made from
+//! them.
 //!
-//! A `Listing` is one scan: names and kinds, no sizes or times, so that it stays true for as long
-//! as the directory's own modification time does. A page looks up the rest when it is asked for.
-//! Everything here waits for the disk and belongs on a thread that may. Keeping a listing, making
-//! sure that two requests share one scan, and choosing between HTML and JSON are left to the
-//! caller.
+//! A [`Listing`] is the result of one scan: names and kinds without sizes or times. It stays valid
+//! as long as the directory's modification time does not change. A page looks up sizes and times
+//! when it is made.
+//!
+//! All functions here block on the disk. The caller caches listings, shares scans between requests,
+//! and chooses between HTML and JSON.
 
 mod html;
 mod json;
@@ -19,41 +21,42 @@ pub use json::json;
 pub use scan::scan;
 pub use view::{Entry, PAGE_ENTRIES_MAX, Page, Sort, View, page};
 
-/// Entries a listing holds at most; the rest of a larger directory is left out.
+/// Maximum number of entries in a listing; further ones are omitted.
 pub const ENTRIES_MAX: usize = 4_000_000;
 
-/// Memory for names at most: a million of 125 bytes, or `ENTRIES_MAX` of 30.
+/// Maximum memory for names, in bytes: enough for a million names of 125 bytes, or `ENTRIES_MAX`
+/// names of 30.
 pub const NAMES_BYTES_MAX: usize = 128 << 20;
 
-/// Bytes in one name at most. Common file systems stop at 255, a few count 255 characters; a
-/// longer name could not be asked for within the default limit on a request's target.
+/// Maximum length of a name, in bytes. Common file systems allow 255 bytes, a few 255 characters. A
+/// longer name could not be requested within the default limit of a target.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Names live in chunks of this size, so that a growing scan never copies what it has (a doubling
-/// vector would briefly need three times its contents).
+/// Names are stored in chunks of this size, so that a scan never copies them. A growing vector
+/// would need up to three times the memory for a moment.
 const CHUNK_BYTES: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 18;
 const CHUNKS_MAX: usize = NAMES_BYTES_MAX / CHUNK_BYTES;
 
-/// What stands before each name in its chunk: length (two bytes) and kind.
+/// Size of the header before each name in its chunk: length (two bytes) and kind.
 const HEAD_BYTES: usize = 3;
 
-// A place is a chunk's number and an offset into it, in 32 bits.
+// A position packs a chunk's index and an offset within the chunk into 32 bits.
 const _: () = assert!(CHUNKS_MAX <= 1 << (u32::BITS - CHUNK_BITS));
 const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
 
-/// The names in one directory: directories first, then files, each by name (ASCII letters without
-/// regard to case, then by bytes).
+/// The names in a directory: directories first, then files, each in order of name (ASCII letters
+/// without regard to case, then by bytes).
 #[derive(Debug)]
 pub struct Listing {
     names: Names,
-    /// Where each name lies, in the listing's order.
+    /// Positions of the names, in the listing's order.
     order: Box<[u32]>,
     directories: usize,
     truncated: bool,
 }
 
-/// What a name stands for. Nothing else is ever served, so nothing else is listed.
+/// Kind of an entry. Only these kinds are served, so only they are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A directory, or a symbolic link to one.
@@ -63,38 +66,38 @@ pub enum Kind {
 }
 
 impl Listing {
-    /// How many entries it has.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether it has none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// How many of the entries are directories; they come first.
+    /// Number of directories, which come first.
     pub fn directories(&self) -> usize {
         self.directories
     }
 
-    /// Whether the directory held more than `ENTRIES_MAX` or `NAMES_BYTES_MAX` allow.
+    /// True if the directory held more than `ENTRIES_MAX` or `NAMES_BYTES_MAX` allow.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Memory it occupies beyond its own size, in bytes.
+    /// Heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.names.heap_bytes() + size_of_val(&*self.order)
     }
 
-    /// The name at a position below `len`.
+    /// Name of the entry with this index, which must be less than `len`.
     fn name(&self, position: usize) -> &[u8] {
         self.names.at(self.order[position]).1
     }
 }
 
-/// Gathers names in any order and puts them in the listing's.
+/// Collects names in any order and sorts them.
 #[derive(Debug, Default)]
 struct Builder {
     names: Names,
@@ -103,7 +106,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Adds a name; false when there is no room for it, and the listing says so.
+    /// Adds a name. `false` means that there is no room; the listing is then marked as truncated.
     #[must_use]
     fn push(&mut self, kind: Kind, name: &[u8]) -> bool {
         if name.len() > NAME_BYTES_MAX {
@@ -119,7 +122,7 @@ impl Builder {
         let mut order = Vec::with_capacity(self.entries);
         self.names.append_places(&mut order);
         order.sort_unstable_by(|a, b| compare(self.names.at(*a), self.names.at(*b)));
-        // A file system may name an entry twice when the directory changes under the scan.
+        // A file system may return a name twice if the directory changes during the scan.
         order.dedup_by(|a, b| self.names.at(*a) == self.names.at(*b));
         let directories = order.partition_point(|a| self.names.at(*a).0 == Kind::Directory);
         let order = order.into_boxed_slice();
@@ -139,20 +142,20 @@ fn compare((kind_a, a): (Kind, &[u8]), (kind_b, b): (Kind, &[u8])) -> Ordering {
     kind_a.cmp(&kind_b).then_with(names)
 }
 
-/// Names and kinds, one after the other, each found again by its place.
+/// Names and kinds in chunks, addressed by position.
 #[derive(Debug, Default)]
 struct Names {
     chunks: Vec<Vec<u8>>,
 }
 
 impl Names {
-    /// Appends a name of at most `NAME_BYTES_MAX`; false when there is no room.
+    /// Appends a name of at most `NAME_BYTES_MAX` bytes; `false` if there is no room.
     fn push(&mut self, kind: Kind, name: &[u8]) -> bool {
         let needed = HEAD_BYTES + name.len();
         let fits = |chunk: &Vec<u8>| chunk.len() + needed <= CHUNK_BYTES;
         if !self.chunks.last().is_some_and(fits) {
             match self.chunks.len() {
-                // Most directories are small: only the first chunk grows as it is filled.
+                // Most directories are small: only the first chunk grows while it is filled.
                 0 => self.chunks.push(Vec::new()),
                 CHUNKS_MAX => return false,
                 _ => self.chunks.push(Vec::with_capacity(CHUNK_BYTES)),
@@ -173,7 +176,7 @@ impl Names {
         (kind, &rest[HEAD_BYTES..end])
     }
 
-    /// Appends every name's place, in the order they were pushed.
+    /// Appends the position of every name, in the order of insertion.
     fn append_places(&self, places: &mut Vec<u32>) {
         for (number, chunk) in self.chunks.iter().enumerate() {
             let mut offset = 0;
@@ -185,7 +188,7 @@ impl Names {
         }
     }
 
-    /// Gives back what the last chunk does not need.
+    /// Frees unused memory of the last chunk.
     fn shrink(&mut self) {
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.shrink_to_fit();
@@ -206,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of its own for a test, gone when the test is.
+    /// A temporary directory, removed at the end of a test.
     pub(super) struct Scratch(PathBuf);
 
     impl Scratch {
@@ -234,7 +237,7 @@ mod tests {
         }
     }
 
-    /// A listing of names that are on no disk; those that end in `/` are directories.
+    /// Builds a listing without a disk; names that end in `/` are directories.
     pub(super) fn listing_of<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Listing {
         let mut builder = Builder::default();
         for name in names {
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_in_order() {
+    fn names_are_sorted() {
         type Names<'a> = &'a [&'a [u8]];
         let table: [(&str, Names<'_>, Names<'_>); 6] = [
             ("an empty directory has an empty listing", &[], &[]),
@@ -283,7 +286,7 @@ mod tests {
             assert_eq!(name.len(), 12);
             assert!(builder.push(Kind::File, name.as_bytes()));
         }
-        // While it is read, the names alone: nothing is copied when they outgrow their memory.
+        // During a scan the names take only their own memory: nothing is copied when they grow.
         assert!(builder.names.heap_bytes() <= 16 << 20, "{} bytes", builder.names.heap_bytes());
         let listing = builder.finish();
         assert_eq!(listing.len(), 1_000_000);
@@ -294,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_listing_takes_little() {
+    fn a_small_listing_uses_little_memory() {
         let listing = listing_of([&b"index.html"[..], b"assets/"]);
         assert!(listing.heap_bytes() < 256, "{} bytes", listing.heap_bytes());
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_said() {
+    fn omitted_entries_mark_the_listing_as_truncated() {
         let mut builder = Builder::default();
         assert!((0..ENTRIES_MAX).all(|_| builder.push(Kind::File, b"x")));
         assert!(!builder.push(Kind::File, b"one too many"));

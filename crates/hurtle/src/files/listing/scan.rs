@@ -1,5 +1,4 @@
-//! Reading a directory's names. Which of them are worth showing is decided here; what they weigh
-//! and when they changed is looked up a page at a time by `view`.
+//! Reads the names of a directory and selects those to list. `view` looks up sizes and times.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,22 +8,21 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use super::{Builder, Kind, Listing};
 use crate::files::is_unfinished;
 
-/// The one hidden name that is served, and so listed, unless all are (RFC 8615).
+/// The one hidden name that is always served and listed (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Reads all names of an opened directory (any descriptor of it will do, its offset is not moved).
+/// Reads all names of an open directory. Any descriptor will do; its offset does not change.
 ///
-/// Names with a leading dot are left out unless `dotfiles`; `.well-known` never is. Left out too
-/// is what is never served: FIFOs, sockets, devices, and symbolic links that do not lead to a
-/// file or a directory. A link is followed wherever it leads: whether the place is one the site
-/// may serve is found out when it is asked for.
+/// Names with a leading dot are omitted unless `dotfiles` is set, except `.well-known`. FIFOs,
+/// sockets, devices and broken links are omitted, since they are never served. Symbolic links are
+/// followed anywhere: whether the site may serve the target is checked when it is requested.
 ///
 /// # Errors
-/// What `openat` or the reading of the directory report; an entry that cannot be looked up is
-/// only left out.
+/// The directory cannot be opened or read. An entry that cannot be looked up is omitted.
 pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
     let dir = dir.as_fd();
-    // Opened anew: the caller's descriptor may be shared, or allow nothing but look-ups (O_PATH).
+    // Open the directory again: the caller's descriptor may be shared, or allow only look-ups
+    // (O_PATH).
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let reader = Dir::new(openat(dir, c".", flags, Mode::empty())?)?;
     let mut builder = Builder::default();
@@ -56,7 +54,7 @@ fn kind(dir: BorrowedFd<'_>, name: &[u8], file_type: FileType) -> Option<Kind> {
     match file_type {
         FileType::Directory => Some(Kind::Directory),
         FileType::RegularFile => Some(Kind::File),
-        // Not every file system tells the type of an entry; the look-up follows links.
+        // Some file systems do not return the type of an entry; `statat` follows links.
         FileType::Symlink | FileType::Unknown => {
             let stat = statat(dir, name, AtFlags::empty()).ok()?;
             Kind::of(FileType::from_raw_mode(stat.st_mode))
@@ -66,7 +64,7 @@ fn kind(dir: BorrowedFd<'_>, name: &[u8], file_type: FileType) -> Option<Kind> {
 }
 
 impl Kind {
-    /// What a thing of this type is listed as; `None`: not at all.
+    /// The kind of a file type; `None` if it is not listed.
     pub(super) fn of(file_type: FileType) -> Option<Kind> {
         match file_type {
             FileType::Directory => Some(Kind::Directory),
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_served_is_listed() {
+    fn only_served_kinds_are_listed() {
         let scratch = Scratch::new();
         let path = scratch.path();
         fs::write(path.join("file"), "").unwrap();
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_an_error() {
+    fn scanning_a_file_is_an_error() {
         let scratch = Scratch::new();
         let path = scratch.path().join("file");
         fs::write(&path, "").unwrap();
@@ -138,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn names_come_back_byte_for_byte() {
+    fn names_are_returned_unchanged() {
         let scratch = Scratch::new();
         let every_byte: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
         let (first, second) = every_byte.split_at(100);
         let mut created = Vec::new();
         for name in [first, second] {
-            // Some file systems hold UTF-8 only.
+            // Some file systems accept only UTF-8.
             if fs::write(scratch.path().join(OsStr::from_bytes(name)), "").is_ok() {
                 created.push(name);
             }

@@ -1,14 +1,15 @@
-//! How names, sizes and times are written. Each is a `Display` value, so that a page is written
-//! into one buffer without pieces in between.
+//! Formats names, sizes and times. Each type implements `Display`, so that a page is written into
+//! one buffer without intermediate strings.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Bytes as HTML text, safe in element content and quoted attribute values. What is not UTF-8
-/// becomes U+FFFD; what cannot be seen, or would change how the rest is seen, is spelled out.
+/// Bytes as HTML text, safe in element content and in quoted attribute values. Invalid UTF-8
+/// becomes U+FFFD. Characters that are invisible, or change the display of others, are escaped as
+/// `\u{...}`.
 pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
-/// As `Text`, with what is spelled out set apart from a name that contains such a spelling; for
-/// element content only.
+/// Like `Text`, but marks escaped characters with an element, so that a name cannot imitate an
+/// escape. For element content only.
 pub(super) struct MarkedText<'a>(pub(super) &'a [u8]);
 
 impl Display for Text<'_> {
@@ -32,7 +33,7 @@ fn write_text(f: &mut Formatter<'_>, bytes: &[u8], [open, close]: [&str; 2]) -> 
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                _ if deceives(character) => {
+                _ if is_deceptive(character) => {
                     write!(f, "{open}\\u{{{:X}}}{close}", u32::from(character))?;
                 }
                 _ => f.write_char(character)?,
@@ -45,10 +46,10 @@ fn write_text(f: &mut Formatter<'_>, bytes: &[u8], [open, close]: [&str; 2]) -> 
     Ok(())
 }
 
-/// Whether a character is invisible or reorders others: controls, line and paragraph separators,
-/// bidirectional controls (`exe.gpj` for `jpg.exe`), and format characters without a shape. The
-/// two joiners (U+200C, U+200D) are needed to write Persian and many emoji and are left alone.
-fn deceives(character: char) -> bool {
+/// True for characters that are invisible or reorder others: controls, line and paragraph
+/// separators, bidirectional controls (`exe.gpj` for `jpg.exe`), and format characters. The joiners
+/// U+200C and U+200D are allowed: Persian and many emoji need them.
+fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
@@ -57,8 +58,8 @@ fn deceives(character: char) -> bool {
             | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
-/// An entry's relative reference (RFC 3986 section 4.2). All but unreserved characters are
-/// percent-encoded, and it starts with `./`, so that no name is taken for a scheme or an authority.
+/// Relative reference of an entry (RFC 3986 section 4.2). All except unreserved characters are
+/// percent-encoded. It starts with `./`, so that no name looks like a scheme or an authority.
 pub(super) struct Href<'a> {
     pub(super) name: &'a [u8],
     pub(super) directory: bool,
@@ -69,7 +70,7 @@ impl Display for Href<'_> {
         f.write_str("./")?;
         for byte in self.name {
             match byte {
-                // RFC 3986 section 2.3.
+                // Unreserved characters (RFC 3986 section 2.3).
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                     f.write_char(char::from(*byte))?;
                 }
@@ -80,7 +81,7 @@ impl Display for Href<'_> {
     }
 }
 
-/// A number with its thousands set apart: `1,234,567`.
+/// A number with grouped thousands: `1,234,567`.
 pub(super) struct Grouped(pub(super) u64);
 
 impl Display for Grouped {
@@ -96,7 +97,7 @@ impl Display for Grouped {
     }
 }
 
-/// A size in the largest binary unit that leaves at least one: `512 B`, `1.5 KiB`, `2.0 TiB`.
+/// A size in the largest binary unit with a value of at least 1: `512 B`, `1.5 KiB`, `2.0 TiB`.
 pub(super) struct HumanSize(pub(super) u64);
 
 impl Display for HumanSize {
@@ -109,50 +110,50 @@ impl Display for HumanSize {
             let unit_bytes = 1_u128 << (10 * power);
             (u128::from(self.0) * 10 + unit_bytes / 2) / unit_bytes
         };
-        // 1,023.96 KiB are 1.0 MiB, not 1024.0 KiB.
+        // 1,023.96 KiB is shown as 1.0 MiB, not 1024.0 KiB.
         let power = (1..UNITS.len()).find(|power| tenths(*power) < 10_240).unwrap_or(UNITS.len());
         write!(f, "{}.{} {}", tenths(power) / 10, tenths(power) % 10, UNITS[power - 1])
     }
 }
 
-/// A moment in UTC, by the calendar. Displays as RFC 3339: `2026-11-20T14:01:15Z`.
+/// A UTC time. Displays as RFC 3339: `2026-11-20T14:01:15Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct UtcTime {
     year: i64,
     month: i64,
     day: i64,
     second_of_day: i64,
 }
 
-impl Moment {
+impl UtcTime {
     const DAY_SECONDS: i64 = 86_400;
-    /// The first and the last second that RFC 3339 can write, years 0000 and 9999.
+    /// The first and last second that RFC 3339 can represent (years 0000 and 9999).
     const FIRST: i64 = -62_167_219_200;
     const LAST: i64 = 253_402_300_799;
 
-    /// From seconds since 1970-01-01T00:00:00Z; what four digits cannot date is moved to the
-    /// nearest that they can.
-    pub(super) fn from_unix(seconds: i64) -> Moment {
-        let seconds = seconds.clamp(Moment::FIRST, Moment::LAST);
-        // Years are counted from March, so that a leap day is a year's last, in cycles of 400
-        // years from 0000-03-01, which is 719,468 days before 1970-01-01.
-        let days = seconds.div_euclid(Moment::DAY_SECONDS) + 719_468;
+    /// Converts seconds since 1970-01-01T00:00:00Z. Times outside the years 0000 to 9999 are
+    /// clamped.
+    pub(super) fn from_unix(seconds: i64) -> UtcTime {
+        let seconds = seconds.clamp(UtcTime::FIRST, UtcTime::LAST);
+        // Years start in March, so that the leap day is the last of a year. They are counted in
+        // cycles of 400 years from 0000-03-01, which is 719,468 days before 1970-01-01.
+        let days = seconds.div_euclid(UtcTime::DAY_SECONDS) + 719_468;
         let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
         let leap_days = day_of_cycle / 1_460 - day_of_cycle / 36_524 + day_of_cycle / 146_096;
         let year_of_cycle = (day_of_cycle - leap_days) / 365;
         let first_day = 365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100;
         let day_of_year = day_of_cycle - first_day;
-        // From March on, five months have 153 days, over and over.
+        // From March on, each group of five months has 153 days.
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
         let month = (month_from_march + 2) % 12 + 1;
         let year = 400 * cycle + year_of_cycle + i64::from(month <= 2);
-        Moment { year, month, day, second_of_day: seconds.rem_euclid(Moment::DAY_SECONDS) }
+        UtcTime { year, month, day, second_of_day: seconds.rem_euclid(UtcTime::DAY_SECONDS) }
     }
 
     /// `2026-11-20`
     pub(super) fn date(self) -> impl Display {
-        let Moment { year, month, day, .. } = self;
+        let UtcTime { year, month, day, .. } = self;
         fmt::from_fn(move |f| write!(f, "{year:04}-{month:02}-{day:02}"))
     }
 
@@ -163,7 +164,7 @@ impl Moment {
     }
 }
 
-impl Display for Moment {
+impl Display for UtcTime {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}T{}:{:02}Z", self.date(), self.minute(), self.second_of_day % 60)
     }
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn moments() {
+    fn times() {
         let table = [
             ("the epoch", 0, "1970-01-01T00:00:00Z"),
             ("the second before", -1, "1969-12-31T23:59:59Z"),
@@ -253,15 +254,15 @@ mod tests {
             ("the first that can be written", i64::MIN, "0000-01-01T00:00:00Z"),
         ];
         for (sentence, seconds, expected) in table {
-            assert_eq!(Moment::from_unix(seconds).to_string(), expected, "{sentence}");
+            assert_eq!(UtcTime::from_unix(seconds).to_string(), expected, "{sentence}");
         }
     }
 
     #[test]
     fn every_day_follows_the_one_before() {
-        let mut before = Moment::from_unix(Moment::FIRST);
-        for seconds in (Moment::FIRST..=Moment::LAST).step_by(86_400).skip(1) {
-            let next = Moment::from_unix(seconds);
+        let mut before = UtcTime::from_unix(UtcTime::FIRST);
+        for seconds in (UtcTime::FIRST..=UtcTime::LAST).step_by(86_400).skip(1) {
+            let next = UtcTime::from_unix(seconds);
             let expected = match (before.month, before.day) {
                 (12, 31) => (before.year + 1, 1, 1),
                 (month, day) if day == days_in(before.year, month) => (before.year, month + 1, 1),

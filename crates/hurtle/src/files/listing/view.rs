@@ -1,6 +1,6 @@
-//! One page of a listing: which entries it shows in which order, and what is known of each.
-//! Only what the order and the page need is looked up. How a page is written is left to `html`
-//! and `json`.
+//! Selects and orders the entries of one page of a listing, and looks up their sizes and times.
+//! Only entries needed for the order or for the page are looked up. `html` and `json` write the
+//! page.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,55 +9,55 @@ use rustix::fs::{AtFlags, FileType, Stat, statat};
 
 use super::{Kind, Listing};
 
-/// Entries on one page at most.
+/// Maximum number of entries on one page.
 pub const PAGE_ENTRIES_MAX: usize = 5_000;
 
-/// What the reader asked to see of a directory.
+/// The requested view of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// What the entries are ordered by; directories come before files whatever it is.
+    /// The sort key. Directories always precede files.
     pub sort: Sort,
-    /// Last name, largest or newest first. Entries that are equal, and directories ordered by
-    /// size (they have none), stay in ascending order of name.
+    /// True for descending order. Equal entries, and directories ordered by size (they have none),
+    /// stay in ascending order of name.
     pub descending: bool,
-    /// The page, counted from 1.
+    /// The page number, counted from 1.
     pub page: usize,
 }
 
-/// What a page can be ordered by.
+/// Sort key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// The listing's own order.
+    /// The name: the listing's own order.
     Name,
-    /// The files' sizes.
+    /// The size of files.
     Size,
-    /// The time of the last modification, to the nanosecond.
+    /// The time of the last modification, in nanoseconds.
     Time,
 }
 
-/// One page of a directory, ready to be written.
+/// One page of a directory.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What it shows; the page's number is within 1 to `pages`.
+    /// The view; its page number is within 1 to `pages`.
     pub view: View,
-    /// How many pages there are, at least 1.
+    /// Number of pages, at least 1.
     pub pages: usize,
-    /// How many entries there are on all pages together.
+    /// Number of entries on all pages.
     pub total: usize,
-    /// How many of those are directories.
+    /// Number of directories among them.
     pub directories: usize,
-    /// Whether the directory holds more than is listed.
+    /// True if the directory holds more than the listing.
     pub truncated: bool,
-    /// The page's entries, but for those that have vanished since the scan.
+    /// The entries of this page, without those removed since the scan.
     pub entries: Vec<Entry>,
 }
 
-/// What is known of one entry.
+/// An entry with its size and time.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The name as it stands in the directory: any bytes but `/` and NUL.
+    /// The name as stored in the directory: any bytes except `/` and NUL.
     pub name: Box<[u8]>,
-    /// What it stands for.
+    /// Its kind.
     pub kind: Kind,
     /// Size in bytes; meaningful for files only.
     pub size: u64,
@@ -72,8 +72,8 @@ impl Default for View {
 }
 
 impl View {
-    /// Reads `sort=name|size|time`, `order=asc|desc` and `page=1..`; what is missing, unknown or
-    /// broken keeps its default, the last of several wins.
+    /// Parses `sort=name|size|time`, `order=asc|desc` and `page=1..`. Missing, unknown or malformed
+    /// values keep their default; of repeated ones the last counts.
     pub fn from_query(query: Option<&[u8]>) -> View {
         let mut view = View::default();
         for pair in query.unwrap_or_default().split(|byte| *byte == b'&') {
@@ -96,19 +96,19 @@ fn page_number(pair: &[u8]) -> Option<usize> {
 }
 
 impl Page {
-    /// The places of its entries among all, counted from 1: `5,001..=10,000` on the second page.
-    /// Empty (`1..=0`) when there are none.
+    /// The range of this page's entries among all, counted from 1: `5,001..=10,000` on the second
+    /// page. Empty (`1..=0`) if there are none.
     pub fn places(&self) -> std::ops::RangeInclusive<usize> {
         let before = (self.view.page - 1) * PAGE_ENTRIES_MAX;
         before + 1..=self.total.min(before + PAGE_ENTRIES_MAX)
     }
 }
 
-/// Looks up one page of a listing of `dir`; a page beyond the last shows the last.
+/// Looks up one page of a listing of `dir`. A page beyond the last gives the last one.
 ///
-/// Ordered by name, only the page's own entries are looked up; by size or time, also all others
-/// of the kinds it shows, at 16 bytes of memory each. Entries that have vanished are left out of
-/// their page and move no other entry to another page, as long as the listing is the same.
+/// Ordered by name, it looks up only the page's own entries. Ordered by size or time, it also looks
+/// up all others of the kinds shown, with 16 bytes of memory each. Removed entries are omitted from
+/// their page; they move no other entry to another page.
 pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
     let dir = dir.as_fd();
     let total = listing.len();
@@ -130,7 +130,7 @@ pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
     }
 }
 
-/// The positions in the listing of what a view shows at the places `shown`, counted from 0.
+/// Indices of the entries of a view, for the range `shown`, counted from 0.
 fn positions(
     listing: &Listing,
     dir: BorrowedFd<'_>,
@@ -160,7 +160,7 @@ fn positions(
     positions
 }
 
-/// A group's positions, each behind its key, ordered by what must be looked up.
+/// Sorts the indices of one kind by a looked-up key.
 fn sorted(
     listing: &Listing,
     dir: BorrowedFd<'_>,
@@ -168,7 +168,7 @@ fn sorted(
     group: Range<usize>,
 ) -> Vec<(u64, u32)> {
     let key = |position| {
-        // Vanished entries gather at the end; `page` leaves them out.
+        // Removed entries sort last; `page` omits them.
         let Some(stat) = look_up(dir, listing.name(position)) else { return u64::MAX };
         let key = match view.sort {
             Sort::Time => modified_ordinal(&stat),
@@ -187,8 +187,8 @@ fn entry(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Entry> {
     Some(Entry { name: name.into(), kind, size: size_bytes(&stat), modified: stat.st_mtime })
 }
 
-/// `None` when it has vanished, or cannot be looked up for any other reason: one dead mount must
-/// not hide what stands beside it.
+/// `None` if the entry was removed or cannot be looked up: one dead mount must not hide the entries
+/// beside it.
 fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Stat> {
     statat(dir, name, AtFlags::empty()).ok()
 }
@@ -197,9 +197,9 @@ fn size_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// Nanoseconds since 1970, moved up so that earlier times compare less. Times beyond the 292 years
-/// either way that fit are equal.
-// The field's type differs from system to system; the value is below 10^9.
+/// Modification time in nanoseconds, mapped to unsigned so that earlier times compare less. Times
+/// more than 292 years from 1970 are clamped.
+// The field's type differs between systems; the value is below 10^9.
 #[allow(clippy::unnecessary_cast)]
 fn modified_ordinal(stat: &Stat) -> u64 {
     let nanoseconds = stat.st_mtime.saturating_mul(1_000_000_000);
@@ -218,14 +218,14 @@ mod tests {
     use crate::files::listing::tests::{Scratch, listing_of};
 
     #[test]
-    fn a_query_is_read_or_ignored() {
+    fn a_query_is_parsed_or_ignored() {
         let view = |sort, descending, page| View { sort, descending, page };
         let default = View::default();
         let table: [(&str, Option<&str>, View); 14] = [
             ("no query is the default view", None, default),
             ("an empty one too", Some(""), default),
             (
-                "all three can be said",
+                "all three can be combined",
                 Some("sort=size&order=desc&page=2"),
                 view(Sort::Size, true, 2),
             ),
@@ -241,7 +241,7 @@ mod tests {
                 view(Sort::Size, false, 1),
             ),
             ("an unknown order keeps the default", Some("sort=owner&order=random"), default),
-            ("names are told apart by case", Some("Sort=size&ORDER=desc"), default),
+            ("names are case-sensitive", Some("Sort=size&ORDER=desc"), default),
             ("there is no page 0", Some("page=0"), default),
             ("nor a negative one", Some("page=-1"), default),
             ("nor one that is no number", Some("page=two"), default),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanishes_leaves_a_gap_and_moves_nothing() {
+    fn removed_entries_leave_a_gap_and_move_no_others() {
         let scratch = Scratch::new();
         for name in ["a", "b", "c", "d"] {
             fs::write(scratch.path().join(name), name).unwrap();

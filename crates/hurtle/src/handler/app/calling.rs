@@ -1,5 +1,5 @@
-//! An application called for a request, as who waits for its answer has it: failures become answers,
-//! and the operator is told of them, and of who takes long.
+//! A call of an application: failures become responses and are logged, and so are calls that block
+//! the worker.
 
 use std::fmt;
 use std::future::Future;
@@ -11,52 +11,52 @@ use http::StatusCode;
 
 use super::super::Answering;
 use super::watchdog::Watchdog;
-use super::work::Made;
+use super::work::ServiceResult;
 use crate::answer::Answer;
 use crate::clock;
 
-/// An application at work.
+/// A running call of an application.
 pub struct Calling {
-    pub(super) work: Pin<Box<dyn Future<Output = Made>>>,
-    /// Watches the work and the answer's body.
-    pub(super) dog: Option<Arc<Watchdog>>,
+    pub(super) work: Pin<Box<dyn Future<Output = ServiceResult>>>,
+    /// Watches the call and the response's body.
+    pub(super) watchdog: Option<Arc<Watchdog>>,
 }
 
 impl Calling {
-    /// The answer, if it is there. `now_ms` is on `clock`'s scale, for who watches. `asked` is what the
-    /// operator is told of the request, if anything is: its method and its path, not the query, which
-    /// may hold what is nobody's business.
+    /// Polls for the response. `now_ms` is on `clock`'s scale, for the watchdog. `request`
+    /// describes the request in the log: method and path, without the query, which may be
+    /// confidential.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
         now_ms: u64,
-        asked: impl Fn() -> String,
+        request: impl Fn() -> String,
     ) -> Poll<Answer> {
-        let made = match &self.dog {
+        let made = match &self.watchdog {
             None => ready!(self.work.as_mut().poll(cx)),
-            Some(dog) => {
+            Some(watchdog) => {
                 let polled = self.work.as_mut().poll(cx);
-                dog.saw(now_ms, &asked);
+                watchdog.record(now_ms, &request);
                 ready!(polled)
             }
         };
         Poll::Ready(match made {
             Ok(mut answer) => {
-                if let Some(dog) = &self.dog {
-                    dog.watch(&mut answer.body, asked);
+                if let Some(watchdog) = &self.watchdog {
+                    watchdog.watch(&mut answer.body, request);
                 }
                 answer
             }
             Err(what) => {
-                tracing::error!("the application {what} ({})", asked());
+                tracing::error!("the application {what} ({})", request());
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
         })
     }
 
-    /// Waits for it.
-    pub fn wait(self, asked: String) -> Answering {
-        Box::pin(Waiting { calling: self, asked })
+    /// Waits for the response.
+    pub fn wait(self, request: String) -> Answering {
+        Box::pin(WaitingCall { calling: self, request })
     }
 }
 
@@ -66,16 +66,16 @@ impl fmt::Debug for Calling {
     }
 }
 
-struct Waiting {
+struct WaitingCall {
     calling: Calling,
-    asked: String,
+    request: String,
 }
 
-impl Future for Waiting {
+impl Future for WaitingCall {
     type Output = Answer;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let Waiting { calling, asked } = self.get_mut();
-        calling.poll(cx, clock::now_ms(), || asked.clone())
+        let WaitingCall { calling, request } = self.get_mut();
+        calling.poll(cx, clock::now_ms(), || request.clone())
     }
 }

@@ -1,12 +1,12 @@
-//! An application on threads of its own: its answer is made there, and so is the answer's body, of
-//! which one frame at a time comes to the worker.
+//! An application on threads of its own: the response and its body are made there, and the body is
+//! passed to the worker one frame at a time.
 
 use std::sync::Arc;
 
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::work::{Made, Work};
+use super::work::{ServiceResult, Work};
 use super::{Call, Calling};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
@@ -14,7 +14,7 @@ use crate::config::HeaderRule;
 use crate::files::Home;
 use crate::rt::{self, First, Threads};
 
-/// A service and its threads, which all workers' clones share.
+/// A service and its threads, which the clones of all workers share.
 pub(super) struct Isolated<S> {
     pub(super) service: S,
     pub(super) threads: Arc<Threads>,
@@ -31,39 +31,41 @@ where
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         let work = Box::pin(async move {
-            let (tell, told) = rt::once();
-            // If nobody waits for the answer any more, this ends it.
+            let (sender, receiver) = rt::once();
+            // The task ends when the response is no longer awaited.
             let task = threads.spawn(async move {
                 let mut made = Work::new(service, request, rules).await;
-                let making = made.as_mut().ok().and_then(hand_over);
-                tell.tell(made);
+                let making = made.as_mut().ok().and_then(detach_body);
+                sender.tell(made);
                 if let Some((stream, feeder)) = making {
                     feed_body(stream, feeder).await;
                 }
             });
-            let Some(made) = told.wait().await else { return Made::Err("is gone".to_owned()) };
-            // The rest of it ends with the answer's body.
+            let Some(made) = receiver.wait().await else {
+                return ServiceResult::Err("is gone".to_owned());
+            };
+            // The task now ends with the response's body.
             task.let_go();
             made
         });
-        Calling { work, dog: None }
+        Calling { work, watchdog: None }
     }
 
-    fn another(&self, _home: &Arc<Home>) -> Box<dyn Call> {
+    fn for_worker(&self, _home: &Arc<Home>) -> Box<dyn Call> {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         Box::new(Isolated { service, threads })
     }
 }
 
-/// Puts what reads from another thread in a body's place.
-fn hand_over(answer: &mut Answer) -> Option<(Stream, Feeder)> {
+/// Replaces a streamed body by one that is read from another thread.
+fn detach_body(answer: &mut Answer) -> Option<(Stream, Feeder)> {
     match std::mem::take(&mut answer.body) {
         Body::Stream(stream) => {
             let (feeder, body) = feed(stream.exact_len());
             answer.body = Body::Stream(Stream::new(body));
             Some((stream, feeder))
         }
-        // Whatever else there is, nobody has to make.
+        // Other bodies need no polling.
         body => {
             answer.body = body;
             None
@@ -71,7 +73,7 @@ fn hand_over(answer: &mut Answer) -> Option<(Stream, Feeder)> {
     }
 }
 
-/// Makes the body, a frame when one is asked for, until nobody wants it.
+/// Polls the body frame by frame on demand, until it ends or is dropped.
 async fn feed_body(mut stream: Stream, feeder: Feeder) {
     while feeder.wanted().await {
         match rt::race(stream.frame(), feeder.abandoned()).await {

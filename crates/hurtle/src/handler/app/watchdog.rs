@@ -1,5 +1,4 @@
-//! Tells the operator of an application that holds its worker: while it does, nobody else there is
-//! served.
+//! Logs an application that blocks its worker, which then serves no other connection.
 
 use std::mem;
 use std::pin::Pin;
@@ -14,79 +13,79 @@ use crate::body::{Body, BoxError, Next, Stream};
 use crate::clock;
 use crate::files::Home;
 
-/// What is polled for as long, or longer, is told of, in milliseconds.
+/// Polls that take this long are logged, in milliseconds.
 const LONG_MS: u64 = 10;
 
-/// Of one mount, a worker says no more than a line in this time, in milliseconds.
+/// Interval of log lines of one mount and worker, in milliseconds.
 const LINE_EVERY_MS: u64 = 1_000;
 
 /// Watches one mount on one worker.
 pub(super) struct Watchdog {
     home: Arc<Home>,
-    /// When it was last told of; 0: never.
-    told_ms: AtomicU64,
-    /// Long polls since then.
-    untold: AtomicU64,
+    /// Time of the last log line; 0: never.
+    logged_ms: AtomicU64,
+    /// Long polls since the last log line.
+    unlogged: AtomicU64,
 }
 
 impl Watchdog {
     pub(super) fn new(home: &Arc<Home>) -> Arc<Watchdog> {
         let home = Arc::clone(home);
-        Arc::new(Watchdog { home, told_ms: AtomicU64::new(0), untold: AtomicU64::new(0) })
+        Arc::new(Watchdog { home, logged_ms: AtomicU64::new(0), unlogged: AtomicU64::new(0) })
     }
 
-    /// Watches what is left to make of a body, too.
-    pub(super) fn watch(self: &Arc<Self>, body: &mut Body, asked: impl FnOnce() -> String) {
+    /// Also watches a streamed body.
+    pub(super) fn watch(self: &Arc<Self>, body: &mut Body, request: impl FnOnce() -> String) {
         if let Body::Stream(_) = body
             && let Body::Stream(stream) = mem::take(body)
         {
-            let (dog, asked) = (Arc::clone(self), asked());
-            *body = Body::Stream(Stream::new(Watched { stream, dog, asked }));
+            let (watchdog, request) = (Arc::clone(self), request());
+            *body = Body::Stream(Stream::new(WatchedBody { stream, watchdog, request }));
         }
     }
 
-    /// Is told that a poll for a request, begun then (`clock::now_ms`), has ended.
-    pub(super) fn saw(&self, begun_ms: u64, asked: impl FnOnce() -> String) {
+    /// Records a poll for a request that began at `begun_ms` (`clock::now_ms`).
+    pub(super) fn record(&self, begun_ms: u64, request: impl FnOnce() -> String) {
         let took_ms = clock::ms_since(begun_ms);
         if took_ms >= LONG_MS {
-            self.tell(took_ms, &asked());
+            self.log(took_ms, &request());
         }
     }
 
     #[cold]
-    fn tell(&self, took_ms: u64, asked: &str) {
-        let (now_ms, told_ms) = (clock::now_ms(), self.told_ms.load(Relaxed));
-        if told_ms != 0 && now_ms.saturating_sub(told_ms) < LINE_EVERY_MS {
-            self.untold.fetch_add(1, Relaxed);
+    fn log(&self, took_ms: u64, request: &str) {
+        let (now_ms, logged_ms) = (clock::now_ms(), self.logged_ms.load(Relaxed));
+        if logged_ms != 0 && now_ms.saturating_sub(logged_ms) < LINE_EVERY_MS {
+            self.unlogged.fetch_add(1, Relaxed);
             return;
         }
-        self.told_ms.store(now_ms.max(1), Relaxed);
-        let more = match self.untold.swap(0, Relaxed) {
+        self.logged_ms.store(now_ms.max(1), Relaxed);
+        let more = match self.unlogged.swap(0, Relaxed) {
             0 => String::new(),
             n => format!("; {n} more since the last line"),
         };
         let Home { site, mount, .. } = &*self.home;
         tracing::warn!(
-            "the application at {site}{mount} held its worker for {took_ms} ms ({asked}){more}"
+            "the application at {site}{mount} held its worker for {took_ms} ms ({request}){more}"
         );
     }
 }
 
-/// The body of an answer to a request, whose polls are watched too.
-struct Watched {
+/// A response body whose polls are watched.
+struct WatchedBody {
     stream: Stream,
-    dog: Arc<Watchdog>,
-    asked: String,
+    watchdog: Arc<Watchdog>,
+    request: String,
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         let begun_ms = clock::now_ms();
         let polled = Pin::new(&mut self.stream).poll_frame(cx);
-        self.dog.saw(begun_ms, || self.asked.clone());
+        self.watchdog.record(begun_ms, || self.request.clone());
         polled
     }
 

@@ -1,24 +1,24 @@
-//! An application's service at work on one request, to its answer and the first of that one's body.
+//! Runs an application's service for one request, up to the response and the start of its body.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hurtle_http::h1::response::Fields;
 use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::super::dress;
+use super::super::apply_header_rules;
 use crate::answer::{Answer, is_bodiless};
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::config::HeaderRule;
-use crate::h1::response::Fields;
 use crate::rt;
 
 pin_project! {
-    /// Its output is the service's answer, with the site's header rules applied, or how it failed. A
-    /// type of its own, since as an async function it would hold the request three times.
+    /// A future of the service's response with the site's header rules applied, or of its failure.
+    /// It is a named type because an async function would hold the request three times.
     pub(super) struct Work<S>
     where
         S: Service<Request<RequestBody>>,
@@ -35,14 +35,14 @@ pin_project! {
 pin_project! {
     #[project = StageMut]
     enum Stage<F> {
-        // Until the service is ready.
+        // Waits until the service is ready.
         Waiting { request: Option<Request<RequestBody>> },
         Answering { #[pin] answering: F },
     }
 }
 
-/// An answer, or what went wrong, as in "panicked: ...".
-pub(super) type Made = Result<Answer, String>;
+/// A response, or a failure such as "panicked: ...".
+pub(super) type ServiceResult = Result<Answer, String>;
 
 impl<S: Service<Request<RequestBody>>> Work<S> {
     pub(super) fn new(
@@ -68,7 +68,7 @@ impl<S: Service<Request<RequestBody>>> Work<S> {
                     if let Err(error) = ready!(this.service.poll_ready(cx)) {
                         return Poll::Ready(Err(error));
                     }
-                    // After its answer nobody polls it again.
+                    // The future is not polled after its completion.
                     let Some(request) = request.take() else { return Poll::Pending };
                     let answering = this.service.call(request);
                     this.stage.set(Stage::Answering { answering });
@@ -85,9 +85,9 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Output = Made;
+    type Output = ServiceResult;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ServiceResult> {
         let polled = rt::catch(|| self.as_mut().poll_service(cx));
         let this = self.project();
         let response = match polled {
@@ -96,37 +96,37 @@ where
         };
         Poll::Ready(match response {
             Ok(response) if is_final(response.status(), *this.may_switch) => {
-                let mut answer = answer_of(response);
+                let mut answer = convert_response(response);
                 if !*this.is_head && !is_bodiless(answer.status) {
                     answer.begin_body(cx);
                 }
                 if let Fields::Map(map) = &mut answer.fields
                     && answer.status.as_u16() < 400
                 {
-                    dress(map, this.rules.iter());
+                    apply_header_rules(map, this.rules.iter());
                 }
                 Ok(answer)
             }
-            // RFC 9110 15.2: none of these is an answer.
+            // An interim response is not a final one (RFC 9110 section 15.2).
             Ok(response) => Err(format!("answered with {}", response.status())),
             Err(error) => Err(format!("failed: {}", error.into())),
         })
     }
 }
 
-/// Whether an answer's status may be one; `may_switch`: another protocol may follow.
+/// `true` for a final status; `may_switch`: 101 counts as final.
 fn is_final(status: StatusCode, may_switch: bool) -> bool {
     !status.is_informational() || (may_switch && status == StatusCode::SWITCHING_PROTOCOLS)
 }
 
-fn answer_of<B>(response: Response<B>) -> Answer
+fn convert_response<B>(response: Response<B>) -> Answer
 where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (mut parts, body) = response.into_parts();
     let slice = parts.extensions.remove::<FileSlice>();
-    let body = match slice.filter(|slice| is_still(slice, &parts.headers, &body)) {
+    let body = match slice.filter(|slice| is_unchanged(slice, &parts.headers, &body)) {
         _ if body.is_end_stream() => Body::Empty,
         Some(slice) => Body::File(slice),
         None => Body::Stream(Stream::new(body)),
@@ -134,8 +134,7 @@ where
     Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
 }
 
-/// Whether what came back is still the file that was answered with: nobody has encoded it or made
-/// another length of it.
-fn is_still(slice: &FileSlice, fields: &HeaderMap, body: &impl http_body::Body) -> bool {
+/// `true` if the response still carries the file unchanged: same length and not encoded.
+fn is_unchanged(slice: &FileSlice, fields: &HeaderMap, body: &impl http_body::Body) -> bool {
     body.size_hint().exact() == Some(slice.len) && !fields.contains_key(header::CONTENT_ENCODING)
 }

@@ -1,5 +1,5 @@
-//! A FastCGI application: connecting to it, the connections it keeps open, and one request on one of
-//! them. The records are `crate::fcgi`'s.
+//! A FastCGI application: connections to it, the pool of idle ones, and one request on a
+//! connection. `hurtle_http::fcgi` encodes the records.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -7,70 +7,83 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::asking::{Fault, Sink, Watch};
-use super::complaints::Complaints;
+use super::exchange::{GatewayError, Sink, Timer};
 use super::input::Input;
+use super::stderr_log::StderrLog;
 use crate::clock;
-use crate::config::{Patience, Upstream};
-use crate::fcgi::{self, CONTENT_BYTES_MAX, Decoder, Ended, Role, Said};
+use crate::config::{GatewayTimeouts, Upstream};
 use crate::rt::{self, Alarm, First};
-use crate::transport::{self, Plain, Transport};
+use crate::transport::{self, Attempt, Plain, Transport};
 use bytes::Bytes;
+use hurtle_http::fcgi::{self, CONTENT_BYTES_MAX, Decoder, EndStatus, Event, Role};
 
-/// How long an idle connection is kept.
+/// Longest time that an idle connection is kept.
 const IDLE_MS_MAX: u64 = 10_000;
 
-/// A FastCGI application, as one worker knows it.
+/// A FastCGI application, as seen by one worker.
 #[derive(Debug)]
 pub(super) struct Peer {
     upstream: Upstream,
-    /// Idle connections that are kept.
+    /// Most idle connections.
     keep: usize,
-    patience: Patience,
-    idle: RefCell<Vec<Idle>>,
-    /// Somebody closes idle connections in time.
+    connect_timeout: Duration,
+    timeouts: GatewayTimeouts,
+    idle: RefCell<Vec<IdleConnection>>,
+    /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleConnection {
     io: Plain,
     since_ms: u64,
 }
 
-/// What is asked.
-pub(super) struct Call {
+/// A request to the application.
+pub(super) struct FastCgiRequest {
     pub(super) role: Role,
     pub(super) variables: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) body: Input,
-    /// To ask twice does no more than to ask once.
+    /// `true` for a safe method: the request may be sent again on another connection.
     pub(super) may_repeat: bool,
 }
 
 impl Peer {
-    pub(super) fn new(upstream: Upstream, keep: usize, patience: Patience) -> Peer {
+    pub(super) fn new(
+        upstream: Upstream,
+        keep: usize,
+        connect_timeout: Duration,
+        timeouts: GatewayTimeouts,
+    ) -> Peer {
         let (idle, swept) = (RefCell::default(), Cell::new(false));
-        Peer { upstream, keep, patience, idle, swept }
+        Peer { upstream, keep, connect_timeout, timeouts, idle, swept }
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(super) fn name(&self) -> String {
         self.upstream.plain()
     }
 
-    /// Asks, and hands on the answer as it comes.
-    pub(super) async fn ask(self: &Rc<Peer>, mut call: Call, sink: &mut Sink) -> Result<(), Fault> {
+    /// Sends a request and passes the response to `sink` as it arrives.
+    pub(super) async fn request(
+        self: &Rc<Peer>,
+        mut call: FastCgiRequest,
+        sink: &mut Sink,
+    ) -> Result<(), GatewayError> {
         while let Some(io) = self.idle() {
-            let bodiless = call.body.is_over();
-            match self.converse(io, &mut call, sink).await {
-                // It was closed at the same moment.
-                Err(Fault::Gone(_)) if call.may_repeat && bodiless && sink.is_untouched() => {}
+            let bodiless = call.body.is_ended();
+            match self.exchange(io, &mut call, sink).await {
+                // The application closed the idle connection at the same moment.
+                Err(GatewayError::Gone(_))
+                    if call.may_repeat && bodiless && sink.is_untouched() => {}
                 done => return done,
             }
         }
-        let connected = rt::timeout(self.patience.connect, self.connect()).await;
-        let io = connected.ok_or(Fault::Slow("take a connection"))?.map_err(Fault::Refused)?;
-        self.converse(io, &mut call, sink).await
+        let connected = rt::timeout(self.connect_timeout, self.connect()).await;
+        let io = connected
+            .ok_or(GatewayError::Slow("accept a connection"))?
+            .map_err(GatewayError::Refused)?;
+        self.exchange(io, &mut call, sink).await
     }
 
     async fn connect(&self) -> io::Result<Plain> {
@@ -81,73 +94,80 @@ impl Peer {
         }
     }
 
-    /// One request on a connection, which is kept afterwards if it may be.
-    async fn converse(
+    /// Sends one request on a connection and keeps the connection if possible.
+    async fn exchange(
         self: &Rc<Peer>,
         io: Plain,
-        call: &mut Call,
+        call: &mut FastCgiRequest,
         sink: &mut Sink,
-    ) -> Result<(), Fault> {
-        let watch = Watch::new(&self.patience);
+    ) -> Result<(), GatewayError> {
+        let timer = Timer::new(&self.timeouts);
         let keep = self.keep > 0;
         let sending = async {
-            let sent = send(&io, call, keep, &watch).await;
-            watch.all_sent();
+            let sent = send(&io, call, keep, &timer).await;
+            timer.set_all_sent();
             match sent {
-                Err(fault) => fault,
-                // What it says will tell how that was meant.
+                Err(error) => error,
+                // The response tells whether a request that was not read is an error.
                 Ok(_) => pending().await,
             }
         };
-        let clean = match rt::race(self.hear(&io, &watch, sink), sending).await {
+        let clean = match rt::race(self.read_response(&io, &timer, sink), sending).await {
             First::A(heard) => heard?,
-            First::B(fault) => return Err(fault),
+            First::B(error) => return Err(error),
         };
-        if keep && clean && watch.is_all_sent() {
+        if keep && clean && timer.is_all_sent() {
             self.keep(io);
         }
         Ok(())
     }
 
-    /// Listens until the request is over; whether nothing is left unread.
-    async fn hear(&self, io: &Plain, watch: &Watch<'_>, sink: &mut Sink) -> Result<bool, Fault> {
-        let mut complaints = Complaints::of(&self.name());
+    /// Reads until the request is over; `true` if no byte is left unread.
+    async fn read_response(
+        &self,
+        io: &Plain,
+        timer: &Timer<'_>,
+        sink: &mut Sink,
+    ) -> Result<bool, GatewayError> {
+        let mut stderr_log = StderrLog::new(&self.name());
         let (mut input, mut decoder) = (transport::Input::default(), Decoder::default());
         loop {
-            while let Some((said, len)) = decoder.next(input.bytes()).map_err(Fault::Record)? {
+            while let Some((said, len)) =
+                decoder.next(input.bytes()).map_err(GatewayError::Record)?
+            {
                 let ended = match said {
-                    Said::Output(bytes) => {
+                    Event::Stdout(bytes) => {
                         let data = Bytes::copy_from_slice(bytes);
                         sink.take(data).await?;
                         None
                     }
-                    Said::Complaint(bytes) => {
-                        complaints.take(bytes);
+                    Event::Stderr(bytes) => {
+                        stderr_log.take(bytes);
                         None
                     }
-                    Said::End(ended) => Some(ended),
-                    Said::Nothing => None,
+                    Event::End(ended) => Some(ended),
+                    Event::Skipped => None,
                 };
                 input.consume(len);
                 match ended {
                     None => {}
-                    Some(Ended::Complete) => return Ok(input.bytes().is_empty()),
-                    Some(Ended::Overloaded) => return Err(Fault::Overloaded),
-                    Some(Ended::UnknownRole) => return Err(Fault::Role),
+                    Some(EndStatus::Complete) => return Ok(input.bytes().is_empty()),
+                    Some(EndStatus::Overloaded) => return Err(GatewayError::Overloaded),
+                    Some(EndStatus::UnknownRole) => return Err(GatewayError::Role),
                 }
             }
-            let fill = async || poll_fn(|cx| input.poll_fill_shared(io, cx)).await;
-            match watch.read(sink.has_head(), fill).await? {
-                Ok(0) => return Err(Fault::Gone(None)),
+            let fill = async || poll_fn(|cx| input.poll_fill_body(io, cx)).await;
+            match timer.read(sink.has_head(), fill).await? {
+                Ok(0) => return Err(GatewayError::Gone(None)),
                 Ok(_) => {}
-                Err(e) => return Err(Fault::Gone(Some(e))),
+                Err(e) => return Err(GatewayError::Gone(Some(e))),
             }
         }
     }
 
     fn idle(&self) -> Option<Plain> {
         loop {
-            let Idle { mut io, since_ms } = self.idle.borrow_mut().pop()?;
+            let IdleConnection { mut io, since_ms } = self.idle.borrow_mut().pop()?;
             let fresh = clock::now_ms().saturating_sub(since_ms) < IDLE_MS_MAX;
             if fresh && io.is_quiet() {
                 return Some(io);
@@ -160,14 +180,14 @@ impl Peer {
         if idle.len() >= self.keep {
             return;
         }
-        idle.push(Idle { io, since_ms: clock::now_ms() });
+        idle.push(IdleConnection { io, since_ms: clock::now_ms() });
         if !self.swept.replace(true) {
             let peer = Rc::clone(self);
             rt::spawn(async move { peer.sweep().await });
         }
     }
 
-    /// Closes idle connections in time, for as long as there are some.
+    /// Closes expired idle connections until there are none.
     async fn sweep(&self) {
         let mut alarm = Alarm::unset();
         while !self.idle.borrow().is_empty() {
@@ -181,48 +201,53 @@ impl Peer {
     }
 }
 
-/// Sends a request; whether it was taken whole.
-async fn send(io: &Plain, call: &mut Call, keep: bool, watch: &Watch<'_>) -> Result<bool, Fault> {
+/// Sends a request; `false`: the application closed its side.
+async fn send(
+    io: &Plain,
+    call: &mut FastCgiRequest,
+    keep: bool,
+    timer: &Timer<'_>,
+) -> Result<bool, GatewayError> {
     let mut head = Vec::new();
     fcgi::begin(&mut head, call.role, keep, &call.variables);
-    // FastCGI 6.3: an authorizer has no input.
+    // An authorizer has no input (FastCGI section 6.3).
     if call.role == Role::Authorizer {
-        return Ok(write(io, &mut [IoSlice::new(&head)], watch).await?.is_ok());
+        return Ok(write(io, &mut [IoSlice::new(&head)], timer).await?.is_ok());
     }
     let body = &mut call.body;
-    while !body.is_over() {
+    while !body.is_ended() {
         if !head.is_empty() {
-            if write(io, &mut [IoSlice::new(&head)], watch).await?.is_err() {
+            if write(io, &mut [IoSlice::new(&head)], timer).await?.is_err() {
                 return Ok(false);
             }
             head.clear();
         }
         let data = match body.next().await {
             None => break,
-            Some(Err(_)) => return Err(Fault::Abandoned),
+            Some(Err(_)) => return Err(GatewayError::Abandoned),
             Some(Ok(data)) => data,
         };
         for piece in data.chunks(CONTENT_BYTES_MAX) {
             head.clear();
             fcgi::stdin(&mut head, piece.len());
-            if write(io, &mut [IoSlice::new(&head), IoSlice::new(piece)], watch).await?.is_err() {
+            if write(io, &mut [IoSlice::new(&head), IoSlice::new(piece)], timer).await?.is_err() {
                 return Ok(false);
             }
         }
         head.clear();
     }
     fcgi::stdin(&mut head, 0);
-    Ok(write(io, &mut [IoSlice::new(&head)], watch).await?.is_ok())
+    Ok(write(io, &mut [IoSlice::new(&head)], timer).await?.is_ok())
 }
 
-/// Writes all of it.
+/// Writes all buffers.
 async fn write(
     io: &Plain,
     mut bufs: &mut [IoSlice<'_>],
-    watch: &Watch<'_>,
-) -> Result<io::Result<()>, Fault> {
+    timer: &Timer<'_>,
+) -> Result<io::Result<()>, GatewayError> {
     while !bufs.is_empty() {
-        match watch.write(poll_fn(|cx| io.poll_write_shared(cx, bufs))).await? {
+        match timer.write(poll_fn(|cx| io.poll_write(cx, bufs, Attempt::Ready))).await? {
             Ok(0) => return Ok(Err(io::ErrorKind::WriteZero.into())),
             Ok(n) => IoSlice::advance_slices(&mut bufs, n),
             Err(e) => return Ok(Err(e)),

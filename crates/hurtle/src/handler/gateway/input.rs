@@ -1,6 +1,6 @@
-//! What an application reads of a request: its body as it comes or, where the client has not said how
-//! long it is, kept until its end, for FastCGI and CGI tell the length before the body (RFC 3875
-//! 4.1.2). What is kept is in memory as far as it is small, then in a file without a name.
+//! A request's body on its way to an application. FastCGI and CGI need its length first (RFC 3875
+//! section 4.1.2), so a body of unknown length is buffered: in memory while it is small, then in a
+//! file without a name.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,40 +14,40 @@ use http_body::Body;
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
 use crate::disk::{Disk, Lane};
 
-/// What is kept of one body in memory, in bytes; what is written together, too.
+/// Bytes of a body buffered in memory, and bytes written to a file at once.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// A request's body on its way to an application.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// Its length was told.
+    /// A body of known length, passed on as it arrives.
     Live(RequestBody),
-    /// It is all here.
-    Kept(Kept),
+    /// A body that is completely buffered.
+    Buffered(Buffered),
 }
 
-/// A body that is all here.
+/// A body that is completely buffered.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Buffered {
     body: FileBody,
-    /// What it is in, held until it is read.
-    _file: Aside<Arc<OpenFile>>,
+    /// The file of the body, open until the body is read.
+    _file: DropOnDiskThread<Arc<OpenFile>>,
 }
 
 impl Input {
-    /// Whether there is nothing more.
-    pub(super) fn is_over(&self) -> bool {
+    /// `true` if no more bytes follow.
+    pub(super) fn is_ended(&self) -> bool {
         match self {
             Input::Live(body) => body.is_end_stream(),
-            Input::Kept(kept) => kept.body.is_end_stream(),
+            Input::Buffered(kept) => kept.body.is_end_stream(),
         }
     }
 
-    /// The next bytes; trailers are passed over.
+    /// The next bytes; trailers are skipped.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         match self {
             Input::Live(body) => next(body).await,
-            Input::Kept(kept) => next(&mut kept.body).await,
+            Input::Buffered(kept) => next(&mut kept.body).await,
         }
     }
 }
@@ -67,26 +67,26 @@ where
     }
 }
 
-/// Why a body could not be kept.
+/// Why a body could not be buffered.
 #[derive(Debug)]
-pub(super) enum Unkept {
-    /// It is longer than it may be.
+pub(super) enum BufferError {
+    /// The body is longer than allowed.
     TooLarge,
-    /// It broke off: the engine answers for that.
+    /// The body ended early; the connection's error handling responds.
     Broken,
-    /// The disk is too slow.
+    /// The disk queue is full.
     Busy,
-    /// The disk, or the directory for it.
+    /// An error of the disk or of the directory.
     Disk(io::Error),
 }
 
-impl Unkept {
+impl BufferError {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Unkept::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Unkept::Broken => StatusCode::BAD_REQUEST,
-            Unkept::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Unkept::Disk(e) => match e.kind() {
+            BufferError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            BufferError::Broken => StatusCode::BAD_REQUEST,
+            BufferError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            BufferError::Disk(e) => match e.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     StatusCode::INSUFFICIENT_STORAGE
                 }
@@ -96,41 +96,42 @@ impl Unkept {
     }
 }
 
-impl fmt::Display for Unkept {
+impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unkept::TooLarge => f.write_str("it is longer than body_bytes"),
-            Unkept::Broken => f.write_str("it broke off"),
-            Unkept::Busy => f.write_str("the disk is too slow"),
-            Unkept::Disk(e) => {
-                write!(f, "it cannot be kept in {}: {e}", std::env::temp_dir().display())
+            BufferError::TooLarge => f.write_str("it is longer than body_bytes"),
+            BufferError::Broken => f.write_str("it ended early"),
+            BufferError::Busy => f.write_str("the disk is too slow"),
+            BufferError::Disk(e) => {
+                write!(f, "it cannot be buffered in {}: {e}", std::env::temp_dir().display())
             }
         }
     }
 }
 
-/// Where bodies are kept.
+/// Buffers bodies.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct BodyBuffer {
     disk: Disk,
     lane: Lane,
 }
 
-impl Keep {
-    /// In the directory for temporary files, written on the pool in a lane of its own.
-    pub(super) fn new(disk: &Disk) -> Keep {
-        Keep { disk: disk.clone(), lane: disk.lane() }
+impl BodyBuffer {
+    /// Buffers in the directory for temporary files; its disk jobs have a lane of their own.
+    pub(super) fn new(disk: &Disk) -> BodyBuffer {
+        BodyBuffer { disk: disk.clone(), lane: disk.lane() }
     }
 
-    /// Reads a body to its end; it, and its length. Dropped before that, it leaves nothing.
-    pub(super) async fn whole(
+    /// Reads a body to its end; returns it with its length. Nothing is left behind when this is
+    /// dropped.
+    pub(super) async fn buffer(
         &self,
         mut body: RequestBody,
         bytes_max: u64,
-    ) -> Result<(Input, u64), Unkept> {
-        let (mut file, mut len) = (self.aside(None), 0);
+    ) -> Result<(Input, u64), BufferError> {
+        let (mut file, mut len) = (self.drop_later(None), 0);
         loop {
-            let piece = gather(&mut body, bytes_max - len).await?;
+            let piece = read_piece(&mut body, bytes_max - len).await?;
             len += piece.len() as u64;
             let ended = piece.len() < MEMORY_BYTES_MAX;
             if ended && file.value.is_none() {
@@ -138,9 +139,9 @@ impl Keep {
             }
             let begun = file.value.take();
             let written = self.disk.run(self.lane, move || append(begun, &piece)).await;
-            let written = written.map_err(|_| Unkept::Busy)?.map_err(Unkept::Disk)?;
+            let written = written.map_err(|_| BufferError::Busy)?.map_err(BufferError::Disk)?;
             if ended {
-                let open = Arc::new(written.finish(self.lane).map_err(Unkept::Disk)?);
+                let open = Arc::new(written.finish(self.lane).map_err(BufferError::Disk)?);
                 let part = Part::File(FileSlice { file: Arc::clone(&open), offset: 0, len });
                 return Ok((self.input(part, Some(open)), len));
             }
@@ -150,23 +151,23 @@ impl Keep {
 
     fn input(&self, part: Part, file: Option<Arc<OpenFile>>) -> Input {
         let body = FileBody::new(vec![part], self.disk.clone());
-        Input::Kept(Kept { body, _file: self.aside(file) })
+        Input::Buffered(Buffered { body, _file: self.drop_later(file) })
     }
 
-    fn aside<T: Send + 'static>(&self, value: Option<T>) -> Aside<T> {
-        Aside { value, disk: self.disk.clone(), lane: self.lane }
+    fn drop_later<T: Send + 'static>(&self, value: Option<T>) -> DropOnDiskThread<T> {
+        DropOnDiskThread { value, disk: self.disk.clone(), lane: self.lane }
     }
 }
 
-/// What is dropped on the pool: the blocks of a large file take the disk a while to free.
+/// Drops its value on a disk thread, because freeing the blocks of a large file takes time.
 #[derive(Debug)]
-pub(super) struct Aside<T: Send + 'static> {
+pub(super) struct DropOnDiskThread<T: Send + 'static> {
     value: Option<T>,
     disk: Disk,
     lane: Lane,
 }
 
-impl<T: Send + 'static> Drop for Aside<T> {
+impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
             self.disk.discard(self.lane, value);
@@ -174,7 +175,7 @@ impl<T: Send + 'static> Drop for Aside<T> {
     }
 }
 
-/// Runs on the pool.
+/// Appends to the file on a disk thread; creates it first if needed.
 fn append(begun: Option<Unnamed>, piece: &[u8]) -> io::Result<Unnamed> {
     let mut file = match begun {
         Some(file) => file,
@@ -184,15 +185,15 @@ fn append(begun: Option<Unnamed>, piece: &[u8]) -> io::Result<Unnamed> {
     Ok(file)
 }
 
-/// The next piece of a body, of which so many bytes may come at most; a short one is the last.
-async fn gather(body: &mut RequestBody, bytes_max: u64) -> Result<BytesMut, Unkept> {
+/// Reads the next piece of a body of at most `bytes_max` bytes; a short piece is the last.
+async fn read_piece(body: &mut RequestBody, bytes_max: u64) -> Result<BytesMut, BufferError> {
     let mut piece = BytesMut::new();
     while piece.len() < MEMORY_BYTES_MAX
         && let Some(data) = next(body).await
     {
-        piece.extend_from_slice(&data.map_err(|_| Unkept::Broken)?);
+        piece.extend_from_slice(&data.map_err(|_| BufferError::Broken)?);
         if piece.len() as u64 > bytes_max {
-            return Err(Unkept::TooLarge);
+            return Err(BufferError::TooLarge);
         }
     }
     Ok(piece)

@@ -1,4 +1,4 @@
-//! CGI programs: one process for one request, of which only so many run at once.
+//! CGI programs: one process per request, with a limit on processes at once.
 
 use std::future::pending;
 use std::io;
@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::asking::{Fault, Sink, Watch};
-use super::complaints::Complaints;
+use super::exchange::{GatewayError, Sink, Timer};
 use super::input::Input;
-use crate::config::{Patience, ProgramLimits};
+use super::stderr_log::StderrLog;
+use crate::config::{GatewayTimeouts, ProgramLimits};
 use crate::disk::{Disk, Lane};
 use crate::rt::{self, First};
 use crate::transport::Program;
 use crate::transport::program::{Stderr, Stdin, Stdout};
 
-/// How long it is waited, at the end of what a program says, to learn whether it was killed.
-const SETTLED_WITHIN: Duration = Duration::from_millis(200);
+/// Time after the end of a program's output to learn whether it was killed.
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Places for programs, shared by all workers.
+/// Counts running programs of all workers.
 #[derive(Clone, Debug)]
 pub struct Slots(Arc<Counted>);
 
@@ -30,11 +30,11 @@ struct Counted {
     max: usize,
 }
 
-/// A place, free again when dropped.
+/// The count of one program; released when dropped.
 struct Slot(Arc<Counted>);
 
 impl Slots {
-    /// So many.
+    /// Allows `max` programs at once.
     pub fn new(max: usize) -> Slots {
         Slots(Arc::new(Counted { running: AtomicUsize::new(0), max }))
     }
@@ -52,106 +52,110 @@ impl Drop for Slot {
     }
 }
 
-/// A program to be run.
+/// A program to run.
 pub(super) struct Run {
     pub(super) slots: Slots,
-    pub(super) patience: Patience,
-    /// Where it is started.
+    pub(super) timeouts: GatewayTimeouts,
+    /// The disk threads and the lane in which it is started.
     pub(super) place: (Disk, Lane),
     pub(super) file: PathBuf,
     pub(super) limits: ProgramLimits,
 }
 
 impl Run {
-    /// Runs it, and hands on the answer as it comes.
-    pub(super) async fn ask(
+    /// Runs the program and passes the response to `sink` as it arrives.
+    pub(super) async fn run(
         self,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
         mut body: Input,
         sink: &mut Sink,
-    ) -> Result<(), Fault> {
-        let slot = self.slots.take().ok_or(Fault::Full)?;
+    ) -> Result<(), GatewayError> {
+        let slot = self.slots.take().ok_or(GatewayError::Full)?;
         let (disk, lane) = &self.place;
         let started = Program::start(&self.file, &self.limits, variables, disk, *lane).await;
         let started = started.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let (program, mut stdin, mut stdout, mut stderr) = started.map_err(Fault::Start)?;
-        let watch = Watch::new(&self.patience);
-        let mut complaints = Complaints::of(&self.file.display().to_string());
+        let (program, mut stdin, mut stdout, mut stderr) = started.map_err(GatewayError::Start)?;
+        let timer = Timer::new(&self.timeouts);
+        let mut stderr_log = StderrLog::new(&self.file.display().to_string());
         let sending = async {
-            let sent = send(&mut stdin, &mut body, &watch).await;
-            // Its end of file.
+            let sent = send(&mut stdin, &mut body, &timer).await;
+            // Signals the end of file.
             drop(stdin);
-            watch.all_sent();
+            timer.set_all_sent();
             match sent {
-                Err(fault) => fault,
+                Err(error) => error,
                 Ok(()) => pending().await,
             }
         };
-        let listening = async {
-            listen(&mut stderr, &mut complaints).await;
+        let logging = async {
+            log_stderr(&mut stderr, &mut stderr_log).await;
             pending().await
         };
-        let beside = rt::race(sending, listening);
-        match rt::race(hear(&mut stdout, &watch, sink), beside).await {
+        let beside = rt::race(sending, logging);
+        match rt::race(read_response(&mut stdout, &timer, sink), beside).await {
             First::A(heard) => heard?,
-            First::B(First::A(fault) | First::B(fault)) => return Err(fault),
+            First::B(First::A(error) | First::B(error)) => return Err(error),
         }
         let mut program = program;
-        let killed = match rt::timeout(SETTLED_WITHIN, program.wait()).await {
+        let killed = match rt::timeout(EXIT_STATUS_TIMEOUT, program.wait()).await {
             Some(Ok(status)) => status.signal().is_some(),
             _ => false,
         };
-        // What it does after its answer it may, for a while; nobody waits for that.
-        let within = if sink.has_head() { self.patience.read } else { SETTLED_WITHIN };
-        rt::spawn(After { program, stderr, complaints, _slot: slot, within }.run());
-        // What it has said is then a part.
-        if killed { Err(Fault::Gone(None)) } else { Ok(()) }
+        // The program may go on after its response for a while; no request waits for it.
+        let within = if sink.has_head() { self.timeouts.read } else { EXIT_STATUS_TIMEOUT };
+        rt::spawn(FinishingProgram { program, stderr, stderr_log, _slot: slot, within }.run());
+        // The output of a killed program is incomplete.
+        if killed { Err(GatewayError::Gone(None)) } else { Ok(()) }
     }
 }
 
-/// A program that has answered.
-struct After {
+/// A program that has sent its response.
+struct FinishingProgram {
     program: Program,
     stderr: Stderr,
-    complaints: Complaints,
+    stderr_log: StderrLog,
     _slot: Slot,
     within: Duration,
 }
 
-impl After {
+impl FinishingProgram {
     async fn run(mut self) {
         let ended = async {
-            listen(&mut self.stderr, &mut self.complaints).await;
+            log_stderr(&mut self.stderr, &mut self.stderr_log).await;
             self.program.wait().await
         };
         let why = match rt::timeout(self.within, ended).await {
             Some(Ok(status)) if status.success() => return,
             Some(Ok(status)) => format!("{status}"),
             Some(Err(e)) => e.to_string(),
-            None => "killed: it did not end after its answer".to_owned(),
+            None => "killed: it did not end after its response".to_owned(),
         };
-        self.complaints.take(format!("{why}\n").as_bytes());
+        self.stderr_log.take(format!("{why}\n").as_bytes());
     }
 }
 
-/// Gives a program the request's body; one that closes its end wants no more.
-async fn send(stdin: &mut Stdin, body: &mut Input, watch: &Watch<'_>) -> Result<(), Fault> {
+/// Sends the request's body to a program; stops when the program closes its input.
+async fn send(stdin: &mut Stdin, body: &mut Input, timer: &Timer<'_>) -> Result<(), GatewayError> {
     loop {
         let data = match body.next().await {
             None => return Ok(()),
-            Some(Err(_)) => return Err(Fault::Abandoned),
+            Some(Err(_)) => return Err(GatewayError::Abandoned),
             Some(Ok(data)) => data,
         };
-        if watch.write(stdin.write(&data)).await?.is_err() {
+        if timer.write(stdin.write(&data)).await?.is_err() {
             return Ok(());
         }
     }
 }
 
-async fn hear(stdout: &mut Stdout, watch: &Watch<'_>, sink: &mut Sink) -> Result<(), Fault> {
+async fn read_response(
+    stdout: &mut Stdout,
+    timer: &Timer<'_>,
+    sink: &mut Sink,
+) -> Result<(), GatewayError> {
     loop {
-        let read = watch.read(sink.has_head(), async || stdout.read().await).await?;
-        let data = read.map_err(|e| Fault::Gone(Some(e)))?;
+        let read = timer.read(sink.has_head(), async || stdout.read().await).await?;
+        let data = read.map_err(|e| GatewayError::Gone(Some(e)))?;
         if data.is_empty() {
             return Ok(());
         }
@@ -159,11 +163,11 @@ async fn hear(stdout: &mut Stdout, watch: &Watch<'_>, sink: &mut Sink) -> Result
     }
 }
 
-/// Until the program closes its end.
-async fn listen(stderr: &mut Stderr, complaints: &mut Complaints) {
+/// Reads standard error until the program closes it.
+async fn log_stderr(stderr: &mut Stderr, stderr_log: &mut StderrLog) {
     while let Ok(bytes) = stderr.read().await
         && !bytes.is_empty()
     {
-        complaints.take(&bytes);
+        stderr_log.take(&bytes);
     }
 }

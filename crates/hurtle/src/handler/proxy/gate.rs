@@ -1,5 +1,5 @@
-//! Whether an application is there to be asked, where the server itself starts it: its requests
-//! wait a while for one that is being started, and are turned away from one that is not.
+//! The availability of an application that this server starts: requests wait while it is starting,
+//! and fail while it is down.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,46 +8,46 @@ use super::Proxy;
 use crate::clock;
 use crate::rt::Bell;
 
-/// How long a request waits for an application that is being started; then it is answered 503.
+/// Longest wait for a starting application, in milliseconds; then the request is answered 503.
 const STARTING_MS_MAX: u64 = 10_000;
 
-/// How it stands with an application.
+/// The availability of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Standing {
-    /// It can be asked.
+pub enum Availability {
+    /// It accepts requests.
     #[default]
     Up,
-    /// It will soon be.
+    /// It is being started.
     Starting,
-    /// It failed, and is left alone for a while.
+    /// It failed and is started again later.
     Down,
 }
 
-/// What a worker knows of that.
+/// The availability as known to one worker.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
-    standing: Cell<Standing>,
+pub(super) struct AvailabilityGate {
+    availability: Cell<Availability>,
     changed: Bell,
 }
 
 impl Proxy {
-    /// Learns how it stands with the application.
-    pub fn stand(&self, standing: Standing) {
-        if self.gate.standing.replace(standing) != standing {
-            self.peers.iter().for_each(|peer| peer.forget());
+    /// Sets the availability and wakes waiting requests.
+    pub fn set_availability(&self, availability: Availability) {
+        if self.gate.availability.replace(availability) != availability {
+            self.peers.iter().for_each(|peer| peer.reset());
             self.gate.changed.ring_all();
         }
     }
 
-    /// Whether it can be asked now.
+    /// `true` if it accepts requests.
     pub fn is_open(&self) -> bool {
-        self.gate.standing.get() == Standing::Up
+        self.gate.availability.get() == Availability::Up
     }
 
-    /// Waits for an application that is being started; false: it cannot be asked.
-    pub async fn opens(&self) -> bool {
+    /// Waits while the application is starting; `false`: it is not available.
+    pub async fn wait_until_open(&self) -> bool {
         let until_ms = clock::now_ms() + STARTING_MS_MAX;
-        while self.gate.standing.get() == Standing::Starting {
+        while self.gate.availability.get() == Availability::Starting {
             let left_ms = until_ms.saturating_sub(clock::now_ms());
             if left_ms == 0 {
                 return false;

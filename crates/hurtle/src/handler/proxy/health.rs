@@ -1,55 +1,56 @@
-//! Asks an upstream how it is, from time to time.
+//! Health checks of an upstream.
 
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use hurtle_http::h1::response_head;
+use hurtle_http::semantics::target::encode_path;
+
 use super::link::Source;
-use super::peer::{Fault, Peer};
-use crate::h1::reply;
+use super::peer::{Peer, UpstreamError};
 use crate::rt::{self, Alarm};
-use crate::semantics::target::encode_path;
-use crate::transport::Transport as _;
+use crate::transport::{Attempt, Transport as _};
 
-/// How long an answer may take, from connecting to its head's end.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a check, from connecting to the end of the response's head.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bad answers in a row that are one: a single one may be bad luck.
-const BAD_MAX: u32 = 2;
+/// Consecutive failed checks that make an upstream unhealthy.
+const FAILED_CHECKS_MAX: u32 = 2;
 
-/// What is asked of one upstream.
-pub(super) struct Question {
+/// Checks one upstream periodically.
+pub(super) struct HealthChecker {
     peer: Weak<Peer>,
     request: String,
     interval: Duration,
 }
 
-impl Question {
-    pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> Question {
+impl HealthChecker {
+    pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> HealthChecker {
         let path = encode_path(path.as_bytes());
         let host = &peer.authority;
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
         );
-        Question { peer: Rc::downgrade(peer), request, interval }
+        HealthChecker { peer: Rc::downgrade(peer), request, interval }
     }
 
-    /// Asks for as long as the upstream is anybody's.
-    pub(super) async fn keep_asking(self) {
-        let mut bad = 0;
+    /// Runs the checks until the upstream is dropped.
+    pub(super) async fn run(self) {
+        let mut failed = 0;
         let mut alarm = Alarm::unset();
         while let Some(peer) = self.peer.upgrade() {
-            let found = rt::timeout(PATIENCE, self.ask(&peer)).await;
-            match found.unwrap_or_else(|| Err("it does not answer".to_owned())) {
+            let found = rt::timeout(CHECK_TIMEOUT, self.check(&peer)).await;
+            match found.unwrap_or_else(|| Err("it does not respond".to_owned())) {
                 Ok(()) => {
-                    bad = 0;
-                    peer.set_well(true, "");
+                    failed = 0;
+                    peer.set_healthy(true, "");
                 }
                 Err(why) => {
-                    bad += 1;
-                    if bad >= BAD_MAX {
-                        peer.set_well(false, &why);
+                    failed += 1;
+                    if failed >= FAILED_CHECKS_MAX {
+                        peer.set_healthy(false, &why);
                     }
                 }
             }
@@ -58,19 +59,20 @@ impl Question {
         }
     }
 
-    /// Nothing, or what is wrong.
-    async fn ask(&self, peer: &Peer) -> Result<(), String> {
-        let told = |fault: Fault| fault.to_string();
-        let mut link = peer.connect().await.map_err(told)?;
+    /// Makes one check; the error is the reason of its failure.
+    async fn check(&self, peer: &Peer) -> Result<(), String> {
+        let text = |error: UpstreamError| error.to_string();
+        let mut link = peer.connect().await.map_err(text)?;
         let mut left = self.request.as_bytes();
         while !left.is_empty() {
             let bufs = [IoSlice::new(left)];
-            let sent = poll_fn(|cx| link.io.poll_write_shared(cx, &bufs)).await;
-            let n = sent.map_err(|e| told(Fault::Deaf(e)))?;
+            let sent = poll_fn(|cx| link.io.poll_write(cx, &bufs, Attempt::Ready)).await;
+            let n = sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
             left = &left[n..];
         }
-        let head = Source::Own(&mut link.io).head(&mut link.input).await.map_err(told)?;
-        let reply = reply::parse(&head).map_err(|flaw| told(Fault::Flaw(flaw)))?;
+        let head = Source(&link.io).head(&mut link.input).await.map_err(text)?;
+        let reply =
+            response_head::parse(&head).map_err(|error| text(UpstreamError::BadResponse(error)))?;
         match reply.status {
             status if status.is_success() || status.is_redirection() => Ok(()),
             status => Err(format!("it answered {status}")),

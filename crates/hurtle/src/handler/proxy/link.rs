@@ -1,34 +1,30 @@
 //! A connection to an upstream, and reading from it.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll, ready};
+use std::task::ready;
 use std::{fmt, io};
 
-use super::peer::Fault;
+use hurtle_http::h1::response_head::Scan;
+
+use super::peer::UpstreamError;
 use super::wait::Waits;
-use crate::h1::reply::Scan;
-use crate::transport::{Input, Plain, Taken, Transport};
+use crate::transport::{Input, Taken, Transport, UpstreamSocket};
 
 /// A connection to an upstream.
 pub struct Link {
     /// The socket.
-    pub io: Plain,
-    /// What came and is not yet consumed.
+    pub io: UpstreamSocket,
+    /// Bytes that were read and are not yet consumed.
     pub input: Input,
-    /// It has served a request before.
+    /// `true`: the connection has carried a request before.
     pub reused: bool,
 }
 
-/// A socket that is read, alone or while something else writes to it.
-pub enum Source<'a> {
-    /// Nobody else uses it: cheaper, since the runtime learns from a short read that it is drained.
-    Own(&'a mut Plain),
-    /// Somebody writes.
-    Shared(&'a Plain),
-}
+/// A socket that a response is read from; a request may be written to it meanwhile.
+pub struct Source<'a>(pub(super) &'a UpstreamSocket);
 
 impl Link {
-    pub(super) fn new(io: Plain, reused: bool) -> Link {
+    pub(super) fn new(io: UpstreamSocket, reused: bool) -> Link {
         Link { io, input: Input::default(), reused }
     }
 }
@@ -40,22 +36,8 @@ impl fmt::Debug for Link {
 }
 
 impl Source<'_> {
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Source::Own(io) => io.poll_readable(cx),
-            Source::Shared(io) => io.poll_readable(cx),
-        }
-    }
-
-    fn poll_fill(&mut self, input: &mut Input, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        match self {
-            Source::Own(io) => input.poll_fill_body(&mut **io, cx),
-            Source::Shared(io) => input.poll_fill_shared(*io, cx),
-        }
-    }
-
-    /// Reads once of a body, which must come within this time (`None`: whenever it comes); 0 is the
-    /// upstream's end.
+    /// Reads once from a body within `within_ms` (`None`: without a limit). 0 bytes mean the end of
+    /// the connection.
     ///
     /// # Errors
     /// The socket's.
@@ -66,37 +48,34 @@ impl Source<'_> {
         within_ms: Option<u64>,
     ) -> io::Result<usize> {
         let _wait = within_ms.map(|ms| waits.read(ms));
-        poll_fn(|cx| self.poll_fill(input, cx)).await
+        poll_fn(|cx| input.poll_fill_body(self.0, cx)).await
     }
 
-    /// Reads a response's head. It may be given up and begun again: what came stays in `input`.
-    pub(super) async fn head(&mut self, input: &mut Input) -> Result<Taken, Fault> {
+    /// Reads a response's head. It is cancel-safe: bytes that were read stay in `input`.
+    pub(super) async fn head(&mut self, input: &mut Input) -> Result<Taken, UpstreamError> {
         let mut scan = Scan::default();
         loop {
             if !input.bytes().is_empty()
-                && let Some(end) = scan.advance(input.bytes()).map_err(Fault::Flaw)?
+                && let Some(end) =
+                    scan.advance(input.bytes()).map_err(UpstreamError::BadResponse)?
             {
                 return Ok(input.take(end));
             }
             let mut waited = false;
             let filled = poll_fn(|cx| {
-                // Before a buffer is lent: mostly nothing is there when it is first asked for, and
-                // something when it is asked for again. A head is read as a body is: with it comes,
-                // often, all of one.
+                // Waits before a buffer is allocated: at first the socket is usually empty. A head
+                // is read with the body's buffer size because the body often arrives with it.
                 if !std::mem::replace(&mut waited, true) {
-                    ready!(self.poll_readable(cx))?;
+                    ready!(self.0.poll_readable(cx))?;
                 }
                 input.leave_headroom();
-                match self {
-                    Source::Own(io) => input.poll_fill_likely(&mut **io, cx),
-                    Source::Shared(io) => input.poll_fill_shared(*io, cx),
-                }
+                input.poll_fill_body(self.0, cx)
             });
             match filled.await {
                 Ok(n) if n > 0 => {}
-                Ok(_) if input.bytes().is_empty() => return Err(Fault::Gone(None)),
-                Err(e) if input.bytes().is_empty() => return Err(Fault::Gone(Some(e))),
-                _ => return Err(Fault::Cut),
+                Ok(_) if input.bytes().is_empty() => return Err(UpstreamError::Gone(None)),
+                Err(e) if input.bytes().is_empty() => return Err(UpstreamError::Gone(Some(e))),
+                _ => return Err(UpstreamError::Cut),
             }
         }
     }

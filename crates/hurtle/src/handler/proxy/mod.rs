@@ -1,13 +1,13 @@
-//! A reverse proxy's upstreams: which of them gets a request, and what is known of their health.
-//! `peer` is one of them with its idle connections, `errand` one request on its way, `health` asks
-//! how they are. Reading the client, and writing to it, is the engine's.
+//! A reverse proxy's upstreams: load balancing, retries and health. `peer` is one upstream with its
+//! idle connections, `upstream_request` one request, and `health` makes health checks. The engine
+//! reads from the client and writes to it.
 
-mod errand;
 mod gate;
 mod health;
 mod link;
 mod peer;
-mod pump;
+mod request_sender;
+mod upstream_request;
 mod wait;
 
 use std::cell::Cell;
@@ -22,46 +22,46 @@ use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
 use crate::rt;
 
-pub use errand::{Errand, Heard, Phase};
-pub use gate::Standing;
+pub use gate::Availability;
 pub use link::{Link, Source};
-pub use peer::Fault;
+pub use peer::UpstreamError;
+pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
 pub use wait::{NEVER, Waits};
 
-use gate::Gate;
+use gate::AvailabilityGate;
 use peer::Peer;
 
-/// A retry costs this much of the budget; it is what a worker may have saved for ten of them.
+/// Cost of a retry; a worker can save up for ten of them.
 const RETRY_COST: u32 = 10;
 const BUDGET_MAX: u32 = 10 * RETRY_COST;
-/// What each request adds: at most one retry for five requests, in the long run, so that a retry
-/// never doubles the load of upstreams that are failing under it.
+/// Credit of each request: in the long run at most one retry for five requests, so that retries
+/// never double the load of failing upstreams.
 const REQUEST_WORTH: u32 = 2;
 
-/// Servers behind this one, as one worker knows them.
+/// A group of upstreams, as seen by one worker.
 #[derive(Debug)]
 pub struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
     cache: Option<Arc<Cache>>,
-    /// Whose turn it is.
+    /// The next upstream in turn.
     turn: Cell<usize>,
     budget: Cell<u32>,
-    /// Whether they are there, where that is known from elsewhere.
-    gate: Gate,
+    /// The availability of an application that this server starts.
+    gate: AvailabilityGate,
 }
 
-/// What a request is told from others by, where the balance asks for it.
+/// Properties of a request that a balance method may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// Who sent it.
+    /// The client's address.
     pub client: Option<IpAddr>,
-    /// Its path.
+    /// The request's path.
     pub path: &'a [u8],
 }
 
 impl Proxy {
-    /// As configured; names are looked up on the pool. `cache`: where answers are kept.
+    /// A proxy as configured; names are resolved on a disk thread. `cache` stores responses.
     pub fn new(
         config: config::Proxy,
         (disk, lane): (&Disk, Lane),
@@ -74,35 +74,35 @@ impl Proxy {
             cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
-            gate: Gate::default(),
+            gate: AvailabilityGate::default(),
         }
     }
 
-    /// What was configured.
+    /// Its configuration.
     pub fn config(&self) -> &config::Proxy {
         &self.config
     }
 
-    /// Where answers are kept, if they are.
+    /// The cache of its responses, if any.
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
-    /// Begins to ask the upstreams how they are, if that is configured, for as long as this lives.
+    /// Starts the configured health checks; they run as long as this lives.
     pub fn watch(&self) {
-        let Some(path) = &self.config.health else { return };
+        let Some(check) = &self.config.health else { return };
         for peer in &self.peers {
-            let question = health::Question::new(peer, path, self.config.health_interval);
-            rt::spawn(question.keep_asking());
+            let checker = health::HealthChecker::new(peer, &check.path, check.interval);
+            rt::spawn(checker.run());
         }
     }
 
-    /// The Host of a request without one.
+    /// The Host field of a request without one.
     fn authority(&self) -> &str {
         self.peers.first().map_or("localhost", |peer| &peer.authority)
     }
 
-    /// The upstream for a request, none of those tried before; `None`: there is none that is well.
+    /// Picks an upstream that was not tried before; `None`: no upstream is available.
     fn pick(&self, key: Key<'_>, tried: &[usize], now_ms: u64) -> Option<usize> {
         if let [only] = self.peers.as_slice() {
             return (tried.is_empty() && only.is_up(true, now_ms)).then_some(0);
@@ -113,12 +113,12 @@ impl Proxy {
         let mut in_turn = (0..count).map(|step| (turn + step) % count).filter(fit);
         let picked = match self.config.balance {
             Balance::RoundRobin => in_turn.next(),
-            // Among equals, the one whose turn it is: `min_by_key` keeps the first.
+            // Among equals the next in turn: `min_by_key` returns the first.
             Balance::LeastConnections => in_turn.min_by_key(|at| self.peers[*at].in_flight.get()),
-            Balance::HashPath => self.heaviest(in_turn, key.path),
+            Balance::HashPath => self.highest_weight(in_turn, key.path),
             Balance::HashAddress => match key.client {
-                Some(IpAddr::V4(client)) => self.heaviest(in_turn, &client.octets()),
-                Some(IpAddr::V6(client)) => self.heaviest(in_turn, &client.octets()),
+                Some(IpAddr::V4(client)) => self.highest_weight(in_turn, &client.octets()),
+                Some(IpAddr::V6(client)) => self.highest_weight(in_turn, &client.octets()),
                 None => in_turn.next(),
             },
         };
@@ -128,18 +128,18 @@ impl Proxy {
         picked
     }
 
-    /// Highest random weight (Thaler and Ravishankar, 1998): without an upstream only its own keys
-    /// move, evenly to the others.
-    fn heaviest(&self, among: impl Iterator<Item = usize>, key: &[u8]) -> Option<usize> {
+    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998): without an
+    /// upstream only its own keys move, evenly to the others.
+    fn highest_weight(&self, among: impl Iterator<Item = usize>, key: &[u8]) -> Option<usize> {
         among.max_by_key(|at| xxh3_64_with_seed(key, self.peers[*at].seed))
     }
 
-    fn credit(&self) {
+    fn credit_request(&self) {
         self.budget.set((self.budget.get() + REQUEST_WORTH).min(BUDGET_MAX));
     }
 
-    /// Whether a retry can be afforded; it is paid for.
-    fn afford(&self) -> bool {
+    /// Pays for a retry; `false` if the budget does not allow it.
+    fn charge_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(RETRY_COST);
         self.budget.set(left.unwrap_or(self.budget.get()));
         left.is_some()
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_in_turn_but_those_that_fail() {
+    fn round_robin_skips_failed_upstreams() {
         let proxy = proxy(3, Balance::RoundRobin);
         let picks = |n| -> Vec<_> { (0..n).map(|_| proxy.pick(key(b"/"), &[], 0)).collect() };
         assert_eq!(picks(4), [Some(0), Some(1), Some(2), Some(0)]);
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn the_only_one_is_asked_however_often_it_failed() {
+    fn the_only_upstream_gets_requests_despite_failures() {
         let proxy = proxy(1, Balance::RoundRobin);
         fail(&proxy, 0, 0);
         assert_eq!(proxy.pick(key(b"/"), &[], 0), Some(0));
     }
 
     #[test]
-    fn the_least_busy() {
+    fn least_connections_picks_the_least_busy_upstream() {
         let proxy = proxy(3, Balance::LeastConnections);
         proxy.peers[0].in_flight.set(2);
         proxy.peers[1].in_flight.set(1);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stays_and_only_the_lost_ones_keys_move() {
+    fn a_hash_moves_only_the_keys_of_a_failed_upstream() {
         for balance in [Balance::HashPath, Balance::HashAddress] {
             let proxy = proxy(4, balance);
             let paths: Vec<Vec<u8>> = (1..200).map(|n| vec![b'a'; n]).collect();
@@ -224,11 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_few_where_everything_fails() {
+    fn the_retry_budget_limits_retries() {
         let proxy = proxy(2, Balance::RoundRobin);
         let retries = (0..1_000).filter(|_| {
-            proxy.credit();
-            proxy.afford()
+            proxy.credit_request();
+            proxy.charge_retry()
         });
         let retries = retries.count();
         assert!((200..=210).contains(&retries), "{retries} retries of 1000 requests");

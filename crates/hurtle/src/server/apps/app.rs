@@ -1,5 +1,5 @@
-//! One application that is deployed, and what becomes of it: started, up, left alone for a while
-//! after a failure. Its processes are `run`'s.
+//! A deployed application and its state: waiting to be started, starting, or up. `run` handles its
+//! processes.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -7,46 +7,46 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::Event;
-use super::look::Stamp;
 use super::run::Run;
-use super::sockets::Sockets;
-use crate::config::{Manifest, Runs, Start};
-use crate::handler::proxy::Standing;
+use super::scan::ManifestStamp;
+use super::sockets::SocketDir;
+use crate::config::{AppBackend, AppCommand, Manifest};
+use crate::handler::proxy::Availability;
 use crate::site::Deployment;
 
-/// The pause after a first failure; each further one doubles it.
+/// Pause after a first failure; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 
 /// The longest pause.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 
-/// Who was up for so long has not failed before.
+/// After this time up, earlier failures no longer count.
 const STEADY: Duration = Duration::from_secs(60);
 
 /// A deployed application.
 #[derive(Debug)]
 pub(super) struct App {
     serial: u64,
-    /// Of the manifest it is made from.
-    pub(super) stamp: Stamp,
+    /// ManifestStamp of the manifest that it was made from.
+    pub(super) stamp: ManifestStamp,
     dir: PathBuf,
     pub(super) manifest: Manifest,
     socket: PathBuf,
     state: State,
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Somebody else looks after it.
+    /// The application is started elsewhere.
     Elsewhere,
-    /// It is to be started then; after a failure, or because it is new.
+    /// It is started at `until`; after a failure, or because it is new.
     Waiting {
         until: Instant,
         failed: bool,
     },
-    /// It must listen by then.
+    /// It must accept connections by this time.
     Starting {
         run: Run,
         by: Instant,
@@ -60,34 +60,36 @@ enum State {
 impl App {
     pub(super) fn new(
         serial: u64,
-        stamp: Stamp,
+        stamp: ManifestStamp,
         dir: PathBuf,
         manifest: Manifest,
         socket: PathBuf,
     ) -> App {
-        let state = match manifest.runs {
-            Runs::Here(_) => State::Waiting { until: Instant::now(), failed: false },
-            Runs::Elsewhere(_) => State::Elsewhere,
+        let state = match manifest.backend {
+            AppBackend::Started(_) => State::Waiting { until: Instant::now(), failed: false },
+            AppBackend::External(_) => State::Elsewhere,
         };
         App { serial, stamp, dir, manifest, socket, state, failures: 0 }
     }
 
-    /// What workers are told of it.
+    /// The deployment that the workers see.
     pub(super) fn deployment(&self) -> Deployment {
         Deployment {
             serial: self.serial,
             site: self.manifest.site,
             path: self.manifest.path.clone(),
             proxy: self.manifest.proxy(&self.socket),
-            standing: match self.state {
-                State::Elsewhere | State::Up { .. } => Standing::Up,
-                State::Starting { .. } | State::Waiting { failed: false, .. } => Standing::Starting,
-                State::Waiting { failed: true, .. } => Standing::Down,
+            availability: match self.state {
+                State::Elsewhere | State::Up { .. } => Availability::Up,
+                State::Starting { .. } | State::Waiting { failed: false, .. } => {
+                    Availability::Starting
+                }
+                State::Waiting { failed: true, .. } => Availability::Down,
             },
         }
     }
 
-    /// When there is something to do; `soon`: for one that is being started.
+    /// Time of the next action, if any; `soon`: the time to use while it is starting.
     pub(super) fn due(&self, soon: Instant) -> Option<Instant> {
         match &self.state {
             State::Waiting { until, .. } => Some((*until).max(soon)),
@@ -96,13 +98,13 @@ impl App {
         }
     }
 
-    /// Whether it is to be started.
+    /// `true` if it should be started now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         matches!(self.state, State::Waiting { until, .. } if until <= now)
     }
 
-    /// Waits no longer.
-    pub(super) fn hurry(&mut self) {
+    /// Ends the pause before the next start.
+    pub(super) fn start_now(&mut self) {
         if let State::Waiting { until, .. } = &mut self.state {
             *until = Instant::now();
         }
@@ -112,16 +114,16 @@ impl App {
         matches!(&self.state, State::Starting { run, .. } | State::Up { run, .. } if run.serial == serial)
     }
 
-    /// Starts it.
+    /// Starts its processes.
     pub(super) fn begin(
         &mut self,
         name: &str,
         serial: u64,
-        sockets: &Sockets,
+        sockets: &SocketDir,
         events: &Sender<Event>,
         now: Instant,
     ) {
-        let Runs::Here(start) = &self.manifest.runs else { return };
+        let AppBackend::Started(start) = &self.manifest.backend else { return };
         let by = now + start.start_timeout;
         match self.launch(name, serial, start, sockets, events) {
             Ok(run) => self.state = State::Starting { run, by },
@@ -133,12 +135,14 @@ impl App {
         &self,
         name: &str,
         serial: u64,
-        start: &Start,
-        sockets: &Sockets,
+        start: &AppCommand,
+        sockets: &SocketDir,
         events: &Sender<Event>,
     ) -> Result<Run, String> {
         let account = super::run::account(start)?;
-        sockets.make(&self.socket, account.as_ref()).map_err(|e| format!("no socket: {e}"))?;
+        sockets
+            .make(&self.socket, account.as_ref())
+            .map_err(|e| format!("cannot create its socket: {e}"))?;
         Run::start(
             name,
             serial,
@@ -151,9 +155,9 @@ impl App {
         .map_err(|e| format!("it cannot be started: {e}"))
     }
 
-    /// Looks whether one that is being started listens; if not in time, the number of the run that
-    /// was told to end.
-    pub(super) fn knock(&mut self, name: &str, now: Instant) -> Option<u64> {
+    /// Checks whether a starting application accepts connections. If it is late, ends its run and
+    /// returns the run's number.
+    pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
         let State::Starting { by, .. } = &self.state else { return None };
         let late = now >= *by;
         let listens = UnixStream::connect(&self.socket).is_ok();
@@ -173,7 +177,7 @@ impl App {
         Some(run.end())
     }
 
-    /// Leaves it alone for a while.
+    /// Records a failure and schedules the next start.
     pub(super) fn fail(&mut self, name: &str, why: &str, now: Instant) {
         if matches!(self.state, State::Up { since, .. } if now - since >= STEADY) {
             self.failures = 0;
@@ -184,7 +188,7 @@ impl App {
         self.state = State::Waiting { until: now + pause, failed: true };
     }
 
-    /// Tells its processes to end, if there are any; the number of their run.
+    /// Asks its processes to end; returns the number of their run, if there is one.
     pub(super) fn end(self) -> Option<u64> {
         match self.state {
             State::Starting { run, .. } | State::Up { run, .. } => Some(run.end()),
@@ -193,7 +197,7 @@ impl App {
     }
 }
 
-/// The pause after one more failure than these.
+/// Pause after one more failure than `failures`.
 fn back_off(failures: u32) -> Duration {
     BACK_OFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(BACK_OFF_MAX)
 }

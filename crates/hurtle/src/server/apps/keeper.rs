@@ -1,7 +1,7 @@
-//! The process between the server and an application, so that nothing of it outlives either: it
-//! starts the application in a group of its own, adopts whatever that leaves behind, and ends all
-//! of it when the application ends, when it is told to, or when the server is gone, however it
-//! went: a pipe on its standard input ends with the server.
+//! The keeper process between the server and an application. It starts the application in a process
+//! group of its own, adopts orphaned processes, and ends all of them when the application ends, on
+//! the server's request, or when the server is gone. It notices the latter by a pipe on its
+//! standard input, which ends with the server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,87 +25,91 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::sys;
 
-/// How long an application that was told to end (SIGTERM) may take, before it is killed.
+/// Time between SIGTERM and SIGKILL for an application.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// How often it is asked whether anybody is left, at the end.
+/// Interval of checks for remaining processes at the end.
 const REAP_PERIOD: Duration = Duration::from_millis(5);
 
-/// Descriptors that a program is started with.
-const STANDARD: i32 = 2;
+/// The last of the standard descriptors.
+const STDERR: i32 = 2;
 
-/// What is kept, and how.
+/// The application to keep and its limits.
 #[derive(Debug)]
-pub struct Kept {
-    /// Where it listens.
+pub struct KeeperOptions {
+    /// Path of the application's socket.
     pub socket: PathBuf,
-    /// A socket that listens there is its standard input; else it makes one itself.
+    /// `true`: the listening socket becomes the application's standard input; `false`: the
+    /// application binds it.
     pub stdin: bool,
-    /// Limits: the descriptors of a process,
+    /// Open file descriptors of a process.
     pub open_files: u64,
-    /// its bytes of address space,
+    /// Address space of a process, in bytes.
     pub memory: Option<u64>,
-    /// and what its user may have of processes and threads.
+    /// Processes and threads of its user.
     pub processes: Option<u64>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
 
-/// How the end was asked for.
+/// State of the end of an application.
 #[derive(Debug, Default)]
-struct End {
-    /// When, if it was.
+struct EndRequest {
+    /// Time of the request to end, if there was one.
     begun: OnceLock<Instant>,
-    /// Nobody asked: the server is gone.
+    /// `true`: the server is gone without a request.
     orphaned: AtomicBool,
-    /// The application's first process is gone, and its number free for another.
+    /// `true`: the first process is reaped, so its id may be reused.
     reaped: AtomicBool,
 }
 
-/// Starts an application, and keeps it to its end; its exit code, or 128 and the signal.
+/// Starts an application and waits for its end. Returns its exit code, or 128 plus the signal.
 ///
 /// # Errors
-/// Why it cannot be started.
-pub fn keep(kept: &Kept) -> io::Result<u8> {
+/// The application cannot be started.
+pub fn run(options: &KeeperOptions) -> io::Result<u8> {
     close_inherited()?;
     if geteuid().is_root() {
         return Err(io::Error::other("no application is started as root"));
     }
     let adopts = sys::adopt_orphans().is_ok();
-    let _deaf = outlive_signals()?;
-    limit(kept)?;
-    let app = start(kept)?;
-    let end = Arc::new(End::default());
-    let told = Arc::clone(&end);
-    thread::Builder::new().name("tie".to_owned()).spawn(move || end_with_server(app, &told))?;
+    let _ignoring = ignore_signals()?;
+    limit(options)?;
+    let app = start(options)?;
+    let end = Arc::new(EndRequest::default());
+    let stop_request = Arc::clone(&end);
+    thread::Builder::new()
+        .name("tie".to_owned())
+        .spawn(move || end_with_server(app, &stop_request))?;
     let status = wait_for(app);
     end.reaped.store(true, SeqCst);
     if !adopts {
-        // What has left the group is beyond reach.
+        // Processes that left the group cannot be found without adoption.
         let _ = kill_process_group(app, Signal::KILL);
     }
-    end_rest(end.begun.get().map(|begun| *begun + GRACE));
-    remove(&kept.socket, end.orphaned.load(SeqCst));
+    end_orphans(end.begun.get().map(|begun| *begun + GRACE));
+    remove(&options.socket, end.orphaned.load(SeqCst));
     let signalled = status.and_then(WaitStatus::terminating_signal).map(|signal| 128 + signal);
     let code = signalled.or_else(|| status.and_then(WaitStatus::exit_status)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Closes what whoever started the server has left open: it is not meant for applications.
+/// Closes descriptors that the server inherited, so that applications do not get them.
 fn close_inherited() -> io::Result<()> {
     let open: Vec<i32> = fs::read_dir("/dev/fd")?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse().ok())
         .collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > STANDARD) {
-        // The directory that was read is among them, and closed already.
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > STDERR) {
+        // The descriptor of the directory itself is already closed.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
 
-/// A service manager that signals every process of a service would end this one before what it
-/// keeps. It ends with the application, which is signalled too. As long as what is returned.
-fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
+/// Ignores SIGTERM, SIGINT and SIGHUP while the returned runtime lives. A service manager may
+/// signal every process of a service; the keeper must then outlive the application, which is
+/// signalled too.
+fn ignore_signals() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
@@ -115,29 +119,29 @@ fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
     Ok(runtime)
 }
 
-/// Sets the limits, which the application inherits.
-fn limit(kept: &Kept) -> io::Result<()> {
+/// Sets the limits that the application inherits.
+fn limit(options: &KeeperOptions) -> io::Result<()> {
     let limits = [
         (Resource::Core, Some(0)),
-        (Resource::Nofile, Some(kept.open_files)),
-        (Resource::As, kept.memory),
-        (Resource::Nproc, kept.processes),
+        (Resource::Nofile, Some(options.open_files)),
+        (Resource::As, options.memory),
+        (Resource::Nproc, options.processes),
     ];
     for (resource, most) in limits {
         let Some(most) = most else { continue };
-        // Nobody but root may have more than before.
+        // Only root may raise a limit.
         let most = getrlimit(resource).maximum.map_or(most, |before| before.min(most));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())
 }
 
-fn start(kept: &Kept) -> io::Result<Pid> {
-    let stdin = match kept.stdin {
-        true => Stdio::from(OwnedFd::from(UnixListener::bind(&kept.socket)?)),
+fn start(options: &KeeperOptions) -> io::Result<Pid> {
+    let stdin = match options.stdin {
+        true => Stdio::from(OwnedFd::from(UnixListener::bind(&options.socket)?)),
         false => Stdio::null(),
     };
-    let Some((program, arguments)) = kept.command.split_first() else {
+    let Some((program, arguments)) = options.command.split_first() else {
         return Err(io::Error::other("there is no program"));
     };
     let mut command = Command::new(program);
@@ -147,10 +151,10 @@ fn start(kept: &Kept) -> io::Result<Pid> {
     child.map(|child| Pid::from_child(&child))
 }
 
-/// Waits until the server is gone or wants the application gone, and ends it.
-fn end_with_server(app: Pid, end: &End) {
+/// Waits for the end of the server or its request, then ends the application.
+fn end_with_server(app: Pid, end: &EndRequest) {
     let mut said = Vec::new();
-    // An error is an end as good as any.
+    // A read error also means that the server is gone.
     let _ = io::stdin().read_to_end(&mut said);
     end.orphaned.store(said.is_empty(), SeqCst);
     let _ = end.begun.set(Instant::now());
@@ -163,7 +167,7 @@ fn end_with_server(app: Pid, end: &End) {
     }
 }
 
-/// Waits for the application's first process, and buries others on the way.
+/// Waits for the application's first process and reaps others meanwhile.
 fn wait_for(app: Pid) -> Option<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -174,9 +178,8 @@ fn wait_for(app: Pid) -> Option<WaitStatus> {
     }
 }
 
-/// Ends what the first process has left behind: now, or, where the end was asked for, once the time
-/// is over that was given.
-fn end_rest(by: Option<Instant>) {
+/// Ends the processes that the first one left behind: at once, or at `by` after a request to end.
+fn end_orphans(by: Option<Instant>) {
     let signal_all = |signal| {
         for pid in sys::children().unwrap_or_default() {
             let _ = kill_process(pid, signal);
@@ -189,7 +192,7 @@ fn end_rest(by: Option<Instant>) {
         if by.is_none_or(|by| Instant::now() >= by) {
             signal_all(Signal::KILL);
         }
-        // Those of a process that has ended are this one's from then on: in the end there are none.
+        // Children of an ended process are adopted, so in the end there are none.
         match wait(WaitOptions::NOHANG) {
             Ok(None) => thread::sleep(REAP_PERIOD),
             Err(Errno::CHILD) => return,
@@ -198,8 +201,8 @@ fn end_rest(by: Option<Instant>) {
     }
 }
 
-/// Removes the socket with its directory and, where no server is left to do it, the one that this is
-/// in, unless there are others in it still.
+/// Removes the socket and its directory. If the server is gone, also removes the parent directory
+/// unless it holds other sockets.
 fn remove(socket: &Path, orphaned: bool) {
     let _ = fs::remove_file(socket);
     let dirs = socket.ancestors().skip(1).take(if orphaned { 2 } else { 1 });

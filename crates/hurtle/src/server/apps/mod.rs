@@ -1,12 +1,12 @@
-//! Applications that come and go: the thread that looks after the directory they are deployed in,
-//! starts them, starts them again, and tells the workers. `look` reads the directory, `app` is one
-//! of them and what becomes of it, `run` one life of its processes, `keeper` the process between.
+//! Deployed applications: a thread that scans their directory, starts and restarts them, and
+//! publishes the list to the workers. `scan` scans the directory, `app` is the state of one
+//! application, `run` one run of its processes, and `keeper` the process between.
 
 mod app;
 pub mod keeper;
-mod look;
 mod output;
 mod run;
+mod scan;
 mod sockets;
 
 use std::collections::BTreeMap;
@@ -20,141 +20,142 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::{Deployments, Server};
-use crate::config::{Config, Runs};
+use crate::config::{AppBackend, Config};
 use app::App;
-use look::{Found, Looked, Refused, Stamp};
-use sockets::Sockets;
+use scan::{FoundApp, ManifestStamp, RejectedApp, ScanResult};
+use sockets::SocketDir;
 
-/// How often the directory is looked at: a few system calls for each application.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// Interval of scans; each takes a few system calls per application.
+const SCAN_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often it is asked whether one that is being started listens.
-const KNOCK_PERIOD: Duration = Duration::from_millis(20);
+/// Interval of checks whether a starting application accepts connections.
+const CHECK_PERIOD: Duration = Duration::from_millis(20);
 
-/// How long a stop waits beyond what applications are given to end by themselves.
+/// Time that a stop waits beyond the applications' own grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
-/// The applications of a running server.
+/// Handle of the thread that supervises the applications of a running server.
 #[derive(Debug)]
 pub(super) struct Apps {
     events: Sender<Event>,
     thread: JoinHandle<()>,
 }
 
-/// What the thread is told.
+/// A message to the thread.
 #[derive(Debug)]
 enum Event {
-    /// The run of this number has ended, so.
+    /// The run with this number has ended; its exit status as text.
     Ended(u64, String),
-    /// Look now, and start now what waits.
-    Look,
+    /// Scan now, and end the pauses after failures.
+    Scan,
     Stop,
 }
 
 impl Apps {
-    /// Begins to look after the directory of applications, if there is one; the server's workers
-    /// will know of them.
+    /// Starts the thread if an application directory is configured, and connects it to the workers.
     ///
     /// # Errors
-    /// When there can be no thread, or no place for sockets.
+    /// The system refuses a thread or a directory for sockets.
     pub(super) fn start(server: &mut Server) -> io::Result<Option<Apps>> {
         let Some(dir) = server.config.apps.clone() else { return Ok(None) };
         let (publish, deployments) = watch::channel(Deployments::default());
         server.deployments = Some(deployments);
-        let (events, told) = mpsc::channel();
-        let mut overseer = Overseer {
+        let (events, receiver) = mpsc::channel();
+        let mut supervisor = Supervisor {
             dir,
             config: Arc::clone(&server.config),
-            sockets: Sockets::create()?,
-            publish,
+            sockets: SocketDir::create()?,
+            deployments: publish,
             events: events.clone(),
             apps: BTreeMap::new(),
             leaving: BTreeMap::new(),
             refused: BTreeMap::new(),
             serial: 0,
         };
-        // Those that are there are known before the first request.
-        overseer.look();
-        overseer.tell();
-        let life = move || overseer.run(&told);
+        // The first request must find the applications.
+        supervisor.scan();
+        supervisor.publish();
+        let life = move || supervisor.run(&receiver);
         let thread = thread::Builder::new().name("apps".to_owned()).spawn(life)?;
         Ok(Some(Apps { events, thread }))
     }
 
-    /// Looks at the directory now, and starts now what waits after a failure.
-    pub(super) fn look(&self) {
-        // If the thread is gone there is nothing to look after.
-        let _ = self.events.send(Event::Look);
+    /// Scans the directory now, and ends the pauses after failures.
+    pub(super) fn scan(&self) {
+        // An error means that the thread has ended.
+        let _ = self.events.send(Event::Scan);
     }
 
-    /// Ends them all, and waits until they are gone.
+    /// Ends all applications and waits for their processes.
     pub(super) fn stop(self) {
         let _ = self.events.send(Event::Stop);
         let _ = self.thread.join();
     }
 }
 
-/// Who looks after them.
-struct Overseer {
+/// The state of the thread.
+struct Supervisor {
     dir: PathBuf,
     config: Arc<Config>,
-    sockets: Sockets,
-    publish: watch::Sender<Deployments>,
+    sockets: SocketDir,
+    deployments: watch::Sender<Deployments>,
     events: Sender<Event>,
-    /// By the names of their directories.
+    /// Applications by the names of their directories.
     apps: BTreeMap<String, App>,
-    /// Runs that were told to end, and whose they are.
+    /// Runs that were asked to end, with their applications.
     leaving: BTreeMap<u64, String>,
-    /// What was last said of those that are not deployed.
+    /// Last logged reason of each application that is not deployed.
     refused: BTreeMap<String, String>,
-    /// The last number given to a deployment or a run.
+    /// The last number of a deployment or run.
     serial: u64,
 }
 
-impl Overseer {
-    fn run(mut self, told: &Receiver<Event>) {
-        let mut next_look = Instant::now() + LOOK_PERIOD;
+impl Supervisor {
+    fn run(mut self, receiver: &Receiver<Event>) {
+        let mut next_scan = Instant::now() + SCAN_PERIOD;
         loop {
             let now = Instant::now();
-            if now >= next_look {
-                self.look();
-                next_look = now + LOOK_PERIOD;
+            if now >= next_scan {
+                self.scan();
+                next_scan = now + SCAN_PERIOD;
             }
             self.advance(now);
-            self.tell();
-            match told.recv_timeout(self.pause(now, next_look)) {
+            self.publish();
+            match receiver.recv_timeout(self.pause(now, next_scan)) {
                 Ok(Event::Ended(run, how)) => self.ended(run, &how),
-                Ok(Event::Look) => {
-                    self.apps.values_mut().for_each(App::hurry);
-                    next_look = now;
+                Ok(Event::Scan) => {
+                    self.apps.values_mut().for_each(App::start_now);
+                    next_scan = now;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return self.stop(told),
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    return self.stop(receiver);
+                }
             }
         }
     }
 
-    /// Until when nothing needs to be done.
-    fn pause(&self, now: Instant, next_look: Instant) -> Duration {
-        let due = self.apps.values().filter_map(|app| app.due(now + KNOCK_PERIOD)).min();
-        due.map_or(next_look, |due| due.min(next_look)).saturating_duration_since(now)
+    /// Time until the next action.
+    fn pause(&self, now: Instant, next_scan: Instant) -> Duration {
+        let due = self.apps.values().filter_map(|app| app.due(now + CHECK_PERIOD)).min();
+        due.map_or(next_scan, |due| due.min(next_scan)).saturating_duration_since(now)
     }
 
-    /// Compares what there is with what there was.
-    fn look(&mut self) {
+    /// Scans the directory and applies the differences.
+    fn scan(&mut self) {
         let mut before = std::mem::take(&mut self.apps);
-        let known = |name: &str, stamp: &Stamp| {
+        let known = |name: &str, stamp: &ManifestStamp| {
             before.get(name).is_some_and(|app: &App| app.stamp == *stamp)
         };
-        let looked = look::read(&self.dir, &self.config, known);
-        let Looked { same, new, mut refused } = looked.unwrap_or_else(|why| {
-            // What runs there may not be what should any more.
-            Looked {
-                refused: vec![Refused { name: String::new(), why, keep: false }],
-                ..Looked::default()
+        let scanned = scan::read(&self.dir, &self.config, known);
+        let ScanResult { same, new, mut refused } = scanned.unwrap_or_else(|why| {
+            // Without a scan, running applications may be outdated, so they are ended.
+            ScanResult {
+                refused: vec![RejectedApp { name: String::new(), why, keep: false }],
+                ..ScanResult::default()
             }
         });
-        // One that runs, and is about to be changed, is not ended by a slip.
+        // A running application is not ended by a mistake in its manifest.
         let kept = refused.iter().filter(|refused| refused.keep).map(|refused| &refused.name);
         for name in same.iter().chain(kept) {
             self.apps.extend(before.remove_entry(name));
@@ -163,31 +164,31 @@ impl Overseer {
             let name = found.name.clone();
             if let Some(app) = before.remove(&name) {
                 tracing::info!("app {name}: its manifest has changed");
-                self.leave(&name, app);
+                self.end_app(&name, app);
             }
-            match self.settle(found) {
+            match self.deploy(found) {
                 Ok(app) => drop(self.apps.insert(name, app)),
-                Err(why) => refused.push(Refused { name, why, keep: false }),
+                Err(why) => refused.push(RejectedApp { name, why, keep: false }),
             }
         }
         for (name, app) in before {
             if !refused.iter().any(|refused| refused.name == name) {
                 tracing::info!("app {name}: it is gone from {}", self.dir.display());
             }
-            self.leave(&name, app);
+            self.end_app(&name, app);
         }
-        self.complain(refused);
+        self.log_rejected(refused);
     }
 
-    /// Takes in an application that is new, or new again; the error is why not.
-    fn settle(&mut self, found: Found) -> Result<App, String> {
-        let Found { name, stamp, dir, manifest } = found;
+    /// Deploys a new or changed application; the error is the reason against it.
+    fn deploy(&mut self, found: FoundApp) -> Result<App, String> {
+        let FoundApp { name, stamp, dir, manifest } = found;
         let place = (manifest.site, &manifest.path);
         let taken = |app: &App| (app.manifest.site, &app.manifest.path) == place;
         if let Some((other, _)) = self.apps.iter().find(|(_, app)| taken(app)) {
             return Err(format!("{} is already the path of {other}", manifest.path));
         }
-        if let Runs::Here(start) = &manifest.runs {
+        if let AppBackend::Started(start) = &manifest.backend {
             run::account(start)?;
         }
         tracing::info!("app {name}: deployed at {}", manifest.path);
@@ -196,8 +197,8 @@ impl Overseer {
         Ok(App::new(self.serial, stamp, dir, manifest, socket))
     }
 
-    /// Says what is refused, once.
-    fn complain(&mut self, refused: Vec<Refused>) {
+    /// AccessLogHandle each reason against a deployment once.
+    fn log_rejected(&mut self, refused: Vec<RejectedApp>) {
         let now: BTreeMap<_, _> = refused.into_iter().map(|r| (r.name, r.why)).collect();
         for (name, why) in &now {
             if self.refused.get(name) != Some(why) {
@@ -210,7 +211,7 @@ impl Overseer {
         self.refused = now;
     }
 
-    /// Does what is due.
+    /// Starts and checks the applications that are due.
     fn advance(&mut self, now: Instant) {
         for (name, app) in &mut self.apps {
             // Two lives of one do not overlap: it may have files of its own.
@@ -218,13 +219,13 @@ impl Overseer {
                 self.serial += 1;
                 app.begin(name, self.serial, &self.sockets, &self.events, now);
             }
-            if let Some(given_up) = app.knock(name, now) {
+            if let Some(given_up) = app.check_listening(name, now) {
                 self.leaving.insert(given_up, name.clone());
             }
         }
     }
 
-    /// A run is over.
+    /// Handles the end of a run.
     fn ended(&mut self, run: u64, how: &str) {
         if self.leaving.remove(&run).is_some() {
             return;
@@ -235,17 +236,17 @@ impl Overseer {
         }
     }
 
-    /// Ends an application that is none any more.
-    fn leave(&mut self, name: &str, app: App) {
+    /// Ends an application that is no longer deployed.
+    fn end_app(&mut self, name: &str, app: App) {
         if let Some(run) = app.end() {
             self.leaving.insert(run, name.to_owned());
         }
     }
 
-    /// Tells the workers, if there is anything to tell.
-    fn tell(&self) {
+    /// Publishes the deployments to the workers if they have changed.
+    fn publish(&self) {
         let deployments: Vec<_> = self.apps.values().map(App::deployment).collect();
-        self.publish.send_if_modified(|known| {
+        self.deployments.send_if_modified(|known| {
             let news = **known != deployments;
             if news {
                 *known = Arc::new(deployments);
@@ -254,19 +255,19 @@ impl Overseer {
         });
     }
 
-    /// Ends them all, and waits for their ends.
-    fn stop(mut self, told: &Receiver<Event>) {
+    /// Ends all applications and waits for their processes.
+    fn stop(mut self, receiver: &Receiver<Event>) {
         for (name, app) in std::mem::take(&mut self.apps) {
-            self.leave(&name, app);
+            self.end_app(&name, app);
         }
         let end = Instant::now() + keeper::GRACE + STOP_MARGIN;
         while !self.leaving.is_empty() {
-            match told.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(Event::Ended(run, _)) => drop(self.leaving.remove(&run)),
                 Ok(_) => {}
                 Err(_) => {
                     let names: Vec<_> = self.leaving.values().map(String::as_str).collect();
-                    return tracing::error!("applications that do not end: {}", names.join(", "));
+                    return tracing::error!("applications did not end: {}", names.join(", "));
                 }
             }
         }

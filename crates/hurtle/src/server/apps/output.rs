@@ -1,11 +1,11 @@
-//! What an application says, line by line, into the server's own log.
+//! Forwards an application's output to the error log, line by line.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// A line of an application's; what is longer is cut.
+/// Longest line; the rest of a longer one is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-/// Reads to the end, and tells each line that has anything in it. What is cut off is not told.
+/// Reads to the end of the stream and passes each line that is not blank to `tell`.
 pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<()> {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<(
         let consumed = end.map_or(piece.len(), |end| end + 1);
         from.consume(consumed);
         if (end.is_some() || is_last) && !line.is_empty() {
-            tell_one(&line, &mut tell);
+            forward_line(&line, &mut tell);
             line.clear();
         }
         if is_last {
@@ -32,7 +32,7 @@ pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<(
     }
 }
 
-fn tell_one(line: &[u8], tell: &mut impl FnMut(&str)) {
+fn forward_line(line: &[u8], tell: &mut impl FnMut(&str)) {
     let cut = line.len() > LINE_BYTES_MAX;
     let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]);
     let text = text.trim_end();
@@ -47,14 +47,14 @@ fn tell_one(line: &[u8], tell: &mut impl FnMut(&str)) {
 mod tests {
     use super::*;
 
-    fn told(text: &[u8]) -> Vec<String> {
-        let mut told = Vec::new();
-        lines(text, |line| told.push(line.to_owned())).expect("memory can be read");
-        told
+    fn forwarded(text: &[u8]) -> Vec<String> {
+        let mut forwarded = Vec::new();
+        lines(text, |line| forwarded.push(line.to_owned())).expect("memory can be read");
+        forwarded
     }
 
     #[test]
-    fn lines_are_told_one_by_one_and_long_ones_cut() {
+    fn output_is_split_into_lines_and_long_ones_are_cut() {
         let long = "x".repeat(LINE_BYTES_MAX);
         let table = [
             ("lines", "a\nb\r\n\n c\n".to_owned(), vec!["a".to_owned(), "b".into(), " c".into()]),
@@ -65,8 +65,8 @@ mod tests {
             ("nothing", String::new(), vec![]),
         ];
         for (sentence, text, expected) in table {
-            assert_eq!(told(text.as_bytes()), expected, "{sentence}");
+            assert_eq!(forwarded(text.as_bytes()), expected, "{sentence}");
         }
-        assert_eq!(told(b"\xff\n"), ["\u{fffd}"]);
+        assert_eq!(forwarded(b"\xff\n"), ["\u{fffd}"]);
     }
 }

@@ -1,5 +1,5 @@
-//! One life of an application's processes, seen from the server: a keeper is started, told by a
-//! pipe when to end them, and waited for; what they say is logged.
+//! One run of an application's processes: starts a keeper, asks it to end by a pipe, waits for it,
+//! and logs the processes' output.
 
 use std::io::{self, PipeReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -12,31 +12,31 @@ use nix::unistd::User;
 use rustix::process::geteuid;
 
 use super::{Event, output};
-use crate::config::{SocketBy, Start};
+use crate::config::{AppCommand, SocketPassing};
 
-/// Where programs are looked for.
+/// Search path for programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Processes of an application, which end when this is dropped.
+/// A run of an application's processes; they end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) serial: u64,
-    /// Its end is what the keeper waits for.
+    /// Pipe to the keeper, which ends the application when the pipe ends.
     tie: Option<ChildStdin>,
 }
 
-/// A user to become.
+/// A user to switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
-/// Whom an application is started as; `None`: the server's own user.
+/// The user that runs an application; `None`: the server's own user.
 ///
 /// # Errors
-/// Why it cannot be.
-pub(super) fn account(start: &Start) -> Result<Option<Account>, String> {
+/// The user is missing or not allowed.
+pub(super) fn account(start: &AppCommand) -> Result<Option<Account>, String> {
     let own = geteuid();
     let Some(name) = &start.user else {
         return match own.is_root() {
@@ -52,30 +52,30 @@ pub(super) fn account(start: &Start) -> Result<Option<Account>, String> {
         (0, _) => Err("no application is started as root".to_owned()),
         (uid, own) if uid == own => Ok(None),
         (uid, 0) => Ok(Some(Account { uid, gid: user.gid.as_raw() })),
-        _ => Err(format!("only a server that is root can start it as {name}")),
+        _ => Err(format!("only a server of root can start it as {name}")),
     }
 }
 
 impl Run {
-    /// Starts it, in its directory, with a socket there; `start`: what, and where it is mounted. Its
-    /// end is told.
+    /// Starts a run in the application's directory; `start` is the command and the path of the
+    /// mount. `events` gets [`Event::Ended`].
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub(super) fn start(
         name: &str,
         serial: u64,
-        start: (&Start, &str),
+        start: (&AppCommand, &str),
         dir: &Path,
         socket: &Path,
         account: Option<Account>,
         events: &Sender<Event>,
     ) -> io::Result<Run> {
-        let (said, says) = io::pipe()?;
+        let (output, output_writer) = io::pipe()?;
         let (start, mount) = start;
         let mut command = Command::new(own_program()?);
         command.arg("keep-app").arg("--socket").arg(socket);
-        if start.socket == SocketBy::Stdin {
+        if start.socket == SocketPassing::Stdin {
             command.arg("--stdin");
         }
         command.args(["--open-files", &start.open_files.to_string()]);
@@ -85,30 +85,30 @@ impl Run {
             }
         }
         command.arg("--").args(&start.command).current_dir(dir);
-        // What the keeper has, the application has.
+        // The application inherits the keeper's environment.
         command.env_clear().env("PATH", PATH).envs(start.env.iter().cloned());
         command.env("HURTLE_PATH", mount).env("HURTLE_APP", name);
-        if start.socket == SocketBy::Path {
+        if start.socket == SocketPassing::Path {
             command.env("HURTLE_SOCKET", socket);
         }
         if let Some(Account { uid, gid }) = account {
-            // Root's other groups are given up with it.
+            // Setting the uid also drops root's supplementary groups.
             command.uid(uid).gid(gid);
         }
-        // A terminal's Ctrl-C is for the server.
+        // Keeps a terminal's Ctrl-C away from the application.
         command.process_group(0);
-        command.stdin(Stdio::piped()).stdout(says.try_clone()?).stderr(says);
+        command.stdin(Stdio::piped()).stdout(output_writer.try_clone()?).stderr(output_writer);
         let mut keeper = command.spawn()?;
-        // It holds the pipe's other end, which is to end with the application.
+        // `command` holds the write end of the pipe, which must end with the application.
         drop(command);
         let tie = keeper.stdin.take();
         let (name, events) = (name.to_owned(), events.clone());
-        let life = move || watch(&name, serial, keeper, said, &events);
+        let life = move || watch(&name, serial, keeper, output, &events);
         thread::Builder::new().name("app-log".to_owned()).spawn(life)?;
         Ok(Run { serial, tie })
     }
 
-    /// Tells it to end; its number.
+    /// Asks the processes to end; returns the run's number.
     pub(super) fn end(mut self) -> u64 {
         // A word is what tells a server that wants it from one that is gone.
         let _ = self.tie.take().map(|mut tie| tie.write_all(b"end"));
@@ -116,18 +116,19 @@ impl Run {
     }
 }
 
-/// Logs what the processes say until all of them are gone.
-fn watch(name: &str, serial: u64, mut keeper: Child, said: PipeReader, events: &Sender<Event>) {
-    let read = output::lines(said, |line| tracing::info!("app {name}: {line}"));
+/// AccessLogHandle the processes' output until all of them are gone.
+fn watch(name: &str, serial: u64, mut keeper: Child, output: PipeReader, events: &Sender<Event>) {
+    let read = output::lines(output, |line| tracing::info!("app {name}: {line}"));
     if let Err(e) = read {
-        tracing::warn!("app {name}: what it says is lost: {e}");
+        tracing::warn!("app {name}: its output is lost: {e}");
     }
     let how = keeper.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-    // Nobody listens once the server stops.
+    // An error means that the server is stopping.
     let _ = events.send(Event::Ended(serial, how));
 }
 
-/// This program: as it runs, where the system can say that, since its file may be another by now.
+/// Path of this program: the running one where the system knows it, because the file may be
+/// replaced.
 fn own_program() -> io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }

@@ -1,5 +1,5 @@
-//! Where applications listen: a directory of the server's own with one in it for each of them,
-//! which only that application's user and the server may enter.
+//! The directory of the applications' sockets. Each application has a subdirectory that only its
+//! user and the server may enter.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,54 +11,57 @@ use rustix::process::geteuid;
 
 use super::run::Account;
 
-/// The name of a socket in its directory.
+/// Name of a socket in its directory.
 const SOCKET: &str = "socket";
 
-/// How often a name is tried that nobody else should have.
+/// Attempts to find an unused random name.
 const TRIES: usize = 16;
 
-/// The directory; gone with this.
+/// The directory; it is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Sockets(PathBuf);
+pub(super) struct SocketDir(PathBuf);
 
-impl Sockets {
-    /// Makes it.
+impl SocketDir {
+    /// Creates the directory.
     ///
     /// # Errors
-    /// The system's.
-    pub(super) fn create() -> io::Result<Sockets> {
+    /// An error of the system.
+    pub(super) fn create() -> io::Result<SocketDir> {
         let mut denied = io::ErrorKind::AlreadyExists.into();
         for _ in 0..TRIES {
             let mut random = [0; 4];
             getrandom::fill(&mut random).map_err(io::Error::other)?;
             let name = format!("hurtle-{}-{:08x}", process::id(), u32::from_ne_bytes(random));
             let path = std::env::temp_dir().join(name);
-            // Made, and not found: whoever may write there too has not prepared it.
+            // `create` fails on an existing directory, which another user may have prepared.
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Sockets(path).opened(),
+                Ok(()) => return SocketDir(path).opened(),
                 Err(e) => denied = e,
             }
         }
-        Err(io::Error::new(denied.kind(), format!("no directory for sockets: {denied}")))
+        Err(io::Error::new(
+            denied.kind(),
+            format!("cannot create a directory for sockets: {denied}"),
+        ))
     }
 
-    /// Where the server is root, applications of other users must pass.
-    fn opened(self) -> io::Result<Sockets> {
+    /// Lets other users' applications enter the directory if the server is root.
+    fn opened(self) -> io::Result<SocketDir> {
         if geteuid().is_root() {
             fs::set_permissions(&self.0, fs::Permissions::from_mode(0o711))?;
         }
         Ok(self)
     }
 
-    /// Where the socket of an application is, which need not be there yet.
+    /// Path of an application's socket, which may not exist yet.
     pub(super) fn path(&self, name: &str, serial: u64) -> PathBuf {
         self.0.join(format!("{name}-{serial}")).join(SOCKET)
     }
 
-    /// Makes a directory for such a socket, and clears it of what was there.
+    /// Creates an empty directory for a socket.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub(super) fn make(&self, socket: &Path, account: Option<&Account>) -> io::Result<()> {
         let dir = socket.parent().unwrap_or(&self.0);
         match fs::remove_dir_all(dir) {
@@ -73,9 +76,9 @@ impl Sockets {
     }
 }
 
-impl Drop for Sockets {
+impl Drop for SocketDir {
     fn drop(&mut self) {
-        // What is left is empty, and of no use to anybody.
+        // A failure leaves an empty directory behind.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
+use rustix::fs::Mode;
 
 /// When every file was last modified unless `Dir::set_age` said otherwise: seconds since 1970, and
 /// how that is written in a field.
@@ -26,6 +27,8 @@ impl Dir {
     pub(crate) fn new(tree: &[(&str, &str)]) -> Dir {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // A server that has given up root reads it, whatever the shell's umask is.
+        rustix::process::umask(Mode::WGRP | Mode::WOTH);
         let base = std::env::temp_dir().join(format!("hurtle-it-{}-{number}", std::process::id()));
         let dir = Dir { base };
         fs::create_dir_all(dir.root()).unwrap();

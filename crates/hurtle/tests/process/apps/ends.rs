@@ -1,4 +1,4 @@
-//! However a server or an application ends: none of its processes is left.
+//! The end of a server or an application leaves none of its processes behind.
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::{Apps, FAMILY, get_until, lives, logged, numbers, socket_dirs};
 use crate::child::eventually;
 
 #[test]
-fn a_stop_ends_every_process_and_removes_their_sockets() {
+fn a_stop_ends_every_process_and_removes_the_sockets() {
     let apps = Apps::new(&[]);
     apps.deploy_python("a", "/a", "", &format!("{FAMILY}serve()\n"));
     let mut child = apps.serve();
@@ -51,8 +51,8 @@ serve()
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_none_behind() {
-    // The second one does not listen to whoever asks it to end.
+fn a_killed_server_leaves_no_process_behind() {
+    // The second one ignores SIGTERM.
     let deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n";
     for (sentence, program) in [("willing", ""), ("unwilling", deaf)] {
         let apps = Apps::new(&[]);
@@ -70,7 +70,7 @@ fn a_server_that_is_killed_leaves_none_behind() {
 }
 
 #[test]
-fn one_that_crashes_takes_along_what_it_started() {
+fn a_crash_ends_the_processes_of_the_application() {
     let apps = Apps::new(&[]);
     apps.deploy_python("a", "/a", "", &format!("{FAMILY}serve()\n"));
     let child = apps.serve();

@@ -1,4 +1,4 @@
-//! The applications that are there to be copied.
+//! The example applications.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Apps, get_until};
 
 #[test]
-fn they_answer_when_they_are_copied_into_the_directory() {
+fn the_examples_work_when_copied_into_the_directory() {
     let apps = Apps::new(&[("a.txt", "a\n")]);
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/apps");
     for name in ["python", "node"] {
@@ -42,7 +42,7 @@ fn they_answer_when_they_are_copied_into_the_directory() {
 }
 
 #[test]
-fn the_usual_servers_take_the_socket_they_are_handed() {
+fn common_application_servers_accept_the_passed_socket() {
     const WSGI: &str = "def application(environ, start_response):\n    \
                         start_response('200 OK', [])\n    \
                         return [environ['PATH_INFO'].encode()]\n";

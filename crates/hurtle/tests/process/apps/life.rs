@@ -1,4 +1,4 @@
-//! What becomes of an application that is put there, changed, crashes, or is slow.
+//! Applications that are deployed, changed, crash, or are slow.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use super::{Apps, ECHO, get_until, lives, logged, numbers};
 use crate::child::{Child, eventually, write_config};
 
 #[test]
-fn an_encoded_slash_reaches_it_as_it_was_sent() {
+fn an_encoded_slash_reaches_an_application_unchanged() {
     let apps = Apps::new(&[]);
     apps.deploy_python("blog", "/blog", "", ECHO);
     let child = apps.serve();
@@ -23,7 +23,7 @@ fn an_encoded_slash_reaches_it_as_it_was_sent() {
 }
 
 #[test]
-fn it_comes_answers_every_method_and_goes_without_a_restart() {
+fn an_application_is_added_and_removed_without_a_restart() {
     let apps = Apps::new(&[("a.txt", "a\n"), ("blog/index.html", "a file\n")]);
     let child = apps.serve();
     assert_eq!(child.get("/blog/").text(), "a file\n");
@@ -52,7 +52,7 @@ fn it_comes_answers_every_method_and_goes_without_a_restart() {
 }
 
 #[test]
-fn it_is_told_where_to_listen_in_both_ways_by_python_and_node() {
+fn python_and_node_listen_by_both_ways_of_socket_passing() {
     let listens = "import { createServer } from 'node:http';\n\
                    const where = process.env.HURTLE_SOCKET ?? { fd: 0 };\n\
                    createServer((q, a) => a.end(`node ${q.url}`)).listen(where);";
@@ -72,7 +72,7 @@ fn it_is_told_where_to_listen_in_both_ways_by_python_and_node() {
 }
 
 #[test]
-fn it_gets_a_clean_place_and_nothing_else() {
+fn an_application_gets_a_clean_environment() {
     const CONFESS: &str = r#"
 import resource
 def tell(method, path, sent):
@@ -93,7 +93,7 @@ serve()
     apps.deploy("fds", &[("app.toml", list)]);
     let config = write_config(&apps.dir, "apps = \"{root}/../apps\"\n");
     let mut command = Command::new("sh");
-    // With a descriptor, and a variable, that are nobody's business.
+    // With an open descriptor and a variable that must not reach applications.
     command.args(["-c", "exec 9</etc/passwd; exec \"$0\" --config \"$1\""]);
     command.arg(env!("CARGO_BIN_EXE_hurtle")).arg(config).env("SECRET", "1");
     let child = Child::start(&mut command);
@@ -115,7 +115,7 @@ serve()
         "limits [(64, 64), (0, 0)]",
     ];
     for wanted in wanted {
-        // Python sets LC_CTYPE itself, where nobody has chosen a language (PEP 538).
+        // Python sets LC_CTYPE itself if no locale is set (PEP 538).
         let plain = wanted.replace("'LC_CTYPE', ", "");
         assert!(told.contains(wanted) || told.contains(&plain), "{wanted}: {told}");
     }
@@ -127,7 +127,7 @@ serve()
 }
 
 #[test]
-fn one_that_crashes_is_started_again_ever_later_and_files_do_not_care() {
+fn a_crashing_application_is_restarted_after_growing_pauses() {
     const CRASH: &str = r#"
 if not os.path.exists("../good"):
     print("no luck", "x" * 5000)
@@ -147,14 +147,14 @@ serve()
     let log = child.stderr();
     let line = log.lines().find(|line| line.contains("app bad: no luck xxx")).unwrap();
     assert!(line.ends_with("x [cut]") && line.len() < 4_400, "{} bytes", line.len());
-    // It is well from now on, and need not wait out the pause.
+    // Now it can start; SIGHUP ends its pause.
     apps.dir.write("../apps/good", "");
     child.signal(Signal::HUP);
     assert_eq!(get_until(&child, "/bad", 200).text(), "well");
 }
 
 #[test]
-fn a_changed_manifest_is_another_application_and_a_broken_one_changes_nothing() {
+fn a_changed_manifest_is_redeployed_and_a_broken_one_is_ignored() {
     let apps = Apps::new(&[]);
     apps.deploy_python("a", "/old", "", ECHO);
     let child = apps.serve();
@@ -170,7 +170,7 @@ fn a_changed_manifest_is_another_application_and_a_broken_one_changes_nothing() 
 }
 
 #[test]
-fn requests_wait_for_one_that_is_starting_but_not_for_ever() {
+fn requests_wait_for_a_starting_application_with_a_limit() {
     let slow = format!("time.sleep(1)\n{ECHO}");
     let deaf = "time.sleep(1000)\n";
     let apps = Apps::new(&[]);
@@ -186,7 +186,7 @@ fn requests_wait_for_one_that_is_starting_but_not_for_ever() {
 }
 
 #[test]
-fn one_that_runs_elsewhere_is_only_mounted() {
+fn an_external_application_is_only_mounted() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = elsewhere.local_addr().unwrap();
     let apps = Apps::new(&[]);
@@ -206,7 +206,7 @@ fn one_that_runs_elsewhere_is_only_mounted() {
 }
 
 #[test]
-fn one_that_says_it_is_not_well_gets_no_requests_until_it_is() {
+fn an_unhealthy_application_gets_no_requests_until_it_recovers() {
     const SICK: &str = r#"
 def answer(self):
     well = self.path != "/a/health" or os.path.exists("../well")
@@ -220,7 +220,7 @@ serve()
     apps.deploy_python("a", "/a", "health = \"/a/health\"", SICK);
     let child = apps.serve();
     get_until(&child, "/a", 503);
-    logged(&child, "is not well and gets no requests: it answered 500");
+    logged(&child, "is not healthy and gets no requests: it answered 500");
     apps.dir.write("../apps/well", "");
     get_until(&child, "/a", 200);
 }

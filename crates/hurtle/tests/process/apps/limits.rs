@@ -1,10 +1,10 @@
-//! Applications that use more than their manifest allows.
+//! Applications that exceed the limits of their manifest.
 
 use super::Apps;
 use crate::child::{eventually, threads_of_the_user};
 
 #[test]
-fn one_that_wants_more_memory_is_refused_it_and_answers_on() {
+fn an_application_is_refused_memory_beyond_its_limit() {
     let apps = Apps::new(&[("a.txt", "a\n")]);
     let program = "def tell(method, path, sent):\n    if path.endswith('/eat'):\n        \
                    return str(len(bytearray(1 << 30)))\n    return 'well'\nserve()\n";
@@ -20,7 +20,7 @@ fn one_that_wants_more_memory_is_refused_it_and_answers_on() {
 }
 
 #[test]
-fn one_that_starts_others_without_end_is_stopped_at_its_limit() {
+fn an_application_is_refused_processes_beyond_its_limit() {
     let apps = Apps::new(&[("a.txt", "a\n")]);
     let program = "import threading\nthreading.stack_size(1 << 16)\n\
                    def tell(method, path, sent):\n    bell, begun = threading.Event(), 0\n    \

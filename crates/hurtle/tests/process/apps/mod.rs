@@ -1,10 +1,11 @@
-//! Applications that are deployed beside a configuration: real programs, put into a directory and
-//! taken out of it, that crash, hang and leave others behind.
+//! Deployed applications: real programs that are added and removed while the server runs, and that
+//! crash, hang and leave processes behind.
 
 mod ends;
 mod examples;
 mod life;
 mod limits;
+mod meanwhile;
 mod refused;
 
 use std::fs;
@@ -15,7 +16,7 @@ use rustix::process::geteuid;
 use crate::child::{Child, eventually, write_config};
 use crate::support::{Dir, Response};
 
-/// An HTTP server on descriptor 0, or on HURTLE_SOCKET. What it answers is `tell(request)`.
+/// An HTTP server on descriptor 0 or HURTLE_SOCKET; it responds with the text of `tell(request)`.
 const SERVE: &str = r#"
 import http.server, os, signal, socket, subprocess, sys, time
 
@@ -47,15 +48,14 @@ def serve():
     server.serve_forever()
 "#;
 
-/// Says who it is and what it was asked.
+/// Responds with its process id and the request.
 const ECHO: &str = r#"
 def tell(method, path, sent):
     return f"{os.getpid()} {method} {path} {sent.decode()}"
 serve()
 "#;
 
-/// Says whose processes it has: itself, its keeper, one in a session of its own, and one that
-/// somebody else has left there.
+/// Responds with process ids: its own, its keeper's, a process in another session, and an orphan.
 const FAMILY: &str = r#"
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 left = subprocess.check_output(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
@@ -71,7 +71,7 @@ struct Apps {
 }
 
 impl Apps {
-    /// With these files beside it, which are served at `/`.
+    /// Creates it with these files, which are served at `/`.
     fn new(files: &[(&str, &str)]) -> Apps {
         let dir = Dir::new(files);
         for name in ["../apps/.keep", "../staging/.keep"] {
@@ -80,18 +80,18 @@ impl Apps {
         Apps { dir }
     }
 
-    /// The directory of the application of this name.
+    /// Path of an application's directory.
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path(format!("../apps/{name}"))
     }
 
-    /// A server of files and these applications.
+    /// Starts a server of the files and applications.
     #[track_caller]
     fn serve(&self) -> Child {
         Child::configured(&self.dir, "apps = \"{root}/../apps\"\nroot = \"{root}\"\n")
     }
 
-    /// The same, of the user the test has, root too.
+    /// Starts a server as the user of the test, even if that is root.
     #[track_caller]
     fn serve_as_started(&self) -> Child {
         let path = write_config(&self.dir, "apps = \"{root}/../apps\"\nroot = \"{root}\"\n");
@@ -100,7 +100,7 @@ impl Apps {
         Child::start(crate::child::hurtle().arg("--config").arg(path))
     }
 
-    /// Deploys an application: its files appear all at once.
+    /// Deploys an application; all its files appear at once.
     fn deploy(&self, name: &str, files: &[(&str, &str)]) {
         for (file, text) in files {
             self.dir.write(format!("../staging/{name}/{file}"), text);
@@ -108,18 +108,18 @@ impl Apps {
         fs::rename(self.dir.path(format!("../staging/{name}")), self.path(name)).unwrap();
     }
 
-    /// Deploys a program in Python at a path; `more`: further lines of the manifest.
+    /// Deploys a Python program at a path; `more`: further lines of the manifest.
     fn deploy_python(&self, name: &str, path: &str, more: &str, program: &str) {
         let manifest = format!("path = \"{path}\"\ncommand = [\"python3\", \"app.py\"]\n{more}\n");
         self.deploy(name, &[("app.toml", &manifest), ("app.py", &format!("{SERVE}{program}"))]);
     }
 
-    /// Takes an application away, all at once.
+    /// Removes an application at once.
     fn remove(&self, name: &str) {
         fs::rename(self.path(name), self.dir.path(format!("../staging/{name}"))).unwrap();
     }
 
-    /// Rewrites a manifest, as an editor does.
+    /// Rewrites a manifest like an editor.
     fn rewrite(&self, name: &str, text: &str) {
         self.dir.write("../staging/app.toml", text);
         let manifest = self.path(name).join("app.toml");
@@ -127,7 +127,7 @@ impl Apps {
     }
 }
 
-/// Asks until the answer has this status.
+/// Sends requests until the response has this status.
 #[track_caller]
 fn get_until(child: &Child, target: &str, status: u16) -> Response {
     let mut answer = None;
@@ -138,24 +138,24 @@ fn get_until(child: &Child, target: &str, status: u16) -> Response {
     answer.unwrap()
 }
 
-/// Waits until the log has this.
+/// Waits until the log contains the text.
 #[track_caller]
 fn logged(child: &Child, what: &str) {
     eventually(&format!("it says {what:?}"), || child.stderr().contains(what));
 }
 
-/// Whether a process is there; one that has ended and that nobody has buried is not.
+/// `true` if a process runs; a zombie does not count.
 fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
 }
 
-/// The numbers in an answer.
+/// The numbers in a response.
 fn numbers(answer: &Response) -> Vec<u32> {
     answer.text().split_whitespace().map_while(|word| word.parse().ok()).collect()
 }
 
-/// What sockets the applications of a server, by its process, have in the temporary directory.
+/// Socket directories of a server's applications, by the server's process id.
 fn socket_dirs(server: u32) -> Vec<PathBuf> {
     let begin = format!("hurtle-{server}-");
     let entries = fs::read_dir(std::env::temp_dir()).unwrap().filter_map(Result::ok);

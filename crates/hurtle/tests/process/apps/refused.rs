@@ -1,5 +1,5 @@
-//! Applications that are not deployed: whoever can write where they come from decides what the
-//! server starts, and that is for root and the server's own user to do.
+//! Applications that are not deployed: only root and the server's own user may decide which
+//! programs the server starts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -16,8 +16,8 @@ fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A sentence, what is done to the application's directory, what is said, and whether it takes root
-/// to do it.
+/// A sentence, the change to the application's directory, the expected log line, and whether the
+/// change needs root.
 type Row = (&'static str, fn(&Path), &'static str, bool);
 
 const TABLE: &[Row] = &[
@@ -32,13 +32,13 @@ const TABLE: &[Row] = &[
     (
         "it is somebody else's",
         |dir| chown(dir, Some(STRANGER), None).unwrap(),
-        "it belongs to the user 12345, who is neither root nor the server's",
+        "it belongs to the user 12345, which is neither root nor the server's user",
         true,
     ),
     (
         "its manifest is",
         |dir| chown(dir.join("app.toml"), Some(STRANGER), None).unwrap(),
-        "app.toml belongs to the user 12345, who is neither root nor the server's",
+        "app.toml belongs to the user 12345, which is neither root nor the server's user",
         true,
     ),
     (
@@ -87,7 +87,7 @@ const TABLE: &[Row] = &[
             let manifest = "path = \"/a\"\ncommand = \"true\"\nuser = \"daemon\"\n";
             fs::write(dir.join("app.toml"), manifest).unwrap();
         },
-        "only a server that is root can start it as daemon",
+        "only a server of root can start it as daemon",
         false,
     ),
     (
@@ -108,7 +108,7 @@ const TABLE: &[Row] = &[
 ];
 
 #[test]
-fn what_others_could_have_written_is_not_started() {
+fn an_application_that_others_can_write_is_not_deployed() {
     let apps = Apps::new(&[]);
     let rows = || TABLE.iter().enumerate().filter(|(_, row)| is_root() || !row.3);
     for (number, (_, spoil, ..)) in rows() {
@@ -131,7 +131,7 @@ fn what_others_could_have_written_is_not_started() {
 }
 
 #[test]
-fn one_that_is_laid_open_while_it_runs_is_ended() {
+fn a_running_application_that_becomes_writable_by_others_is_ended() {
     let apps = Apps::new(&[]);
     apps.deploy_python("a", "/a", "", ECHO);
     let child = apps.serve();
@@ -141,14 +141,14 @@ fn one_that_is_laid_open_while_it_runs_is_ended() {
     logged(&child, "app a: not deployed: it is writable by others (mode 777)");
     chmod(&apps.path("a"), 0o755);
     get_until(&child, "/a", 200);
-    // The same for all of them.
+    // The directory of all applications.
     chmod(&apps.path(""), 0o777);
     get_until(&child, "/a", 404);
     logged(&child, "no application is deployed: ");
 }
 
 #[test]
-fn a_path_belongs_to_who_was_there_first() {
+fn a_path_belongs_to_the_first_application() {
     let apps = Apps::new(&[]);
     apps.deploy_python("b", "/b", "", ECHO);
     apps.deploy_python("root", "/", "", ECHO);
@@ -165,7 +165,7 @@ fn a_path_belongs_to_who_was_there_first() {
 }
 
 #[test]
-fn a_server_that_is_root_starts_them_as_the_users_they_name() {
+fn a_server_of_root_starts_applications_as_their_users() {
     if !geteuid().is_root() {
         println!("skipped: it takes root to start programs as other users");
         return;

@@ -1,11 +1,11 @@
-//! Bodies: whole or not kept, in memory and on the disk, within their bounds.
+//! Stored bodies: complete, in memory or on the disk, within their bounds.
 
 use std::fs;
 
 use super::{MINUTE, Pair, get, has};
 
 #[test]
-fn what_breaks_off_is_not_kept() {
+fn bodies_that_break_off_are_not_stored() {
     let pair = Pair::new();
     for (sentence, part) in [
         ("of a length", "Content-Length: 9\r\n\r\nhello"),
@@ -48,7 +48,7 @@ fn chunks_become_a_length() {
 }
 
 #[test]
-fn what_is_too_large_is_passed_on() {
+fn bodies_that_are_too_large_are_relayed() {
     let pair = Pair::with("cache = { max_object = \"100 KB\" }");
     let body = "x".repeat(1 << 20);
     assert_eq!(pair.asked(&get("/said", ""), MINUTE, &body).1.len(), body.len());
@@ -70,7 +70,7 @@ fn what_is_too_large_is_passed_on() {
 }
 
 #[test]
-fn large_ones_are_on_the_disk_where_nothing_has_a_name() {
+fn large_bodies_are_in_files_without_names() {
     let directory = std::env::temp_dir().join(format!("hurtle-bodies-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     // Less memory than the bodies need together.

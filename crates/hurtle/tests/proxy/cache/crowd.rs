@@ -1,4 +1,4 @@
-//! Many who want the same at once.
+//! Concurrent requests for one response.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{Proxy, Upstream};
 const CROWD: usize = 100;
 
 #[test]
-fn one_asks_for_all_of_them_on_all_workers() {
+fn one_fetch_serves_all_clients_on_all_workers() {
     let upstream = Upstream::new();
     let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
     let pair = Pair { proxy: Proxy::on(3, "", &mount), upstream };
@@ -22,7 +22,7 @@ fn one_asks_for_all_of_them_on_all_workers() {
 }
 
 #[test]
-fn a_body_reaches_all_of_them_as_it_comes() {
+fn all_clients_get_a_body_as_it_arrives() {
     let pair = Pair::new();
     let mut first = pair.proxy.send(get("/", ""));
     let (mut peer, _) = pair.upstream.asked();
@@ -45,7 +45,7 @@ fn a_body_reaches_all_of_them_as_it_comes() {
 }
 
 #[test]
-fn who_asked_first_may_go() {
+fn the_leader_may_leave() {
     let pair = Pair::new();
     let first = pair.proxy.send(get("/", ""));
     let (peer, _) = pair.upstream.asked();
@@ -57,7 +57,7 @@ fn who_asked_first_may_go() {
 }
 
 #[test]
-fn who_has_waited_five_seconds_asks_by_itself() {
+fn a_request_is_forwarded_after_waiting_five_seconds() {
     let pair = Pair::new();
     let mut first = pair.proxy.send(get("/", ""));
     let (slow, _) = pair.upstream.asked();
@@ -73,7 +73,7 @@ fn who_has_waited_five_seconds_asks_by_itself() {
 }
 
 #[test]
-fn what_is_not_for_all_releases_them_at_once_and_is_remembered() {
+fn an_uncacheable_response_releases_all_requests_and_is_remembered() {
     const FEW: usize = 10;
     let pair = Pair::new();
     for round in 0..2 {
@@ -95,7 +95,7 @@ fn what_is_not_for_all_releases_them_at_once_and_is_remembered() {
 }
 
 #[test]
-fn what_one_alone_may_not_share_says_nothing_of_the_others() {
+fn a_response_for_one_client_does_not_mark_the_key() {
     let pair = Pair::new();
     let credentials = get("/", "Authorization: Basic eA==\r\n");
     assert_eq!(pair.asked(&credentials, MINUTE, "his").1, "his");
@@ -104,7 +104,7 @@ fn what_one_alone_may_not_share_says_nothing_of_the_others() {
 }
 
 #[test]
-fn all_are_told_that_nobody_is_there() {
+fn all_clients_get_502_if_no_upstream_is_there() {
     let upstream = Upstream::new();
     let address = upstream.address;
     drop(upstream);

@@ -1,42 +1,59 @@
-//! What is kept, for whom, and what they get of it.
+//! Which responses are stored, which requests they answer, and with which fields and bodies.
 
 use super::{MINUTE, Pair, get, has, reply};
 use crate::client::Client;
 
 #[test]
-fn what_is_kept_and_what_is_asked_again() {
+fn responses_that_are_stored_and_reused() {
     let pair = Pair::new();
     #[rustfmt::skip]
     let rows = [
         ("RFC 9111 5.2.2.1: fresh", MINUTE, "", "", true),
-        ("4.2.2: nothing is guessed", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
+        ("4.2.2: no heuristic by default", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
         ("5.3 Expires", "Expires: Fri, 31 Dec 9999 23:59:59 GMT\r\n", "", "", true),
         ("5.3: long past", "Expires: 0\r\n", "", "", false),
         ("5.2.2.5 no-store", "Cache-Control: max-age=60, no-store\r\n", "", "", false),
         ("5.2.2.7 private", "Cache-Control: max-age=60, private\r\n", "", "", false),
         ("5.2.2.4 no-cache", "Cache-Control: max-age=60, no-cache\r\n", "", "", false),
         ("5.2.2.10 s-maxage", "Cache-Control: max-age=0, s-maxage=60\r\n", "", "", true),
-        ("4.2.3: too old when it came", "Cache-Control: max-age=60\r\nAge: 61\r\n", "", "", false),
-        ("4.2.3: old, but not too old", "Cache-Control: max-age=60\r\nAge: 30\r\n", "", "", true),
-        ("4.2.3: old by its Date", "Cache-Control: max-age=60\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
+        ("4.2.3: stale on arrival, by Age", "Cache-Control: max-age=60\r\nAge: 61\r\n", "", "", false),
+        ("4.2.3: fresh, with an Age", "Cache-Control: max-age=60\r\nAge: 30\r\n", "", "", true),
+        ("4.2.3: stale on arrival, by Date", "Cache-Control: max-age=60\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "", "", false),
+        ("5.1: of two lines of Age the first", "Cache-Control: max-age=60\r\nAge: 61\r\nAge: 0\r\n", "", "", false),
+        ("5.1: though the second is larger", "Cache-Control: max-age=60\r\nAge: 0\r\nAge: 61\r\n", "", "", true),
+        ("5.1: of a list the first", "Cache-Control: max-age=60\r\nAge: 61, 0\r\n", "", "", false),
+        ("4.2: Expires in any case", "Expires: FRI, 31 dec 9999 23:59:59 gmt\r\n", "", "", true),
+        ("5.2.2.3: must-understand", "Cache-Control: max-age=60, no-store, must-understand\r\n", "", "", true),
+        ("RFC 9213: a lifetime for this cache", "CDN-Cache-Control: max-age=60\r\n", "", "", true),
+        ("RFC 9213 2.2: against no-store", "Cache-Control: no-store\r\nCDN-Cache-Control: max-age=60\r\n", "", "", true),
+        ("RFC 9213 2.2: against a past Expires", "CDN-Cache-Control: max-age=60\r\nExpires: 0\r\n", "", "", true),
+        ("RFC 9213 2.2: private", "CDN-Cache-Control: private\r\nCache-Control: max-age=60\r\n", "", "", false),
+        ("RFC 9213 2.2: no-cache", "CDN-Cache-Control: no-cache\r\nCache-Control: max-age=60\r\n", "", "", false),
+        ("RFC 9213 2.2: no-store", "CDN-Cache-Control: no-store\r\nCache-Control: max-age=60\r\n", "", "", false),
+        ("RFC 9213 2.2: stale at once", "CDN-Cache-Control: max-age=0\r\nExpires: Fri, 31 Dec 9999 23:59:59 GMT\r\n", "", "", false),
+        ("RFC 9213 2.1: invalid, thus ignored", "CDN-Cache-Control: max-age=\"0\"\r\nCache-Control: max-age=60\r\n", "", "", true),
         ("5.2.1.4: the client's no-cache", MINUTE, "", "Cache-Control: no-cache\r\n", false),
         ("5.4: Pragma", MINUTE, "", "Pragma: no-cache\r\n", false),
         ("5.2.1.1: the client's max-age", "Cache-Control: max-age=60\r\nAge: 20\r\n", "", "Cache-Control: max-age=10\r\n", false),
         ("5.2.1.2: max-stale", "Cache-Control: max-age=60\r\nAge: 70\r\n", "", "Cache-Control: max-stale=100\r\n", true),
-        ("5.2.2.2: not against must-revalidate", "Cache-Control: max-age=60, must-revalidate\r\nAge: 70\r\n", "", "Cache-Control: max-stale=100\r\n", false),
+        ("5.2.2.2: max-stale against must-revalidate", "Cache-Control: max-age=60, must-revalidate\r\nAge: 70\r\n", "", "Cache-Control: max-stale=100\r\n", false),
         ("5.2.1.5: the client's no-store", MINUTE, "Cache-Control: no-store\r\n", "", false),
-        ("3.5: of one who has shown who he is", MINUTE, "Authorization: Basic eA==\r\n", "", false),
-        ("3.5: for all the same", "Cache-Control: public, max-age=60\r\n", "Authorization: Basic eA==\r\n", "", true),
-        ("3.5: what was for anybody is for him, too", MINUTE, "", "Authorization: Basic eA==\r\n", true),
+        ("3.5: a request with Authorization", MINUTE, "Authorization: Basic eA==\r\n", "", false),
+        ("3.5: a request with Authorization, and `public`", "Cache-Control: public, max-age=60\r\n", "Authorization: Basic eA==\r\n", "", true),
+        ("3.5: a stored response answers a request with Authorization", MINUTE, "", "Authorization: Basic eA==\r\n", true),
         ("7.3: a cookie", "Cache-Control: max-age=60\r\nSet-Cookie: a=b\r\n", "", "", false),
-        ("7.3: a cookie for all", "Cache-Control: max-age=60, public\r\nSet-Cookie: a=b\r\n", "", "", true),
+        ("7.3: a cookie, and `public`", "Cache-Control: max-age=60, public\r\nSet-Cookie: a=b\r\n", "", "", true),
         ("4.1: Vary: *", "Cache-Control: max-age=60\r\nVary: *\r\n", "", "", false),
-        ("4.1: the same", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A:   1\r\n", true),
-        ("4.1: another", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A: 2\r\n", false),
-        ("4.1: none", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "", false),
-        ("4.1: what is written here tells no clients apart", "Cache-Control: max-age=60\r\nVary: X-Forwarded-For\r\n", "", "", false),
-        ("what a client says of its host is not believed", MINUTE, "X-Forwarded-Host: evil\r\n", "", true),
-        ("4.3.2: If-Match is the origin's", MINUTE, "", "If-Match: \"a\"\r\n", false),
+        ("4.1: the same value", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A:   1\r\n", true),
+        ("4.1: another value", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "X-A: 2\r\n", false),
+        ("4.1: the case of another field counts", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: a,b\r\n", "X-A: A,b\r\n", false),
+        ("4.1: languages have no case", "Cache-Control: max-age=60\r\nVary: Accept-Language\r\n", "Accept-Language: en, de\r\n", "Accept-Language: EN, De\r\n", true),
+        ("4.1: codings may have spaces between", "Cache-Control: max-age=60\r\nVary: Accept-Encoding\r\n", "Accept-Encoding: gzip, br\r\n", "Accept-Encoding: gzip,br\r\n", true),
+        ("4.1: the order of codings counts", "Cache-Control: max-age=60\r\nVary: Accept-Encoding\r\n", "Accept-Encoding: gzip, br\r\n", "Accept-Encoding: br, gzip\r\n", false),
+        ("4.1: no value", "Cache-Control: max-age=60\r\nVary: X-A\r\n", "X-A: 1\r\n", "", false),
+        ("4.1: a field that this server rewrites", "Cache-Control: max-age=60\r\nVary: X-Forwarded-For\r\n", "", "", false),
+        ("X-Forwarded-Host is no part of the key", MINUTE, "X-Forwarded-Host: evil\r\n", "", true),
+        ("4.3.2: the origin evaluates If-Match", MINUTE, "", "If-Match: \"a\"\r\n", false),
     ];
     for (number, (sentence, fields, first, second, kept)) in rows.into_iter().enumerate() {
         let path = format!("/{number}");
@@ -54,15 +71,50 @@ fn what_is_kept_and_what_is_asked_again() {
 }
 
 #[test]
-fn keys_are_what_upstreams_are_asked() {
+fn statuses() {
+    let pair = Pair::new();
+    #[rustfmt::skip]
+    let rows = [
+        ("RFC 9111 3: any that says how long", "599 Whatever", MINUTE, true),
+        ("a failure that says how long", "503 Service Unavailable", MINUTE, true),
+        ("a failure that does not", "503 Service Unavailable", "", false),
+        ("a question for credentials", "401 Unauthorized", MINUTE, false),
+        ("RFC 6585 4", "429 Too Many Requests", MINUTE, false),
+        ("RFC 9111 5.2.2.3: unknown", "599 Whatever", "Cache-Control: max-age=60, no-store, must-understand\r\n", false),
+    ];
+    for (number, (sentence, status, fields, kept)) in rows.into_iter().enumerate() {
+        let path = format!("/{number}");
+        let mut client = pair.proxy.send(get(&path, ""));
+        let (mut peer, _) = pair.upstream.asked();
+        peer.send(format!(
+            "HTTP/1.1 {status}\r\n{fields}Content-Length: 5\r\nConnection: close\r\n\r\nfirst"
+        ));
+        assert_eq!(client.answer().1, "first", "{sentence}");
+        let mut client = pair.proxy.send(get(&path, ""));
+        if !kept {
+            let next = pair.upstream.asked_if_any();
+            reply(next.unwrap_or_else(|| panic!("{sentence}: not asked again")).0, "", "second");
+        }
+        let (head, body) = client.answer();
+        assert_eq!(body, if kept { "first" } else { "second" }, "{sentence}: {head}");
+        assert!(
+            !kept || head.starts_with(&format!("HTTP/1.1 {}", &status[..3])),
+            "{sentence}: {head}"
+        );
+        pair.upstream.is_left_alone();
+    }
+}
+
+#[test]
+fn keys_are_targets_as_they_are_forwarded() {
     let pair = Pair::new();
     pair.asked(&get("/a/b?x", ""), MINUTE, "1");
     #[rustfmt::skip]
     let rows = [
-        ("the same", get("/a/b?x", ""), true),
-        ("spelt otherwise, forwarded alike", get("/a/./%62?x", ""), true),
+        ("the same target", get("/a/b?x", ""), true),
+        ("another spelling, forwarded alike", get("/a/./%62?x", ""), true),
         ("another query", get("/a/b?y", ""), false),
-        ("none", get("/a/b", ""), false),
+        ("no query", get("/a/b", ""), false),
         ("another host", "GET /a/b?x HTTP/1.1\r\nHost: b\r\n\r\n".to_owned(), false),
         ("another port", "GET /a/b?x HTTP/1.1\r\nHost: a:81\r\n\r\n".to_owned(), false),
     ];
@@ -73,7 +125,7 @@ fn keys_are_what_upstreams_are_asked() {
 }
 
 #[test]
-fn what_a_client_gets_of_it() {
+fn clients_get_the_whole_a_part_or_304() {
     let pair = Pair::new();
     let fields = "Cache-Control: max-age=60\r\nAge: 30\r\nETag: \"v1\"\r\nContent-Type: a/b\r\n\
                   Date: Fri, 31 Dec 9999 23:59:59 GMT\r\nKeep-Alive: x\r\nX-Other: 1\r\n\
@@ -116,13 +168,13 @@ fn what_a_client_gets_of_it() {
 }
 
 #[test]
-fn what_is_asked_for_all_is_asked_without_one_clients_wishes() {
+fn a_fetch_drops_its_clients_preconditions() {
     let pair = Pair::new();
     let wishes = "If-None-Match: \"v1\"\r\nIf-Modified-Since: x\r\nX-A: 1\r\n";
     let mut client = pair.proxy.send(get("/", wishes));
     let head = pair.reply(&format!("{MINUTE}ETag: \"v1\"\r\n"), "body");
     assert!(head.contains("X-A: 1") && !head.contains("If-"), "{head}");
-    assert!(client.head().starts_with("HTTP/1.1 304 "), "he has it, all the same");
+    assert!(client.head().starts_with("HTTP/1.1 304 "), "the client has it already");
     assert_eq!(pair.kept(&get("/", "")).1, "body");
 
     // A part is not the whole: it is passed on, and nothing is kept of it.
@@ -156,7 +208,7 @@ fn variants_are_kept_apart_and_are_few() {
 }
 
 #[test]
-fn a_change_is_noticed() {
+fn unsafe_methods_invalidate() {
     let pair = Pair::new();
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     pair.asked(&get("/", ""), MINUTE, "1");
@@ -179,7 +231,7 @@ fn a_change_is_noticed() {
 }
 
 #[test]
-fn nothing_is_kept_unless_it_is_asked_for() {
+fn no_response_is_stored_without_a_cache() {
     let pair = Pair::with("");
     for body in ["1", "2"] {
         let (head, got) = pair.asked(&get("/", ""), MINUTE, body);
@@ -189,7 +241,7 @@ fn nothing_is_kept_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_client_may_want_nothing_but_what_is_kept() {
+fn only_if_cached() {
     let pair = Pair::new();
     let (head, _) = pair.kept(&get("/", "Cache-Control: only-if-cached\r\n"));
     assert!(head.starts_with("HTTP/1.1 504 "), "RFC 9111 5.2.1.7: {head}");
@@ -209,7 +261,7 @@ fn pipelined_hits_on_one_connection() {
 }
 
 #[test]
-fn an_answer_that_names_a_file_is_asked_for_each_time() {
+fn a_response_that_names_a_file_is_not_stored() {
     let pair = Pair::with(&format!("internal = {:?}\ncache = {{}}", std::env::temp_dir()));
     let fields = format!("{MINUTE}X-Accel-Redirect: /no-such-file\r\n");
     for _ in 0..2 {

@@ -1,8 +1,10 @@
-//! The cache of upstreams' answers, counted by what upstreams are asked.
+//! The response cache, tested by the requests that reach upstreams.
 
 mod again;
 mod bodies;
 mod crowd;
+mod heuristic;
+mod interim;
 mod kept;
 mod orders;
 mod stale;
@@ -10,7 +12,7 @@ mod stale;
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// An upstream, and a server that keeps its answers.
+/// An upstream, and a server that caches its responses.
 struct Pair {
     upstream: Upstream,
     proxy: Proxy,
@@ -21,14 +23,14 @@ impl Pair {
         Pair::with("cache = {}")
     }
 
-    /// With these keys of the mount.
+    /// A pair whose mount has these keys.
     fn with(keys: &str) -> Pair {
         let upstream = Upstream::new();
         let proxy = Proxy::with(&[upstream.address], keys);
         Pair { upstream, proxy }
     }
 
-    /// Answers the next request that comes to the upstream; its head.
+    /// Answers the next request that reaches the upstream, and returns its head.
     #[track_caller]
     fn reply(&self, fields: &str, body: &str) -> String {
         let (peer, head) = self.upstream.asked();
@@ -36,7 +38,7 @@ impl Pair {
         head
     }
 
-    /// A request that reaches the upstream, and what its client gets of this answer.
+    /// Sends a request that reaches the upstream, and returns the client's response.
     #[track_caller]
     fn asked(&self, request: &str, fields: &str, body: &str) -> (String, String) {
         let mut client = self.proxy.send(request);
@@ -44,7 +46,7 @@ impl Pair {
         client.answer()
     }
 
-    /// A request that does not.
+    /// Sends a request that does not reach it, and returns the client's response.
     #[track_caller]
     fn kept(&self, request: &str) -> (String, String) {
         let answer = self.proxy.send(request).answer();

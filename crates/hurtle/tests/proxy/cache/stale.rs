@@ -1,4 +1,4 @@
-//! What is stale: asked about anew, sent meanwhile, or sent where asking fails.
+//! Stale responses: validated, sent during the validation, or sent if the upstream fails.
 
 use super::{Pair, get, has};
 
@@ -6,7 +6,7 @@ const OLD: &str = "Cache-Control: max-age=60\r\nAge: 61\r\nETag: \"v1\"\r\nX-A: 
 const STILL_GOOD: &str = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\nX-A: new\r\nConnection: close\r\n\r\n";
 
 #[test]
-fn it_is_asked_about_and_its_fields_are_made_new() {
+fn a_304_makes_it_fresh_and_updates_its_fields() {
     let pair = Pair::new();
     pair.asked(&get("/", ""), OLD, "body");
     let mut client = pair.proxy.send(get("/", ""));
@@ -25,7 +25,7 @@ fn it_is_asked_about_and_its_fields_are_made_new() {
 }
 
 #[test]
-fn it_is_replaced() {
+fn a_200_replaces_it() {
     let pair = Pair::new();
     pair.asked(&get("/", ""), OLD, "old");
     let (head, body) = pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
@@ -35,7 +35,7 @@ fn it_is_replaced() {
 }
 
 #[test]
-fn it_is_sent_while_it_is_asked_about() {
+fn stale_while_revalidate() {
     let pair = Pair::new();
     let fields = OLD.replace("max-age=60", "max-age=60, stale-while-revalidate=60");
     pair.asked(&get("/", ""), &fields, "body");
@@ -54,7 +54,7 @@ fn it_is_sent_while_it_is_asked_about() {
 }
 
 #[test]
-fn it_is_sent_where_asking_fails() {
+fn stale_if_error() {
     let pair = Pair::with("cache = {}\nfirst_byte_timeout = \"100ms\"");
     let fields = OLD.replace("max-age=60", "max-age=60, stale-if-error=60");
     pair.asked(&get("/", ""), &fields, "body");
@@ -77,7 +77,7 @@ fn it_is_sent_where_asking_fails() {
 }
 
 #[test]
-fn without_leave_it_is_not() {
+fn errors_are_relayed_without_stale_if_error() {
     let pair = Pair::new();
     pair.asked(&get("/", ""), OLD, "body");
     let mut client = pair.proxy.send(get("/", ""));

@@ -1,0 +1,296 @@
+//! One exchange with an application, in a task of its own. The head of the response comes first,
+//! then the body frame by frame. Dropping either cancels the task, and with it the connection or
+//! program, unless the whole response has been read.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, io};
+
+use bytes::Bytes;
+use http::{StatusCode, header};
+use http_body::{Frame, SizeHint};
+use hurtle_http::cgi::{self, HEAD_BYTES_MAX, Head, head_end};
+use hurtle_http::fcgi;
+
+use crate::answer::is_bodiless;
+use crate::body::{self, Body, BoxError, Feeder, RequestBody, Stream, feed};
+use crate::clock;
+use crate::config::GatewayTimeouts;
+use crate::rt::{self, Bell, First, Task, Teller, Told};
+
+/// Unwanted body bytes that are read so that the application can finish.
+const DISCARDED_BYTES_MAX: u64 = 1 << 20;
+
+/// Why a response is missing or incomplete.
+#[derive(Debug)]
+pub(super) enum GatewayError {
+    /// The connection was refused.
+    Refused(io::Error),
+    /// A time limit has passed.
+    Slow(&'static str),
+    /// The application ended before its response.
+    Gone(Option<io::Error>),
+    /// The application sent an invalid FastCGI record.
+    Record(fcgi::RecordError),
+    /// The application sent an invalid response head.
+    Head(cgi::CgiError),
+    /// The application is overloaded.
+    Overloaded,
+    /// The application does not support the role.
+    Role,
+    /// As many programs run as are allowed.
+    Full,
+    /// The program cannot be started.
+    Start(io::Error),
+    /// The client's body ended early, or the client is gone.
+    Abandoned,
+}
+
+impl GatewayError {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            GatewayError::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            GatewayError::Overloaded | GatewayError::Full => StatusCode::SERVICE_UNAVAILABLE,
+            GatewayError::Start(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                StatusCode::FORBIDDEN
+            }
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
+impl fmt::Display for GatewayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GatewayError::Refused(e) => write!(f, "cannot connect: {e}"),
+            GatewayError::Slow(what) => write!(f, "it took too long to {what}"),
+            GatewayError::Gone(None) => f.write_str("it ended before its response"),
+            GatewayError::Gone(Some(e)) => write!(f, "its response is incomplete: {e}"),
+            GatewayError::Record(error) => write!(f, "it does not speak FastCGI: {error}"),
+            GatewayError::Head(error) => write!(f, "its response is malformed: {error}"),
+            GatewayError::Overloaded => f.write_str("it is overloaded"),
+            GatewayError::Role => f.write_str("it does not support the role"),
+            GatewayError::Full => f.write_str("too many programs are running"),
+            GatewayError::Start(e) => write!(f, "it cannot be started: {e}"),
+            GatewayError::Abandoned => f.write_str("the client is gone"),
+        }
+    }
+}
+
+/// An exchange whose response is pending.
+pub(super) struct Exchange {
+    head: Told<Result<Head, GatewayError>>,
+    body: RequestBody,
+    task: Task,
+    silent: bool,
+}
+
+impl Exchange {
+    /// Starts an exchange. `silent`: the response's body is not wanted (HEAD).
+    pub(super) fn start(
+        silent: bool,
+        work: impl AsyncFnOnce(&mut Sink) -> Result<(), GatewayError> + 'static,
+    ) -> Exchange {
+        let (head_sender, head) = rt::once();
+        let (feeder, body) = feed(None);
+        let mut sink = Sink {
+            head_sender: Some(head_sender),
+            feeder,
+            head: Vec::new(),
+            silent,
+            left: None,
+            discarded: 0,
+        };
+        let task = rt::spawn_held(async move {
+            let done = work(&mut sink).await;
+            sink.close(done).await;
+        });
+        Exchange { head, body, task, silent }
+    }
+
+    /// Waits for the response's head; the body follows.
+    pub(super) async fn head(self) -> Result<(Head, Body), GatewayError> {
+        let Exchange { head, body, task, silent } = self;
+        let head = head.wait().await.unwrap_or(Err(GatewayError::Gone(None)))?;
+        let silent = silent || is_bodiless(head.status);
+        let held = ResponseBody { body, left: content_length(&head), silent, task: Some(task) };
+        Ok((head, Body::Stream(Stream::new(held))))
+    }
+}
+
+fn content_length(head: &Head) -> Option<u64> {
+    head.fields.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A response's body with the task that produces it.
+struct ResponseBody {
+    body: RequestBody,
+    /// Bytes to come of the declared length.
+    left: Option<u64>,
+    silent: bool,
+    task: Option<Task>,
+}
+
+impl http_body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<body::Next> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Some(left), Poll::Ready(Some(Ok(frame)))) = (&mut self.left, &polled) {
+            *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        // No more of the response is needed; the application may finish its work.
+        if self.silent || self.left == Some(0) {
+            self.task.take().into_iter().for_each(Task::let_go);
+        }
+    }
+}
+
+/// Receives a response and passes it to the client.
+pub(super) struct Sink {
+    head_sender: Option<Teller<Result<Head, GatewayError>>>,
+    feeder: Feeder,
+    /// Bytes of an incomplete head.
+    head: Vec<u8>,
+    silent: bool,
+    left: Option<u64>,
+    discarded: u64,
+}
+
+impl Sink {
+    /// `true` if the head is complete.
+    pub(super) fn has_head(&self) -> bool {
+        self.head_sender.is_none()
+    }
+
+    /// `true` if no byte has arrived.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.head_sender.is_some() && self.head.is_empty()
+    }
+
+    /// Takes a piece of the response; waits until the client wants it.
+    pub(super) async fn take(&mut self, data: Bytes) -> Result<(), GatewayError> {
+        if self.head_sender.is_none() {
+            return self.forward(data).await;
+        }
+        self.head.extend_from_slice(&data);
+        let Some(end) = head_end(&self.head) else {
+            let fits = self.head.len() <= HEAD_BYTES_MAX;
+            return if fits { Ok(()) } else { Err(GatewayError::Head(cgi::CgiError::Endless)) };
+        };
+        let head = Head::parse(&self.head[..end]).map_err(GatewayError::Head)?;
+        self.left = content_length(&head);
+        self.silent |= is_bodiless(head.status);
+        let rest = Bytes::copy_from_slice(&self.head[end..]);
+        self.head = Vec::new();
+        if let Some(head_sender) = self.head_sender.take() {
+            head_sender.tell(Ok(head));
+        }
+        self.forward(rest).await
+    }
+
+    async fn forward(&mut self, data: Bytes) -> Result<(), GatewayError> {
+        let len = data.len() as u64;
+        if len == 0 {
+            return Ok(());
+        }
+        if self.silent || self.left == Some(0) || !self.feeder.wanted().await {
+            let settled = self.silent || self.left == Some(0);
+            self.discarded += len;
+            let may = settled && self.discarded <= DISCARDED_BYTES_MAX;
+            return if may { Ok(()) } else { Err(GatewayError::Abandoned) };
+        }
+        self.left = self.left.map(|left| left.saturating_sub(len));
+        self.feeder.put(Frame::data(data), false);
+        Ok(())
+    }
+
+    /// Completes the response, or reports its failure.
+    async fn close(&mut self, done: Result<(), GatewayError>) {
+        match (done, self.head_sender.take()) {
+            (Ok(()), Some(head_sender)) => {
+                head_sender.tell(Err(GatewayError::Head(cgi::CgiError::Endless)));
+            }
+            (Err(error), Some(head_sender)) => head_sender.tell(Err(error)),
+            (done, None) => {
+                // The last frame must be read first.
+                self.feeder.wanted().await;
+                match done {
+                    Ok(()) => self.feeder.end(),
+                    Err(error) => self.feeder.fail(error.to_string().into()),
+                }
+            }
+        }
+    }
+}
+
+/// Time limits of an exchange, shared by both directions.
+pub(super) struct Timer<'a> {
+    timeouts: &'a GatewayTimeouts,
+    /// Time when the request's last byte was sent.
+    sent_ms: Cell<Option<u64>>,
+    sent: Bell,
+}
+
+impl Timer<'_> {
+    pub(super) fn new(timeouts: &GatewayTimeouts) -> Timer<'_> {
+        Timer { timeouts, sent_ms: Cell::new(None), sent: Bell::default() }
+    }
+
+    /// Records that the whole request is sent.
+    pub(super) fn set_all_sent(&self) {
+        self.sent_ms.set(Some(clock::now_ms()));
+        self.sent.ring();
+    }
+
+    pub(super) fn is_all_sent(&self) -> bool {
+        self.sent_ms.get().is_some()
+    }
+
+    /// Reads once within the time limit; `read` must be cancel-safe.
+    pub(super) async fn read<T>(
+        &self,
+        has_head: bool,
+        mut read: impl AsyncFnMut() -> T,
+    ) -> Result<T, GatewayError> {
+        loop {
+            let (within, what) = match (has_head, self.sent_ms.get()) {
+                (true, _) => (self.timeouts.read, "continue its response"),
+                (false, Some(since_ms)) => {
+                    let taken = clock::now_ms().saturating_sub(since_ms);
+                    let first_byte = self.timeouts.first_byte;
+                    (first_byte.saturating_sub(Duration::from_millis(taken)), "respond")
+                }
+                // While the client sends, an application may wait for more input.
+                (false, None) => match rt::race(read(), self.sent.wait(None)).await {
+                    First::A(read) => return Ok(read),
+                    First::B(()) => continue,
+                },
+            };
+            return rt::timeout(within, read()).await.ok_or(GatewayError::Slow(what));
+        }
+    }
+
+    /// Writes within the time limit.
+    pub(super) async fn write<T>(&self, write: impl Future<Output = T>) -> Result<T, GatewayError> {
+        let written = rt::timeout(self.timeouts.send, write).await;
+        written.ok_or(GatewayError::Slow("read the request"))
+    }
+}

@@ -1,0 +1,348 @@
+//! One request to an upstream: the choice of upstreams, its progress, and whether it may be
+//! retried. The engine moves bytes between upstream and client.
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hurtle_http::h1::forward::{self, ForwardParams};
+use hurtle_http::h1::response_head::Length;
+use hurtle_http::request::RequestHead;
+use hurtle_http::request::framing::BodyLength;
+
+use super::link::{Link, Source};
+use super::peer::{Peer, UpstreamError};
+use super::request_sender::RequestSender;
+use super::wait::Waits;
+use super::{Key, Proxy};
+use crate::body::RequestBody;
+use crate::clock;
+use crate::rt::{self, First};
+use crate::transport::{Input, Output, Taken};
+
+/// Most attempts of one request.
+const TRIES_MAX: usize = 3;
+
+/// Time after which a request's body is sent without 100 Continue (RFC 9110 section 10.1.1),
+/// because some servers ignore `Expect`.
+const EXPECT_TIME: Duration = Duration::from_secs(1);
+
+/// A request to an upstream.
+pub struct UpstreamRequest {
+    proxy: Rc<Proxy>,
+    sender: RequestSender,
+    link: Option<Link>,
+    assigned: Option<AssignedPeer>,
+    tried: Vec<usize>,
+    tries: usize,
+    /// Idempotent method (RFC 9110 section 9.2.2).
+    idempotent: bool,
+    phase: Cell<Phase>,
+}
+
+/// The upstream that has the request, counted among its requests in flight.
+struct AssignedPeer {
+    number: usize,
+    peer: Rc<Peer>,
+}
+
+/// The last thing that the upstream was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Phase {
+    Connecting,
+    Sending,
+    Waiting,
+    Reading,
+}
+
+/// Outcome of listening to an upstream.
+pub enum ListenOutcome {
+    /// A response's head.
+    Head(Taken),
+    /// No response in time: the client may send its body without the upstream's 100 Continue.
+    ExpectTimeout,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Connecting => "it takes too long to connect",
+            Phase::Sending => "it takes none of the request's bytes",
+            Phase::Waiting => "it takes too long to respond",
+            Phase::Reading => "its response stopped",
+        })
+    }
+}
+
+impl UpstreamRequest {
+    /// Builds the forwarded request; fills in a missing authority.
+    pub fn new(
+        proxy: &Rc<Proxy>,
+        request: &RequestHead<'_>,
+        body: RequestBody,
+        onward: ForwardParams<'_>,
+    ) -> UpstreamRequest {
+        let mut head = Output::new();
+        let onward = ForwardParams { authority: proxy.authority(), ..onward };
+        forward::request(head.vec(), request, &onward);
+        proxy.credit_request();
+        let method = request.method.as_bytes();
+        let chunked = request.body == BodyLength::Chunked;
+        UpstreamRequest {
+            proxy: Rc::clone(proxy),
+            sender: RequestSender::new(head, body, chunked, request.expect_continue),
+            link: None,
+            assigned: None,
+            tried: Vec::new(),
+            tries: 0,
+            idempotent: onward.upgrade.is_none()
+                && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
+            phase: Cell::new(Phase::Connecting),
+        }
+    }
+
+    /// The last thing that the upstream was waited for.
+    pub fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Name of the last upstream, for the log.
+    pub fn upstream_name(&self) -> String {
+        self.assigned.as_ref().map_or_else(|| "(any)".to_owned(), |at| at.peer.to_string())
+    }
+
+    /// Chooses an upstream; `false`: none is left.
+    pub fn choose(&mut self, key: Key<'_>, now_ms: u64) -> bool {
+        self.link = None;
+        self.sender.begin();
+        let picked = self.proxy.pick(key, &self.tried, now_ms);
+        self.assigned = picked.map(|number| AssignedPeer::new(number, &self.proxy.peers[number]));
+        self.tries += 1;
+        self.assigned.is_some()
+    }
+
+    /// Sends a request without a body on an idle connection if the socket takes it at once;
+    /// `false`: use `connect` and `listen`.
+    pub fn send_at_once(&mut self, now_ms: u64) -> bool {
+        if self.sender.has_body() {
+            return false;
+        }
+        self.link = self.assigned.as_ref().and_then(|at| at.peer.idle(now_ms));
+        let Some(link) = &self.link else { return false };
+        self.sender.send_at_once(&link.io);
+        self.phase.set(Phase::Waiting);
+        self.sender.is_done()
+    }
+
+    /// Time limit of the response's head, in milliseconds.
+    pub fn first_byte_ms(&self) -> u64 {
+        ms(self.proxy.config.first_byte_timeout)
+    }
+
+    /// Waits for the response's head after `send_at_once`.
+    ///
+    /// # Errors
+    /// There will be no response.
+    pub async fn answer(&mut self) -> Result<Taken, UpstreamError> {
+        let Some(Link { io, input, .. }) = &mut self.link else {
+            return Err(UpstreamError::Gone(None));
+        };
+        Source(io).head(input).await
+    }
+
+    /// Puts a head back, for `listen` to read.
+    pub fn put_back(&mut self, head: &[u8]) {
+        if let Some(link) = &mut self.link {
+            link.input.put_back(head);
+        }
+    }
+
+    /// Connects to the chosen upstream, on an idle connection if possible.
+    ///
+    /// # Errors
+    /// No request was sent.
+    pub async fn connect(&mut self, waits: &Waits) -> Result<(), UpstreamError> {
+        if self.link.is_some() {
+            return Ok(());
+        }
+        self.phase.set(Phase::Connecting);
+        let Some(at) = &self.assigned else { return Err(UpstreamError::Gone(None)) };
+        self.link = at.peer.idle(clock::now_ms());
+        if self.link.is_none() {
+            let _wait = waits.read(ms(self.proxy.config.connect_timeout));
+            self.link = Some(Box::pin(at.peer.connect()).await?);
+        }
+        Ok(())
+    }
+
+    /// Sends the rest of the request and waits for a response's head.
+    ///
+    /// # Errors
+    /// There will be no response.
+    pub async fn listen(&mut self, waits: &Waits) -> Result<ListenOutcome, UpstreamError> {
+        let Some(Link { io, input, .. }) = &mut self.link else {
+            return Err(UpstreamError::Gone(None));
+        };
+        let config = &self.proxy.config;
+        let stall_ms = ms(config.send_timeout);
+        let mut send_error = None;
+        if !self.sender.is_done() {
+            self.phase.set(Phase::Sending);
+            if self.sender.has_body() {
+                let head = async { Source(io).head(input).await };
+                // Boxed because it is rare: every future is as large as its largest state.
+                match Box::pin(rt::race(head, self.sender.run(io, waits, stall_ms))).await {
+                    First::A(head) => return head.map(ListenOutcome::Head),
+                    First::B(sent) => send_error = sent.err(),
+                }
+            } else {
+                send_error = self.sender.run(io, waits, stall_ms).await.err();
+            }
+        }
+        self.phase.set(Phase::Waiting);
+        let _wait = waits.read(ms(config.first_byte_timeout));
+        // An upstream that stopped reading may have sent a response.
+        let mut source = Source(io);
+        let head = source.head(input);
+        if self.sender.is_held() && send_error.is_none() {
+            return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
+                First::A(head) => head.map(ListenOutcome::Head),
+                First::B(()) => Ok(ListenOutcome::ExpectTimeout),
+            };
+        }
+        match (head.await, send_error) {
+            (Err(UpstreamError::Gone(_)), Some(e)) => Err(UpstreamError::NotRead(e)),
+            (head, _) => head.map(ListenOutcome::Head),
+        }
+    }
+
+    /// Allows the body to be sent.
+    pub fn release(&mut self) {
+        self.sender.release();
+    }
+
+    /// `true` if the request may be retried after a failure. It was not processed or is idempotent,
+    /// none of its body is lost, and the retry budget allows it. The budget is charged.
+    pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
+        let unsent = matches!(error, UpstreamError::Unresolved(_) | UpstreamError::Refused(_));
+        let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
+        let harmless = unsent || (unanswered && self.idempotent);
+        harmless && self.has_retry_left()
+    }
+
+    /// The same after a connect timeout.
+    pub fn may_retry_late(&mut self) -> bool {
+        self.phase.get() == Phase::Connecting && self.has_retry_left()
+    }
+
+    fn has_retry_left(&mut self) -> bool {
+        self.tries < TRIES_MAX && self.sender.is_untouched() && self.proxy.charge_retry()
+    }
+
+    /// Records a failure of the upstream; `silent`: it closed the connection without a response.
+    pub fn failed(&mut self, silent: bool) {
+        let Some(at) = &self.assigned else { return };
+        // The upstream may have closed an idle connection at the same moment, which is not a
+        // failure.
+        if silent && self.link.as_ref().is_some_and(|link| link.reused) {
+            return at.peer.close_idle();
+        }
+        at.peer.failed(clock::now_ms());
+        self.tried.push(at.number);
+    }
+
+    /// Records a response of the upstream.
+    pub fn succeeded(&self) {
+        if let Some(at) = &self.assigned {
+            at.peer.succeeded();
+        }
+    }
+
+    /// The connection, while the response is read from it.
+    pub fn link(&mut self) -> Option<&mut Link> {
+        self.link.as_mut()
+    }
+
+    /// `true` if the whole request is sent.
+    pub fn is_sent(&self) -> bool {
+        self.sender.is_done()
+    }
+
+    /// Runs `work`, which reads the response, while the rest of the request is sent. A failure to
+    /// send the rest does not affect the response.
+    pub async fn beside<T>(
+        &mut self,
+        waits: &Waits,
+        work: impl AsyncFnOnce(Source<'_>, &mut Input) -> T,
+    ) -> Option<T> {
+        self.phase.set(Phase::Reading);
+        let Link { io, input, .. } = self.link.as_mut()?;
+        if self.sender.is_done() || self.sender.is_held() {
+            return Some(work(Source(io), input).await);
+        }
+        let stall_ms = ms(self.proxy.config.send_timeout);
+        let sender = &mut self.sender;
+        let sending = async {
+            // The reader decides when the exchange is over.
+            let _ = sender.run(io, waits, stall_ms).await;
+            std::future::pending::<T>().await
+        };
+        match rt::race(work(Source(io), input), sending).await {
+            First::A(done) | First::B(done) => Some(done),
+        }
+    }
+
+    /// Returns the connection to the idle ones after a response was read to its end.
+    pub fn finish(&mut self) {
+        let (Some(link), Some(at)) = (self.link.take(), &self.assigned) else { return };
+        // Bytes after the response belong to no request (RFC 9112 section 11.1).
+        if self.sender.is_done() && link.input.bytes().is_empty() {
+            at.peer.keep(link.io);
+        }
+    }
+
+    /// Discards a response's body: the connection is reused if the body is already buffered.
+    pub fn discard(&mut self, length: Length) {
+        let Some(link) = &mut self.link else { return };
+        let here = link.input.bytes().len();
+        match length {
+            Length::Framed(BodyLength::None) => {}
+            Length::Framed(BodyLength::Exactly(len)) if len <= here as u64 => {
+                link.input.consume(len as usize);
+            }
+            _ => return,
+        }
+        self.finish();
+    }
+
+    /// Takes the connection for another protocol; the upstream counts the request until this is
+    /// dropped.
+    pub fn take_link(&mut self) -> Option<Link> {
+        self.link.take()
+    }
+}
+
+impl AssignedPeer {
+    fn new(number: usize, peer: &Rc<Peer>) -> AssignedPeer {
+        peer.in_flight.set(peer.in_flight.get() + 1);
+        AssignedPeer { number, peer: Rc::clone(peer) }
+    }
+}
+
+impl Drop for AssignedPeer {
+    fn drop(&mut self) {
+        self.peer.in_flight.set(self.peer.in_flight.get() - 1);
+    }
+}
+
+impl fmt::Debug for UpstreamRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamRequest").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

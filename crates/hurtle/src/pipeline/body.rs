@@ -1,0 +1,132 @@
+//! Discards request bodies that no handler reads, with a minimum rate.
+
+use std::future::poll_fn;
+use std::io;
+
+use hurtle_http::request::ParseError;
+use hurtle_http::request::framing::BodyLength;
+
+use super::Exchange;
+use crate::clock;
+use crate::config::Limits;
+use crate::deadline::DeadlineError;
+use crate::protocol::Protocol;
+use crate::protocol::reading::{Piece, Reading};
+
+/// Longest pause within a request body that keeps its average rate, in milliseconds. Without it a
+/// client that was fast and is gone would be waited for by what it has sent, for hours.
+const BODY_PAUSE_MS_MAX: u64 = 60_000;
+
+/// A deadline far enough in the future to never pass.
+const NO_HURRY_MS: u64 = u64::MAX / 2;
+
+/// An unsuccessful wait for bytes.
+pub(crate) enum Ended {
+    /// The deadline passed.
+    Late,
+    /// The socket failed.
+    Failed,
+}
+
+impl<T: Protocol> Exchange<T> {
+    /// Waits for more bytes of a body. Sets `ended` if the peer closes its sending side.
+    pub(crate) async fn fill_body(&mut self, reading: &mut Reading) -> Result<(), Ended> {
+        let (input, io) = (&mut self.input, &self.io);
+        let filled = self.watch.wait(poll_fn(|cx| io.poll_fill(cx, input, reading))).await;
+        self.note(&filled)
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        filled: &Result<io::Result<usize>, DeadlineError>,
+    ) -> Result<(), Ended> {
+        match filled {
+            Ok(Ok(n)) => {
+                self.ended |= *n == 0;
+                Ok(())
+            }
+            Ok(Err(_)) => Err(Ended::Failed),
+            Err(DeadlineError) => Err(Ended::Late),
+        }
+    }
+
+    /// Returns whether the head announces a body above the configured limit.
+    pub(super) fn is_too_large(&self, length: BodyLength) -> bool {
+        matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
+    }
+
+    /// Reads the rest of a body and discards it. `Err(None)`: the peer is gone.
+    pub(super) async fn discard_body(
+        &mut self,
+        reading: &mut Reading,
+        bytes_max: u64,
+    ) -> Result<(), Option<ParseError>> {
+        let mut pace = Pace { started_ms: clock::now_ms(), received: 0, data: 0 };
+        loop {
+            let here = self.input.bytes().len();
+            let piece = reading.next(&mut self.input).map_err(Some)?;
+            if let Piece::Data(len) = piece {
+                self.input.consume(len);
+                pace.data += len as u64;
+            }
+            // Saturating, because a peer can announce a length or chunk size of 2^64 - 1.
+            if pace.data.saturating_add(reading.announced()) > bytes_max {
+                return Err(Some(ParseError::BodyTooLarge));
+            }
+            pace.received += (here - self.input.bytes().len()) as u64;
+            match piece {
+                Piece::Data(_) => {}
+                Piece::More => pace.more(self, reading).await?,
+                Piece::End(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The progress of a body: after a grace period it must keep an average rate.
+struct Pace {
+    started_ms: u64,
+    received: u64,
+    data: u64,
+}
+
+impl Pace {
+    /// Waits for more bytes.
+    async fn more<T: Protocol>(
+        &mut self,
+        connection: &mut Exchange<T>,
+        reading: &mut Reading,
+    ) -> Result<(), Option<ParseError>> {
+        let earned_ms = earned_ms(&connection.worker.limits, self.received);
+        let now_ms = clock::now_ms();
+        let left_ms = self.started_ms.saturating_add(earned_ms).saturating_sub(now_ms);
+        let wait_ms = left_ms.min(pause_ms_max(&connection.worker.limits));
+        connection.watch.set(now_ms.saturating_add(wait_ms));
+        match connection.fill_body(reading).await {
+            // RFC 9112 section 8: the peer may have closed one direction only, so it gets an error
+            // response.
+            Ok(()) if connection.ended && !matches!(reading, Reading::Ended(_)) => {
+                Err(Some(ParseError::BodyIncomplete))
+            }
+            Ok(()) => Ok(()),
+            Err(Ended::Late) => Err(Some(ParseError::BodyTooSlow)),
+            Err(Ended::Failed) => Err(None),
+        }
+    }
+}
+
+/// Returns the time in milliseconds that a client may take to send `received` bytes of a body.
+pub(super) fn earned_ms(limits: &Limits, received: u64) -> u64 {
+    let grace_ms = limits.body_grace.as_millis() as u64;
+    // A rate of 0 disables the limit.
+    let at_rate = received.saturating_mul(1_000).checked_div(limits.body_rate);
+    grace_ms.saturating_add(at_rate.unwrap_or(NO_HURRY_MS))
+}
+
+/// Returns the longest pause within a body, in milliseconds.
+pub(super) fn pause_ms_max(limits: &Limits) -> u64 {
+    match limits.body_rate {
+        0 => NO_HURRY_MS,
+        _ => BODY_PAUSE_MS_MAX.max(limits.body_grace.as_millis() as u64),
+    }
+}

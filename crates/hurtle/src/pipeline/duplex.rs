@@ -1,0 +1,153 @@
+//! Sends and receives on one connection at the same time, for a handler that reads the request body
+//! while it responds. One deadline covers both directions.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+
+use http::StatusCode;
+use hurtle_http::request::ParseError;
+
+use super::Exchange;
+use super::upload::Upload;
+use crate::clock;
+use crate::deadline::NEVER;
+use crate::handler::proxy::Waits;
+use crate::protocol::reading::Reading;
+use crate::protocol::{InterimFields, Protocol};
+use crate::rt::{self, First};
+use crate::transport::{Input, Meter, Output};
+
+/// A connection's socket during one exchange.
+pub(super) struct Duplex<'a, T> {
+    pub(super) io: &'a T,
+    /// Bytes the kernel has taken.
+    sent: &'a Cell<u64>,
+    /// The rate limit shared by all connections of the client address.
+    share: Option<&'a Meter>,
+    /// `true` if bytes wait for the peer to read earlier ones.
+    queued: Cell<bool>,
+    /// Time by which the peer must send more bytes, in milliseconds, if the exchange waits for
+    /// them.
+    more_by_ms: Cell<u64>,
+}
+
+/// The error that ends an exchange early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExchangeError {
+    /// The peer has closed or reset the connection.
+    Gone,
+    /// The peer does not read the response.
+    Stalled,
+    /// The request body is malformed.
+    ParseError(ParseError),
+    /// The handler failed, or sent a body of another length than declared.
+    Answer,
+    /// The upstream's deadline passed.
+    Late,
+}
+
+impl<T: Protocol> Exchange<T> {
+    /// Runs `work` while the request body is fed to its reader, until the peer is gone. `waits`
+    /// holds the deadline of an upstream.
+    pub(super) async fn beside<R>(
+        &mut self,
+        upload: &mut Upload,
+        waits: &Waits,
+        work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
+    ) -> Result<R, ExchangeError> {
+        let Exchange { io, input, ended, worker, watch, sent, .. } = self;
+        let stall_ms = worker.limits.write_stall.as_millis() as u64;
+        let (share, sent) = (sent.share.as_deref(), &sent.moved);
+        let (queued, more_by_ms) = (Cell::new(false), Cell::new(NEVER));
+        let duplex = Duplex { io, sent, share, queued, more_by_ms };
+        let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
+        let mut seen = None;
+        let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
+        let due = || {
+            // The application has no deadline. Only unread response bytes and awaited request bytes
+            // count against the peer.
+            let moved = duplex.queued.get().then(|| sent.get() + io.taken_of_waiting());
+            if moved != seen {
+                seen = moved;
+                taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
+            }
+            upstream_by_ms = waits.due_ms();
+            taken_by_ms.min(duplex.more_by_ms.get()).min(upstream_by_ms)
+        };
+        match watch.wait_until(both, due).await {
+            Ok(First::A(done)) => Ok(done),
+            Ok(First::B(broken)) => Err(broken),
+            Err(_) if duplex.more_by_ms.get() <= clock::now_ms() => {
+                Err(ExchangeError::ParseError(ParseError::BodyTooSlow))
+            }
+            Err(_) if upstream_by_ms <= clock::now_ms() => Err(ExchangeError::Late),
+            Err(_) => Err(ExchangeError::Stalled),
+        }
+    }
+}
+
+impl<T: Protocol> Duplex<'_, T> {
+    /// Reads more bytes, with a deadline of `by_ms`. Returns 0 at the end of the peer's data.
+    pub(super) async fn fill(
+        &self,
+        input: &mut Input,
+        reading: &mut Reading,
+        by_ms: u64,
+    ) -> io::Result<usize> {
+        self.more_by_ms.set(by_ms);
+        let filled = poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await;
+        self.more_by_ms.set(NEVER);
+        filled
+    }
+
+    /// Writes part of the bytes.
+    pub(super) async fn write_some(&self, bufs: &[IoSlice<'_>]) -> Result<usize, ExchangeError> {
+        self.queued.set(true);
+        let written = poll_fn(|cx| self.io.poll_write(cx, bufs)).await;
+        self.queued.set(false);
+        match written {
+            Ok(0) | Err(_) => Err(ExchangeError::Gone),
+            Ok(n) => {
+                self.sent.set(self.sent.get() + n as u64);
+                Ok(n)
+            }
+        }
+    }
+
+    /// Counts bytes that were sent without `write`.
+    pub(super) fn count(&self, bytes: usize) {
+        self.sent.set(self.sent.get() + bytes as u64);
+    }
+
+    /// Sends an interim response.
+    pub(super) async fn interim(
+        &self,
+        status: StatusCode,
+        fields: InterimFields<'_>,
+    ) -> Result<(), ExchangeError> {
+        let mut out = Output::new();
+        self.io.encode_interim(out.vec(), status, fields);
+        self.write(&mut [IoSlice::new(&out)]).await
+    }
+
+    /// Returns the bytes to write together, at most `most`.
+    pub(super) fn piece_bytes(&self, most: usize) -> usize {
+        let piece = self.share.map_or(u64::MAX, Meter::piece_bytes);
+        usize::try_from(piece).map_or(most, |piece| piece.min(most))
+    }
+
+    /// Writes all bytes, as fast as the rate limit allows.
+    pub(super) async fn write(&self, mut bufs: &mut [IoSlice<'_>]) -> Result<(), ExchangeError> {
+        // Skips empty buffers: writing 0 bytes would look like the end of the connection.
+        IoSlice::advance_slices(&mut bufs, 0);
+        if let Some(share) = self.share {
+            share.pass(bufs.iter().map(|buf| buf.len() as u64).sum()).await;
+        }
+        while !bufs.is_empty() {
+            let n = self.write_some(bufs).await?;
+            IoSlice::advance_slices(&mut bufs, n);
+        }
+        Ok(())
+    }
+}

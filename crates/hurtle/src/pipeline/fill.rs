@@ -1,0 +1,437 @@
+//! Fetches a response for the cache in a task of its own, so that neither a departed nor a slow
+//! client affects it. If the response may not be stored, it goes to the leader: the client whose
+//! request is forwarded.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use hurtle_http::h1::keep;
+use hurtle_http::h1::response_head::{self, Length, ResponseHead};
+use hurtle_http::request::RequestFields;
+use hurtle_http::request::fields::pairs;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
+
+use super::fault::tell;
+use super::interim::InterimQueue;
+use super::is_bodiless;
+use super::proxy::{INTERIM_MAX, is_interim};
+use crate::cache::{Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored};
+use crate::clock;
+use crate::handler::proxy::{
+    Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamRequest, Waits,
+};
+use crate::protocol::reading::{Piece, Reading};
+use crate::rt::{self, First, Teller};
+use crate::transport::{Input, Taken};
+
+/// Bytes of a body that are moved before other tasks run.
+const TURN_BYTES: usize = 256 << 10;
+
+/// Interval at which a deadline is checked.
+const STEP: Duration = Duration::from_millis(250);
+
+/// A fetch for the cache.
+pub(super) struct Fill {
+    pub(super) proxy: Rc<Proxy>,
+    pub(super) upstream: UpstreamRequest,
+    pub(super) flight: Flight,
+    /// The path, for choosing an upstream.
+    pub(super) path: Vec<u8>,
+    pub(super) client: Option<IpAddr>,
+    /// The request's method and path, for the error log.
+    pub(super) what: String,
+    /// The request's field lines, which Vary may name.
+    pub(super) lines: Vec<u8>,
+    pub(super) directives: Directives,
+    pub(super) authorized: bool,
+    /// The stored response that is validated.
+    pub(super) stale: Option<Arc<Stored>>,
+    /// Receives the outcome; `None`: no client leads this fetch.
+    pub(super) leader: Option<Teller<FillOutcome>>,
+    /// Receives interim responses; `None`: they are dropped.
+    pub(super) interim: Option<Rc<InterimQueue>>,
+}
+
+/// The outcome of a fetch for the client that leads it.
+pub(super) enum FillOutcome {
+    /// The result for all requests that wait for this fetch.
+    Shared(FetchResult),
+    /// The response may not be stored; the client continues the exchange.
+    Pass(Box<(UpstreamRequest, Taken)>),
+}
+
+/// The decision about a response, made from its head.
+enum Plan {
+    /// The response is stored.
+    Store { head: Box<Head>, room: Charge, body: Charge, len: Option<u64> },
+    /// The stored response is valid (304), with this head. `Err`: the updated response is not
+    /// stored.
+    Refresh(Box<Head>, Result<(), Refused>),
+    /// The upstream failed, and the stale response is sent instead.
+    Fail,
+    /// The response is not stored.
+    Pass(Refused),
+}
+
+impl Fill {
+    /// Runs the fetch.
+    pub(super) async fn run(mut self) {
+        let asked_ms = clock::now_ms();
+        let waits = Waits::default();
+        let taken = match self.ask(&waits).await {
+            Ok(taken) => taken,
+            Err(status) => return self.fail(status),
+        };
+        let checked = response_head::parse(&taken).map_err(UpstreamError::BadResponse);
+        let checked = checked.and_then(|reply| match reply.status {
+            StatusCode::SWITCHING_PROTOCOLS => Err(UpstreamError::UnexpectedUpgrade),
+            _ => Ok(reply),
+        });
+        let reply = match checked {
+            Ok(reply) => reply,
+            Err(fault) => {
+                tell(&self.upstream, &self.what, &fault, StatusCode::BAD_GATEWAY);
+                self.upstream.failed(false);
+                return self.fail(StatusCode::BAD_GATEWAY);
+            }
+        };
+        self.upstream.succeeded();
+        match self.plan(&reply, asked_ms) {
+            Plan::Store { head, room, body, len } => {
+                let reading = match reply.length {
+                    Length::Framed(length) if !is_bodiless(reply.status) => Reading::new(length),
+                    _ => Reading::Done,
+                };
+                let keep_alive = reply.keep_alive;
+                drop(taken);
+                let entry = NewEntry { head: *head, room, charge: body, len };
+                self.take(&waits, reading, entry, keep_alive).await;
+            }
+            Plan::Refresh(head, stores) => {
+                let keep_alive = reply.keep_alive;
+                drop(taken);
+                self.refresh(*head, stores, keep_alive);
+            }
+            Plan::Fail => {
+                tell(&self.upstream, &self.what, &"error response", reply.status);
+                let status = reply.status;
+                self.fail(status);
+            }
+            Plan::Pass(refused) => self.pass(refused, reply.status, taken),
+        }
+    }
+
+    /// Tries upstreams until one responds. `Err`: the status for the client.
+    async fn ask(&mut self, waits: &Waits) -> Result<Taken, StatusCode> {
+        let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        loop {
+            let key = Key { client: self.client, path: &self.path };
+            let upstream = &mut self.upstream;
+            if !upstream.choose(key, clock::now_ms()) {
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    tell(upstream, &self.what, &"no upstream is available", status);
+                }
+                return Err(status);
+            }
+            let interim = self.interim.as_deref();
+            let retry = match within(waits, listen(upstream, waits, interim)).await {
+                Some(Ok(taken)) => return Ok(taken),
+                Some(Err(fault)) => {
+                    status = StatusCode::BAD_GATEWAY;
+                    tell(upstream, &self.what, &fault, status);
+                    let retry = upstream.may_retry(&fault);
+                    upstream.failed(matches!(
+                        fault,
+                        UpstreamError::Gone(_) | UpstreamError::NotRead(_)
+                    ));
+                    retry
+                }
+                None => {
+                    status = StatusCode::GATEWAY_TIMEOUT;
+                    tell(upstream, &self.what, &upstream.phase(), status);
+                    upstream.failed(false);
+                    upstream.may_retry_late()
+                }
+            };
+            if !retry {
+                return Err(status);
+            }
+        }
+    }
+
+    fn plan(&self, reply: &ResponseHead<'_>, asked_ms: u64) -> Plan {
+        let now_ms = clock::now_ms();
+        let (came_secs, date) = (clock::unix_secs(), clock::date(now_ms));
+        let said = caching::of_response(pairs(reply.field_lines));
+        let delay_ms = now_ms.saturating_sub(asked_ms);
+        let age_ms = caching::age_on_arrival(&said, delay_ms, came_secs);
+        if let (Some(stale), StatusCode::NOT_MODIFIED) = (&self.stale, reply.status) {
+            let lines = keep::refreshed(&stale.head.lines, reply, &date);
+            let freshness = self.may_store(stale.head.status, &lines, came_secs);
+            let stores = freshness.map(|_| ());
+            let freshness = freshness.unwrap_or(stale.head.freshness);
+            let (lines, came_ms) = (lines.into(), now_ms);
+            let head = Head { lines, freshness, age_ms, came_ms, ..stale.head.clone() };
+            return Plan::Refresh(Box::new(head), stores);
+        }
+        if let Some(stale) = self.stale.as_ref().filter(|_| reply.status.is_server_error()) {
+            let age = stale.head.age(now_ms);
+            if caching::usable_on_error(&stale.head.freshness, age, &self.directives) {
+                return Plan::Fail;
+            }
+        }
+        let lines = keep::lines(reply, &date);
+        let freshness = match self.may_store(reply.status, &lines, came_secs) {
+            Ok(freshness) => freshness,
+            Err(refused) => return Plan::Pass(refused),
+        };
+        if !self.is_for_all(reply, &said) {
+            return Plan::Pass(Refused::Response);
+        }
+        let selected = Head::selected(&said.vary, RequestFields::Lines(&self.lines));
+        let (status, lines, came_ms) = (reply.status, lines.into(), now_ms);
+        let head = Head { status, lines, freshness, age_ms, came_ms, selected };
+        let len = if is_bodiless(status) { Some(0) } else { exact_len(reply) };
+        match self.rooms(&head, len) {
+            Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len },
+            None => Plan::Pass(Refused::Request),
+        }
+    }
+
+    fn may_store(
+        &self,
+        status: StatusCode,
+        lines: &[u8],
+        came_secs: u64,
+    ) -> Result<caching::Freshness, Refused> {
+        let said = caching::of_response(pairs(lines));
+        let heuristic_percent = self.cache().heuristic_percent();
+        let (directives, authorized) = (&self.directives, self.authorized);
+        caching::may_store(status, &said, directives, authorized, came_secs, heuristic_percent)
+    }
+
+    /// Returns whether a response can serve other requests: its end is known, its size fits, and
+    /// Vary names no field that this server rewrites.
+    fn is_for_all(&self, reply: &ResponseHead<'_>, said: &Described<'_>) -> bool {
+        let names_file = reply.file.is_some() && self.proxy.config().internal.is_some();
+        // A body that ends with the connection may be truncated.
+        let framed = is_bodiless(reply.status) || reply.length != Length::UntilClose;
+        let fits = exact_len(reply).is_none_or(|len| len <= self.cache().object_bytes_max());
+        !names_file && framed && fits && !said.vary.iter().any(|name| keep::is_rewritten(name))
+    }
+
+    /// Reserves memory for a head, and for a body of known length.
+    fn rooms(&self, head: &Head, len: Option<u64>) -> Option<(Charge, Charge)> {
+        let cache = self.cache();
+        cache.reserve(head.cost()).zip(cache.reserve(len.unwrap_or(0)))
+    }
+
+    fn cache(&self) -> &Arc<Cache> {
+        self.flight.cache()
+    }
+
+    /// Reads a body and stores the response. Waiting clients receive it as it arrives.
+    async fn take(self, waits: &Waits, reading: Reading, entry: NewEntry, keep_alive: bool) {
+        let Fill { proxy, mut upstream, flight, what, leader, .. } = self;
+        let cache = Arc::clone(flight.cache());
+        let NewEntry { head, room, charge, len } = entry;
+        if let Some(body) = here(&mut upstream, len) {
+            let content = Content::new(Kept::Bytes(body), vec![charge]);
+            let stored = Arc::new(Stored::new(head, content, room));
+            flight.store(&stored);
+            if let Some(leader) = leader {
+                leader.tell(FillOutcome::Shared(FetchResult::Stored(stored)));
+            }
+            if keep_alive {
+                upstream.finish();
+            }
+            return;
+        }
+        let live = Live::new(head, len, charge);
+        if let Some((leader, reader)) = leader.zip(live.reader()) {
+            leader.tell(FillOutcome::Shared(FetchResult::Coming(reader)));
+        }
+        flight.begin(&live);
+        let within_ms = proxy.config().read_timeout.as_millis() as u64;
+        let mut flight = Some(flight);
+        let reads = upstream.beside(waits, async |mut source, input| {
+            let coming = Body { live: &live, reading, flight: &mut flight, waits, within_ms };
+            coming.run(&mut source, input, &cache).await
+        });
+        let done = match within(waits, reads).await {
+            Some(Some(done)) => done,
+            Some(None) => Err("no connection".to_owned()),
+            None => Err(Phase::Reading.to_string()),
+        };
+        if let Err(why) = done {
+            live.fail();
+            return tell(&upstream, &what, &why, StatusCode::BAD_GATEWAY);
+        }
+        if keep_alive {
+            upstream.finish();
+        }
+        drop(upstream);
+        if let Some(((body, charge), flight)) = live.finish().zip(flight) {
+            let (content, spare) = cache.keep(body, charge).await;
+            live.hold(spare);
+            flight.store(&Arc::new(Stored::new(live.head.clone(), content, room)));
+        }
+    }
+
+    fn refresh(self, head: Head, stores: Result<(), Refused>, keep_alive: bool) {
+        let Fill { mut upstream, flight, stale, leader, .. } = self;
+        let room = flight.cache().reserve(head.cost());
+        let Some((stale, room)) = stale.zip(room) else { return };
+        let stored = Arc::new(Stored::new(head, Arc::clone(&stale.content), room));
+        match stores {
+            Ok(()) => flight.store(&stored),
+            Err(Refused::Response) => flight.refuse(clock::now_ms()),
+            Err(Refused::Request) => flight.release(),
+        }
+        if let Some(leader) = leader {
+            leader.tell(FillOutcome::Shared(FetchResult::Stored(stored)));
+        }
+        if keep_alive {
+            upstream.finish();
+        }
+    }
+
+    fn fail(self, status: StatusCode) {
+        let Fill { flight, leader, .. } = self;
+        flight.fail(status);
+        if let Some(leader) = leader {
+            leader.tell(FillOutcome::Shared(FetchResult::Failed(status)));
+        }
+    }
+
+    fn pass(self, refused: Refused, status: StatusCode, taken: Taken) {
+        let Fill { upstream, flight, leader, .. } = self;
+        match refused {
+            // A server error does not predict later responses.
+            Refused::Response if !status.is_server_error() => flight.refuse(clock::now_ms()),
+            _ => flight.release(),
+        }
+        if let Some(leader) = leader {
+            leader.tell(FillOutcome::Pass(Box::new((upstream, taken))));
+        }
+    }
+}
+
+/// A response to be stored, without its body.
+struct NewEntry {
+    head: Head,
+    room: Charge,
+    charge: Charge,
+    len: Option<u64>,
+}
+
+/// A body that is being read from the upstream.
+struct Body<'a> {
+    live: &'a Live,
+    reading: Reading,
+    flight: &'a mut Option<Flight>,
+    waits: &'a Waits,
+    within_ms: u64,
+}
+
+impl Body<'_> {
+    async fn run(
+        mut self,
+        source: &mut Source<'_>,
+        input: &mut Input,
+        cache: &Cache,
+    ) -> Result<(), String> {
+        let broke = |why: &dyn std::fmt::Display| format!("truncated response: {why}");
+        let mut turn_bytes = 0;
+        loop {
+            match self.reading.next(input).map_err(|error| broke(&error))? {
+                Piece::Data(len) => {
+                    let kept = self.live.push(&input.bytes()[..len], cache);
+                    input.consume(len);
+                    if !kept {
+                        // Other clients can no longer join: part of the body is dropped.
+                        drop(self.flight.take());
+                        if !self.live.room().await {
+                            return Err("the response is too large for the cache, and no \
+                                        client reads it"
+                                .to_owned());
+                        }
+                    }
+                    turn_bytes += len;
+                    if turn_bytes >= TURN_BYTES {
+                        turn_bytes = 0;
+                        rt::give_way().await;
+                    }
+                }
+                Piece::End(_) => return Ok(()),
+                Piece::More => match source.fill(input, self.waits, Some(self.within_ms)).await {
+                    Ok(0) => return Err(broke(&"the connection ended early")),
+                    Ok(_) => {}
+                    Err(e) => return Err(broke(&e)),
+                },
+            }
+        }
+    }
+}
+
+/// Returns the whole body if it arrived with its head.
+fn here(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
+    let len = usize::try_from(len?).ok()?;
+    let link = upstream.link()?;
+    if link.input.bytes().len() < len {
+        return None;
+    }
+    let body = Bytes::copy_from_slice(&link.input.bytes()[..len]);
+    if len > 0 {
+        link.input.consume(len);
+    }
+    Some(body)
+}
+
+fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
+    match reply.length {
+        Length::Framed(BodyLength::None) => Some(0),
+        Length::Framed(BodyLength::Exactly(len)) => Some(len),
+        Length::Framed(BodyLength::Chunked) | Length::UntilClose => None,
+    }
+}
+
+/// Connects, sends the request, and reads responses up to the final head. Interim responses are
+/// queued.
+async fn listen(
+    upstream: &mut UpstreamRequest,
+    waits: &Waits,
+    interim: Option<&InterimQueue>,
+) -> Result<Taken, UpstreamError> {
+    upstream.connect(waits).await?;
+    for _ in 0..INTERIM_MAX {
+        match upstream.listen(waits).await? {
+            ListenOutcome::Head(head) if !is_interim(&head)? => return Ok(head),
+            ListenOutcome::Head(head) => interim.map_or(Ok(()), |queue| queue.push(&head))?,
+            ListenOutcome::ExpectTimeout => upstream.release(),
+        }
+    }
+    Err(UpstreamError::Cut)
+}
+
+/// Runs `work` until the deadline of `waits`. `None`: the deadline has passed.
+async fn within<T>(waits: &Waits, work: impl Future<Output = T>) -> Option<T> {
+    let late = async {
+        loop {
+            let left_ms = waits.due_ms().saturating_sub(clock::now_ms());
+            if left_ms == 0 {
+                return;
+            }
+            rt::sleep(STEP.min(Duration::from_millis(left_ms))).await;
+        }
+    };
+    match rt::race(work, late).await {
+        First::A(done) => Some(done),
+        First::B(()) => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Interim responses (RFC 9110 section 15.2) of a fetch for the cache, on their way to the client
+//! that leads it. The fetch and the client are tasks of one worker.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::rc::Rc;
+
+use http::StatusCode;
+use hurtle_http::h1::response_head;
+
+use super::Exchange;
+use super::duplex::{Duplex, ExchangeError};
+use super::fill::FillOutcome;
+use super::proxy::INTERIM_MAX;
+use super::upload::Upload;
+use crate::handler::proxy::{UpstreamError, Waits};
+use crate::protocol::{InterimFields, Protocol};
+use crate::rt::{self, Bell, First, Told};
+
+/// Heads that the client has not been sent yet, as the upstream wrote them; at most
+/// [`INTERIM_MAX`].
+#[derive(Default)]
+pub(super) struct InterimQueue {
+    heads: RefCell<VecDeque<Vec<u8>>>,
+    filled: Bell,
+    /// `true` if 103 (Early Hints) is dropped.
+    drops_hints: bool,
+}
+
+impl InterimQueue {
+    pub(super) fn new(drops_hints: bool) -> Rc<InterimQueue> {
+        Rc::new(InterimQueue { drops_hints, ..InterimQueue::default() })
+    }
+
+    /// Adds a head. A 100 is dropped, because the fetch has no body. A head is also dropped if the
+    /// queue is full, because the client reads too slowly.
+    ///
+    /// # Errors
+    /// The head is malformed.
+    pub(super) fn push(&self, head: &[u8]) -> Result<(), UpstreamError> {
+        let status = response_head::parse(head).map_err(UpstreamError::BadResponse)?.status;
+        let is_dropped = match status {
+            StatusCode::CONTINUE => true,
+            StatusCode::EARLY_HINTS => self.drops_hints,
+            _ => false,
+        };
+        let mut heads = self.heads.borrow_mut();
+        if !is_dropped && heads.len() < INTERIM_MAX {
+            heads.push_back(head.to_vec());
+            self.filled.ring();
+        }
+        Ok(())
+    }
+
+    async fn next(&self) -> Vec<u8> {
+        loop {
+            if let Some(head) = self.heads.borrow_mut().pop_front() {
+                return head;
+            }
+            self.filled.wait(None).await;
+        }
+    }
+}
+
+impl<T: Protocol> Exchange<T> {
+    /// Waits for the outcome of the fetch that this request leads, and relays interim responses
+    /// until then. `None`: the fetch was given up.
+    pub(super) async fn until_fetched(
+        &mut self,
+        told: Told<FillOutcome>,
+        interim: &InterimQueue,
+    ) -> Result<Option<FillOutcome>, ExchangeError> {
+        let relaying = async |duplex: &Duplex<'_, T>| {
+            let mut told = pin!(told.wait());
+            loop {
+                match rt::race(interim.next(), told.as_mut()).await {
+                    First::B(fetched) => return Ok(fetched),
+                    First::A(head) => {
+                        // `push` has parsed the head before.
+                        let Ok(reply) = response_head::parse(&head) else { continue };
+                        duplex.interim(reply.status, InterimFields::Forwarded(&reply)).await?;
+                    }
+                }
+            }
+        };
+        self.beside(&mut Upload::none(), &Waits::default(), relaying).await.flatten()
+    }
+}

@@ -1,0 +1,85 @@
+//! Sends a response body frame by frame; each frame is sent before the next one is awaited.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use hurtle_http::h1::response::Delimiter;
+
+use super::body_writer::BodyWriter;
+use super::duplex::{Duplex, ExchangeError};
+use crate::body::Stream;
+use crate::protocol::Protocol;
+use crate::transport::Output;
+
+/// A streamed response that is being sent.
+pub(super) struct StreamSender<'a, P> {
+    pub(super) duplex: &'a Duplex<'a, P>,
+    /// The encoded head.
+    pub(super) out: Output,
+    pub(super) delimiter: Delimiter,
+    /// `true` if the client accepts trailers.
+    pub(super) trailers: bool,
+}
+
+impl<P: Protocol> StreamSender<'_, P> {
+    /// Sends the whole body.
+    pub(super) async fn run(self, mut stream: Stream) -> Result<(), ExchangeError> {
+        let mut left = match self.delimiter {
+            Delimiter::Length(len) => Some(len),
+            _ => None,
+        };
+        let mut writer = BodyWriter::new(self.duplex, self.out, self.delimiter);
+        loop {
+            let frame = match stream.frame_at_once().await {
+                Some(frame) => frame,
+                None => {
+                    writer.flush().await?;
+                    stream.frame().await
+                }
+            };
+            let Some(frame) = frame else { return finish(writer, left, None).await };
+            match frame.map_err(|error| broke(&error))?.into_data() {
+                Ok(data) => {
+                    let is_end = stream.is_end();
+                    count(&mut left, &data)?;
+                    writer.data(&data, is_end || left == Some(0)).await?;
+                    if is_end || left == Some(0) {
+                        return finish(writer, left, None).await;
+                    }
+                }
+                Err(frame) => {
+                    let trailers = frame.into_trailers().ok().filter(|_| self.trailers);
+                    return finish(writer, left, trailers).await;
+                }
+            }
+        }
+    }
+}
+
+/// Subtracts a frame from the declared length: extra bytes would be read as the next response.
+fn count(left: &mut Option<u64>, data: &Bytes) -> Result<(), ExchangeError> {
+    if let Some(left) = left {
+        let rest = left.checked_sub(data.len() as u64);
+        *left = rest.ok_or_else(|| broke(&"the body is longer than declared"))?;
+    }
+    Ok(())
+}
+
+async fn finish<P: Protocol>(
+    mut writer: BodyWriter<'_, P>,
+    left: Option<u64>,
+    trailers: Option<HeaderMap>,
+) -> Result<(), ExchangeError> {
+    if left.is_some_and(|left| left > 0) {
+        writer.flush().await?;
+        return Err(broke(&"the body is shorter than declared"));
+    }
+    writer.finish(trailers.as_ref()).await
+}
+
+/// The client notices the truncated body; the operator gets a log line.
+fn broke(error: &dyn Display) -> ExchangeError {
+    tracing::warn!("a response's body ended early: {error}");
+    ExchangeError::Answer
+}

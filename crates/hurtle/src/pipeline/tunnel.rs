@@ -1,0 +1,101 @@
+//! Forwards the bytes of another protocol between a client and an upstream or application.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+
+use http::StatusCode;
+use hurtle_http::request::RequestHead;
+
+use super::{Exchange, Next};
+use crate::body::Body;
+use crate::clock;
+use crate::handler::proxy::{Link, UpstreamRequest};
+use crate::protocol::Protocol;
+use crate::rt;
+use crate::transport::{Attempt, Input, Output, Transport};
+
+/// Maximum silence of a tunnel, in milliseconds. Protocols with shorter pings (WebSocket) keep it
+/// open; abandoned tunnels are closed.
+const SILENCE_MS_MAX: u64 = 3_600_000;
+
+/// Bytes that one direction forwards before other tasks run.
+const TURN_BYTES: usize = 256 << 10;
+
+impl<T: Protocol> Exchange<T> {
+    /// Sends the 101 head, then forwards bytes until both sides have ended or one of them fails.
+    pub(super) async fn tunnel(
+        &mut self,
+        request: &RequestHead<'_>,
+        mut upstream: UpstreamRequest,
+        out: Output,
+    ) -> Next {
+        let Some(link) = upstream.take_link() else { return Next::Drop };
+        let Link { io: far, input, .. } = link;
+        self.tunnel_to(request, &far, input, out).await
+    }
+
+    /// Runs a tunnel to the transport `far`.
+    pub(super) async fn tunnel_to(
+        &mut self,
+        request: &RequestHead<'_>,
+        far: &impl Transport,
+        mut from_far: Input,
+        mut out: Output,
+    ) -> Next {
+        let head_bytes = out.len() as u64;
+        // Bytes of the new protocol may have arrived behind the upstream's head.
+        out.vec().extend_from_slice(from_far.bytes());
+        let spoken = from_far.bytes().len();
+        from_far.consume(spoken);
+        if let Err(next) = self.send(out, &Body::Empty).await {
+            return next;
+        }
+        let Exchange { io, input, watch, sent, .. } = self;
+        let Some(io) = io.raw() else { return Next::Drop };
+        let (there, back) = (Cell::new(0), &sent.moved);
+        let both = rt::try_both(carry(io, input, far, &there), carry(far, &mut from_far, io, back));
+        let (mut seen, mut by_ms) = (None, 0);
+        let due = || {
+            let moved = Some((there.get(), back.get()));
+            if moved != seen {
+                (seen, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
+            }
+            by_ms
+        };
+        // HTTP has ended, so an error can only be logged.
+        let ended = watch.wait_until(both, due).await;
+        self.log(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes);
+        match ended {
+            Ok(Ok(())) => Next::Close,
+            Ok(Err(_)) | Err(_) => Next::Abort,
+        }
+    }
+}
+
+/// Copies bytes one way until the sender's end, then closes that direction of the receiver.
+async fn carry<F: Transport, T: Transport>(
+    from: &F,
+    input: &mut Input,
+    to: &T,
+    moved: &Cell<u64>,
+) -> io::Result<()> {
+    let mut turn_bytes = 0;
+    loop {
+        while !input.bytes().is_empty() {
+            let bufs = [IoSlice::new(input.bytes())];
+            let n = poll_fn(|cx| to.poll_write(cx, &bufs, Attempt::Ready)).await?;
+            input.consume(n);
+            moved.set(moved.get() + n as u64);
+            turn_bytes += n;
+        }
+        if turn_bytes >= TURN_BYTES {
+            turn_bytes = 0;
+            rt::give_way().await;
+        }
+        if poll_fn(|cx| input.poll_fill_body(from, cx)).await? == 0 {
+            to.finish();
+            return Ok(());
+        }
+    }
+}

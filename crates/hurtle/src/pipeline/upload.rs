@@ -1,0 +1,231 @@
+//! Feeds a request body to its handler; the socket is read only when the handler wants data.
+
+use std::io::IoSlice;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::Frame;
+use hurtle_http::request::RequestHead;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{ParseError, fields};
+
+use super::body::{earned_ms, pause_ms_max};
+use super::duplex::{Duplex, ExchangeError};
+use super::worker::Worker;
+use crate::body::{Feeder, Interim, RequestBody, feed};
+use crate::clock;
+use crate::protocol::reading::{Piece, Reading};
+use crate::protocol::{InterimFields, Protocol};
+use crate::rt::{First, race};
+use crate::transport::Input;
+
+/// Unread body bytes that are discarded to keep the connection. Up to this size, discarding costs
+/// less than a new connection.
+pub(super) const UNREAD_BYTES_MAX: u64 = 64 << 10;
+
+/// A request's body and its reader.
+pub(super) struct Upload {
+    pub(super) reading: Reading,
+    /// `None`: there is no body, or it was delivered whole.
+    feeder: Option<Feeder>,
+    /// The client waits for 100 (Continue) before it sends the body.
+    expects: bool,
+    /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
+    may_tell: bool,
+    /// Unsent bytes of interim responses.
+    interim: Vec<u8>,
+    received: u64,
+    /// Time spent waiting for the client, in milliseconds.
+    waited_ms: u64,
+}
+
+impl Upload {
+    /// Creates the upload of a request without a body to read.
+    pub(super) fn none() -> Upload {
+        Upload {
+            reading: Reading::Done,
+            feeder: None,
+            expects: false,
+            may_tell: false,
+            interim: Vec::new(),
+            received: 0,
+            waited_ms: 0,
+        }
+    }
+
+    /// Creates the upload of a request, and the body that its handler reads.
+    pub(super) fn new(io: &impl Protocol, request: &RequestHead<'_>) -> (Upload, RequestBody) {
+        let len = match request.body {
+            BodyLength::None => return (Upload::none(), RequestBody::default()),
+            BodyLength::Exactly(len) => Some(len),
+            BodyLength::Chunked => None,
+        };
+        let (feeder, body) = feed(len);
+        let upload = Upload {
+            reading: io.reading(request.body),
+            feeder: Some(feeder),
+            expects: request.expect_continue,
+            may_tell: !request.http10,
+            ..Upload::none()
+        };
+        (upload, body)
+    }
+
+    /// Creates an upload for an upstream, which sends 100 (Continue) itself.
+    pub(super) fn relayed(io: &impl Protocol, request: &RequestHead<'_>) -> (Upload, RequestBody) {
+        let (upload, body) = Upload::new(io, request);
+        (Upload { expects: false, ..upload }, body)
+    }
+
+    /// Records that the client waits for 100 (Continue) and will not get it.
+    pub(super) fn was_not_invited(&mut self) {
+        self.expects = !self.reading.is_done();
+    }
+
+    /// Feeds the reader as long as it wants data, then waits until the peer is gone. Cancel-safe:
+    /// it can be dropped and called again.
+    pub(super) async fn run(
+        &mut self,
+        duplex: &Duplex<'_, impl Protocol>,
+        input: &mut Input,
+        ended: &mut bool,
+        worker: &Rc<Worker>,
+    ) -> ExchangeError {
+        while let Some(feeder) = &self.feeder {
+            match race(feeder.wanted(), duplex.io.reset()).await {
+                First::A(true) => {}
+                First::A(false) => break,
+                First::B(()) => return ExchangeError::Gone,
+            }
+            // Boxed: most requests have no body, and a future is as large as its largest wait.
+            if let Err(broken) = Box::pin(self.advance(duplex, input, ended, worker)).await {
+                return broken;
+            }
+        }
+        duplex.io.reset().await;
+        ExchangeError::Gone
+    }
+
+    /// Delivers a frame or the end to the reader.
+    async fn advance(
+        &mut self,
+        duplex: &Duplex<'_, impl Protocol>,
+        input: &mut Input,
+        ended: &mut bool,
+        worker: &Rc<Worker>,
+    ) -> Result<(), ExchangeError> {
+        self.tell(duplex.io);
+        // RFC 9110 section 10.1.1: no 100 (Continue) if the client has begun to send the body.
+        if self.expects && input.bytes().is_empty() {
+            self.invite(duplex.io);
+        }
+        while !self.interim.is_empty() {
+            let n = duplex.write_some(&[IoSlice::new(&self.interim)]).await?;
+            self.interim.drain(..n);
+        }
+        loop {
+            let here = input.bytes().len();
+            let piece = self.reading.next(input).map_err(ExchangeError::ParseError)?;
+            self.received += (here - input.bytes().len()) as u64;
+            match piece {
+                Piece::Data(len) => {
+                    let data = Bytes::copy_from_slice(&input.bytes()[..len]);
+                    input.consume(len);
+                    self.received += len as u64;
+                    self.expects = false;
+                    self.give(Frame::data(data));
+                    return Ok(());
+                }
+                Piece::End(lines) => return self.finish(&lines, worker),
+                Piece::More => {}
+            }
+            let now_ms = clock::now_ms();
+            let left_ms = earned_ms(&worker.limits, self.received).saturating_sub(self.waited_ms);
+            let wait_ms = left_ms.min(pause_ms_max(&worker.limits));
+            let filled =
+                duplex.fill(input, &mut self.reading, now_ms.saturating_add(wait_ms)).await;
+            self.waited_ms += clock::now_ms() - now_ms;
+            *ended = matches!(filled, Ok(0)) && !matches!(self.reading, Reading::Ended(_));
+            if *ended {
+                // RFC 9112 section 8: the peer may have closed one direction only, so it gets an
+                // error response.
+                return Err(ExchangeError::ParseError(ParseError::BodyIncomplete));
+            }
+            if filled.is_err() {
+                return Err(ExchangeError::Gone);
+            }
+        }
+    }
+
+    fn give(&mut self, frame: Frame<Bytes>) {
+        let last = self.reading.is_done();
+        if let Some(feeder) = &self.feeder {
+            feeder.put(frame, last);
+        }
+        if last {
+            self.feeder = None;
+        }
+    }
+
+    /// Delivers the trailers, if any, and the end.
+    fn finish(&mut self, lines: &[u8], worker: &Rc<Worker>) -> Result<(), ExchangeError> {
+        let mut trailers = fields::map(lines);
+        if trailers.len() > worker.head_limits.fields {
+            return Err(ExchangeError::ParseError(ParseError::TooManyFields));
+        }
+        let barred: Vec<_> =
+            trailers.keys().filter(|name| !fields::is_allowed_in_trailers(name)).collect();
+        for name in barred.into_iter().cloned().collect::<Vec<_>>() {
+            trailers.remove(name);
+        }
+        if trailers.is_empty() {
+            if let Some(feeder) = self.feeder.take() {
+                feeder.end();
+            }
+            return Ok(());
+        }
+        self.give(Frame::trailers(trailers));
+        Ok(())
+    }
+
+    /// Encodes the interim responses that the reader has requested.
+    fn tell(&mut self, io: &impl Protocol) {
+        let interim = self.feeder.as_ref().filter(|_| self.may_tell).and_then(Feeder::interim);
+        if let Some(Interim { status, fields }) = interim {
+            io.encode_interim(&mut self.interim, status, InterimFields::Made(&fields));
+        }
+    }
+
+    fn invite(&mut self, io: &impl Protocol) {
+        self.expects = false;
+        io.encode_interim(&mut self.interim, StatusCode::CONTINUE, InterimFields::Empty);
+    }
+
+    /// Moves pending interim responses in front of the response head. After the head none may be
+    /// sent.
+    pub(super) fn precede(&mut self, io: &impl Protocol, head: &mut Vec<u8>) {
+        self.tell(io);
+        if self.expects && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
+            self.invite(io);
+        }
+        head.append(&mut self.interim);
+    }
+
+    /// Returns whether the connection can be reused after a response that begins now.
+    pub(super) fn may_go_on(&self) -> bool {
+        let read_on = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_abandoned());
+        match &self.reading {
+            Reading::Done => true,
+            // A client that got no 100 (Continue) may or may not send its body.
+            _ if self.expects => false,
+            Reading::Exactly(left) => read_on || *left <= UNREAD_BYTES_MAX,
+            Reading::Chunked(_) | Reading::Frames | Reading::Ended(_) => true,
+        }
+    }
+
+    /// Disconnects the reader: the response is complete.
+    pub(super) fn cut(&mut self) {
+        self.feeder = None;
+    }
+}

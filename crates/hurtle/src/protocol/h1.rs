@@ -1,0 +1,160 @@
+//! HTTP/1.1 on a byte stream (RFC 9112): heads as text, bodies delimited by length, by chunks, or
+//! by the end of the connection.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, StatusCode, Version};
+use hurtle_http::h1::chunked::encode_size;
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::{self, Delimiter, encode_trailers};
+use hurtle_http::request::framing::BodyLength;
+
+use super::reading::Reading;
+use super::{Head, HeadFields, InterimFields, Protocol};
+use crate::body::Body;
+use crate::tls::ClientCertificate;
+use crate::transport::{Attempt, Input, Output, Progress, Sender, Transport, outgoing};
+
+/// The end of a chunked body without trailers.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// HTTP/1.1 on this byte stream.
+pub struct H1<T>(pub T);
+
+impl<T: Transport> Protocol for H1<T> {
+    type Raw = T;
+
+    fn version(&self) -> Version {
+        Version::HTTP_11
+    }
+
+    fn is_secure(&self) -> bool {
+        self.0.is_secure()
+    }
+
+    fn policy(&self) -> u32 {
+        self.0.policy()
+    }
+
+    fn server_name(&self) -> Option<String> {
+        self.0.server_name()
+    }
+
+    fn client(&self) -> Option<ClientCertificate> {
+        self.0.client()
+    }
+
+    fn carries_more(&self) -> bool {
+        true
+    }
+
+    fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>) {
+        let Head { status, fields, delimiter, persistence, date } = head;
+        match fields {
+            HeadFields::Made(fields) => {
+                response::encode(out, *status, date, fields, *delimiter, *persistence);
+            }
+            HeadFields::Forwarded(reply, edits) => {
+                forward::response(out, reply, date, *delimiter, *persistence, edits);
+            }
+        }
+    }
+
+    fn encode_interim(&self, out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>) {
+        match fields {
+            InterimFields::Empty => response::encode_interim(status, &HeaderMap::new(), out),
+            InterimFields::Made(fields) => response::encode_interim(status, fields, out),
+            InterimFields::Forwarded(reply) => forward::interim(out, reply),
+        }
+    }
+
+    async fn send(
+        &mut self,
+        sender: &Sender,
+        head: Output,
+        body: &Body,
+        sent: &Progress,
+    ) -> io::Result<()> {
+        sender.send(&self.0, head, body, sent).await
+    }
+
+    /// Does not move the body: the head is written over the upstream's head if there is room.
+    async fn send_from(
+        &mut self,
+        head: Output,
+        input: &mut Input,
+        len: usize,
+        sent: &Progress,
+    ) -> io::Result<()> {
+        let head_len = head.len();
+        let whole = match input.precede(&head) {
+            true => input.take(head_len + len),
+            false => {
+                outgoing::send_bytes(&self.0, &head, sent).await?;
+                input.take(len)
+            }
+        };
+        drop(head);
+        outgoing::send_bytes(&self.0, &whole, sent).await
+    }
+
+    fn begin(&self, _head: &mut Output) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn frame(&self, out: &mut Output, delimiter: Delimiter, len: usize) -> &'static [u8] {
+        if delimiter != Delimiter::Chunked {
+            return b"";
+        }
+        encode_size(len, out.vec());
+        b"\r\n"
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.0.poll_write(cx, bufs, Attempt::Ready)
+    }
+
+    fn end(
+        &self,
+        out: &mut Output,
+        delimiter: Delimiter,
+        trailers: Option<&HeaderMap>,
+    ) -> io::Result<bool> {
+        match (delimiter, trailers) {
+            (Delimiter::Chunked, None) => out.vec().extend_from_slice(LAST_CHUNK),
+            (Delimiter::Chunked, Some(trailers)) => {
+                out.vec().extend_from_slice(b"0\r\n");
+                encode_trailers(trailers, out.vec());
+                out.vec().extend_from_slice(b"\r\n");
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn taken_of_waiting(&self) -> u64 {
+        self.0.taken_of_waiting()
+    }
+
+    fn reading(&self, length: BodyLength) -> Reading {
+        Reading::new(length)
+    }
+
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        _reading: &mut Reading,
+    ) -> Poll<io::Result<usize>> {
+        input.poll_fill_body(&self.0, cx)
+    }
+
+    async fn reset(&self) {
+        self.0.reset().await;
+    }
+
+    fn raw(&self) -> Option<&T> {
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,218 @@
+//! HTTP/2 on a byte stream (RFC 9113): moves bytes between the channel and the codec in
+//! `hurtle_http::h2`, and wakes streams on events. `serve` enforces deadlines.
+
+mod file;
+mod pulse;
+mod shared;
+mod stream;
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use hurtle_http::h2::{Connection, Event, FieldSection, Limits, Reason};
+
+use crate::clock;
+use crate::transport::buffer::Piece;
+use crate::transport::{Attempt, Input, Transport};
+
+pub use self::shared::Shared;
+pub use self::stream::Stream;
+
+/// Maximum number of slices in one write.
+const SLICES_MAX: usize = 16;
+
+/// Reads of one connection before other connections run.
+const READS_MAX: usize = 16;
+
+/// A connection.
+pub struct Session<T: Transport> {
+    io: T,
+    shared: Rc<Shared>,
+    /// Bytes that were read before the session began.
+    early: Input,
+}
+
+/// A request head that has arrived.
+pub enum Arrived {
+    /// The fields, and whether the request ends with them.
+    Head(FieldSection, bool),
+    /// The fields exceed the size limit.
+    TooLarge,
+}
+
+impl<T: Transport> Session<T> {
+    /// Begins a connection. `early` holds the bytes that were already read; `head_bytes` limits a
+    /// request's fields.
+    pub fn new(io: T, early: Input, head_bytes: usize) -> Session<T> {
+        let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
+        let codec = Connection::new(&limits, clock::now_ms());
+        let shared = Rc::new(Shared::new(codec, &io));
+        Session { io, shared, early }
+    }
+
+    /// Returns the state that deadlines depend on.
+    pub fn shared(&self) -> &Rc<Shared> {
+        &self.shared
+    }
+
+    /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
+    /// only while this is awaited.
+    pub async fn next(&mut self) -> Option<(Arrived, Stream)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Runs `task`, which may queue frames without waking this connection's task. The caller must
+    /// await `next` right after it.
+    pub fn aside(&self, task: impl FnOnce()) {
+        self.shared.is_busy.set(true);
+        task();
+        self.shared.is_busy.set(false);
+    }
+
+    /// Begins a graceful shutdown: accepts requests already under way, and ends when they are
+    /// answered.
+    pub fn leave(&mut self) {
+        self.shared.codec.borrow_mut().graceful_shutdown();
+    }
+
+    /// Closes the connection with ENHANCE_YOUR_CALM.
+    pub fn give_up(&self) {
+        self.shared.codec.borrow_mut().abrupt(Reason::ENHANCE_YOUR_CALM);
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Arrived, Stream)>> {
+        self.shared.set_driver(cx);
+        for _ in 0..READS_MAX {
+            if let Some(arrived) = self.next_request(cx) {
+                return Poll::Ready(Some(arrived));
+            }
+            let moved = match self.poll_out(cx) {
+                Poll::Ready(Ok(moved)) => moved,
+                Poll::Ready(Err(_)) => return Poll::Ready(None),
+                Poll::Pending => false,
+            };
+            let is_finished = {
+                let codec = self.shared.codec.borrow();
+                codec.is_finished() && codec.queued() == 0
+            };
+            if is_finished {
+                return self.poll_end(cx).map(|()| None);
+            }
+            match self.poll_in(cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(Ok(_)) => {}
+                // The write may have opened room for a waiting stream.
+                Poll::Pending if moved => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Wakes streams on their events until a request arrives.
+    fn next_request(&mut self, cx: &Context<'_>) -> Option<(Arrived, Stream)> {
+        let mut told = false;
+        loop {
+            let event = self.shared.codec.borrow_mut().next_event();
+            match event {
+                Some(Event::Request { id, head, end_stream }) => {
+                    let is_head = head.method() == b"HEAD";
+                    let stream = Stream::new(Rc::clone(&self.shared), id, is_head);
+                    return Some((Arrived::Head(head, end_stream), stream));
+                }
+                Some(Event::HeadTooLarge(id)) => {
+                    let stream = Stream::new(Rc::clone(&self.shared), id, false);
+                    return Some((Arrived::TooLarge, stream));
+                }
+                Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.wake(id),
+                Some(Event::Writable(id)) => {
+                    told = true;
+                    self.shared.wake(id);
+                }
+                Some(Event::GoAway(_)) => {}
+                Some(Event::Closed(_)) => self.shared.wake_all(),
+                None => break,
+            }
+        }
+        if told {
+            // Polls again, in case the woken stream does not use the room.
+            cx.waker().wake_by_ref();
+        }
+        None
+    }
+
+    /// Writes queued frames. Returns whether any byte moved.
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let pulse = &self.shared.pulse;
+        let mut moved = false;
+        loop {
+            let mut codec = self.shared.codec.borrow_mut();
+            if codec.queued() == 0 {
+                return Poll::Ready(Ok(moved));
+            }
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let mut count = 0;
+            for (slot, piece) in slices.iter_mut().zip(codec.output()) {
+                *slot = IoSlice::new(piece);
+                count += 1;
+            }
+            let bufs = &slices[..count];
+            let attempt = if pulse.insist.get() { Attempt::Forced } else { Attempt::Ready };
+            let written = self.io.poll_write(cx, bufs, attempt);
+            pulse.wrote(&written, self.io.taken_of_waiting());
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => codec.consume(n),
+            }
+            moved = true;
+        }
+    }
+
+    /// Reads once; 0 is the end of the peer's data.
+    fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let now_ms = clock::now_ms();
+        let early = self.early.bytes();
+        if !early.is_empty() {
+            let n = early.len();
+            self.shared.codec.borrow_mut().receive(early, now_ms);
+            self.early.consume(n);
+            return Poll::Ready(Ok(n));
+        }
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if !self.io.is_readable() {
+            ready!(self.io.poll_readable(cx))?;
+        }
+        let mut piece = Piece::lend();
+        let n = ready!(self.io.poll_read(cx, piece.room()))?;
+        self.shared.codec.borrow_mut().receive(&piece.room()[..n], now_ms);
+        Poll::Ready(Ok(n))
+    }
+
+    /// Closes the sending side, then reads until the peer closes. Closing with unread bytes would
+    /// reset the connection and lose the last response.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.shared.pulse.finish() {
+            self.io.finish();
+        }
+        let mut piece = Piece::lend();
+        loop {
+            match ready!(self.io.poll_read(cx, piece.room())) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+impl<T: Transport> Drop for Session<T> {
+    fn drop(&mut self) {
+        self.shared.codec.borrow_mut().abrupt(Reason::NO_ERROR);
+        self.shared.wake_all();
+        if self.shared.pulse.abort.get() {
+            self.io.abort();
+        }
+    }
+}

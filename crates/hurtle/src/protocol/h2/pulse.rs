@@ -1,0 +1,116 @@
+//! The times and counters of an HTTP/2 connection that its deadlines depend on.
+
+use std::cell::Cell;
+use std::io;
+use std::task::Poll;
+
+use crate::clock;
+
+/// The time of an event that has not happened.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// The times and counters of one connection. Times are in milliseconds on the scale of `clock`.
+#[derive(Debug)]
+pub struct Pulse {
+    /// Time since which the peer has read nothing while bytes wait.
+    blocked_ms: Cell<u64>,
+    /// Bytes that the kernel has taken of an incomplete write.
+    waiting: Cell<u64>,
+    /// `true` if writes ignore the socket's readiness; see `Progress`.
+    pub(super) insist: Cell<bool>,
+    /// `true` if the connection ends with a reset, because the peer does not read.
+    pub(super) abort: Cell<bool>,
+    /// Time at which the last byte was sent.
+    finished_ms: Cell<u64>,
+    /// Bytes sent.
+    sent: Cell<u64>,
+    /// Number of requests in progress.
+    streams: Cell<usize>,
+    /// Time at which the last response ended.
+    ended_ms: Cell<u64>,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Pulse {
+        Pulse {
+            blocked_ms: Cell::new(NEVER),
+            waiting: Cell::new(0),
+            insist: Cell::new(false),
+            abort: Cell::new(false),
+            finished_ms: Cell::new(NEVER),
+            sent: Cell::new(0),
+            streams: Cell::new(0),
+            ended_ms: Cell::new(clock::now_ms()),
+        }
+    }
+
+    /// Returns the time since which the peer has read nothing; `NEVER`: no bytes wait.
+    pub fn blocked_ms(&self) -> u64 {
+        self.blocked_ms.get()
+    }
+
+    /// Returns the time since which only the peer's end is awaited.
+    pub fn finished_ms(&self) -> u64 {
+        self.finished_ms.get()
+    }
+
+    /// Returns the number of requests in progress.
+    pub fn streams(&self) -> usize {
+        self.streams.get()
+    }
+
+    /// Returns the time at which the last response ended or the connection began.
+    pub fn ended_ms(&self) -> u64 {
+        self.ended_ms.get()
+    }
+
+    /// Ends the connection with a reset.
+    pub fn abort(&self) {
+        self.abort.set(true);
+    }
+
+    /// Makes writes ignore the socket's readiness until one moves nothing.
+    pub fn insist(&self) {
+        self.insist.set(true);
+    }
+
+    /// Returns the bytes sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.get()
+    }
+
+    pub(super) fn stream_begins(&self) {
+        self.streams.set(self.streams.get() + 1);
+    }
+
+    pub(super) fn stream_ends(&self) {
+        self.streams.set(self.streams.get() - 1);
+        self.ended_ms.set(clock::now_ms());
+    }
+
+    /// Records that the last byte was sent; `true` at the first call.
+    pub(super) fn finish(&self) -> bool {
+        let is_first = self.finished_ms.get() == NEVER;
+        if is_first {
+            self.finished_ms.set(clock::now_ms());
+        }
+        is_first
+    }
+
+    pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>, waiting: u64) {
+        match written {
+            Poll::Ready(Ok(n)) => {
+                self.sent.set(self.sent.get() + *n as u64);
+                self.blocked_ms.set(NEVER);
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                self.insist.set(false);
+                if self.blocked_ms.get() == NEVER || self.waiting.get() != waiting {
+                    self.blocked_ms.set(clock::now_ms());
+                }
+            }
+        }
+        self.waiting.set(waiting);
+    }
+}

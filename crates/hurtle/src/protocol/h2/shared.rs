@@ -1,0 +1,105 @@
+//! The state that streams share with the task of their connection.
+
+use std::cell::{Cell, RefCell};
+use std::task::{Context, Waker};
+
+use hurtle_http::h2::Connection;
+
+use super::pulse::Pulse;
+use crate::tls::ClientCertificate;
+use crate::transport::Transport;
+
+/// The shared state of one connection.
+pub struct Shared {
+    pub(super) codec: RefCell<Connection>,
+    pub(super) pulse: Pulse,
+    pub(super) is_secure: bool,
+    pub(super) policy: u32,
+    pub(super) client: Option<ClientCertificate>,
+    pub(super) server_name: Option<String>,
+    /// `true` if the connection's task is running; it then writes new frames without being woken.
+    pub(super) is_busy: Cell<bool>,
+    driver: RefCell<Waker>,
+    /// Streams that wait for an event.
+    waiting: RefCell<Vec<(u32, Waker)>>,
+}
+
+impl Shared {
+    pub(super) fn new(codec: Connection, io: &impl Transport) -> Shared {
+        Shared {
+            codec: RefCell::new(codec),
+            pulse: Pulse::new(),
+            is_secure: io.is_secure(),
+            policy: io.policy(),
+            client: io.client(),
+            server_name: io.server_name(),
+            is_busy: Cell::new(false),
+            driver: RefCell::new(Waker::noop().clone()),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Returns the times and counters.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Returns the time since which the peer owes the rest of a head or of a control frame, in
+    /// milliseconds.
+    pub fn begun_ms(&self) -> Option<u64> {
+        self.codec.borrow().begun_ms()
+    }
+
+    /// Returns whether the peer has sent its preface and settings.
+    pub fn is_established(&self) -> bool {
+        self.codec.borrow().is_established()
+    }
+
+    /// Stores the waker of the connection's task.
+    pub(super) fn set_driver(&self, cx: &Context<'_>) {
+        let mut driver = self.driver.borrow_mut();
+        if !driver.will_wake(cx.waker()) {
+            driver.clone_from(cx.waker());
+        }
+    }
+
+    /// Wakes the connection's task to write queued frames.
+    pub(super) fn queued(&self) {
+        if !self.is_busy.get() {
+            self.driver.borrow().wake_by_ref();
+        }
+    }
+
+    /// Registers this task for the stream's next event.
+    pub(super) fn wait(&self, id: u32, cx: &Context<'_>) {
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.iter_mut().find(|(of, _)| *of == id) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => waiting.push((id, cx.waker().clone())),
+        }
+    }
+
+    /// Removes the waker of a stream that ends.
+    pub(super) fn forget(&self, id: u32) {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain(|(of, _)| *of != id);
+        if waiting.is_empty() {
+            *waiting = Vec::new();
+        }
+    }
+
+    /// Wakes the task of a stream that has an event.
+    pub(super) fn wake(&self, id: u32) {
+        let mut waiting = self.waiting.borrow_mut();
+        if let Some(at) = waiting.iter().position(|(of, _)| *of == id) {
+            waiting.swap_remove(at).1.wake();
+        }
+    }
+
+    /// Wakes all tasks when the connection has ended.
+    pub(super) fn wake_all(&self) {
+        for (_, waker) in self.waiting.take() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! One stream of an HTTP/2 connection: reads the request body and sends the response, within the
+//! peer's flow control windows.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, Version};
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::{self, Delimiter};
+use hurtle_http::h2::{Body as Received, Reason, StreamClosed};
+use hurtle_http::request::fields::{is_allowed_in_trailers, pairs};
+use hurtle_http::request::{BodyLength, RequestFields};
+
+use super::super::reading::Reading;
+use super::super::{Head, HeadFields, InterimFields, Protocol};
+use super::shared::Shared;
+use crate::answer::is_bodiless;
+use crate::body::Body;
+use crate::tls::ClientCertificate;
+use crate::transport::{Input, Output, Plain, Progress, Sender};
+
+/// A stream.
+pub struct Stream {
+    pub(super) shared: Rc<Shared>,
+    pub(super) id: u32,
+    /// `true` if the request is a HEAD.
+    is_head: bool,
+    /// The response's status and delimiter, from encoding to sending.
+    head: Cell<(StatusCode, Delimiter)>,
+    state: Cell<State>,
+}
+
+/// The progress of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The head has not been sent.
+    Head,
+    /// This number of body bytes is left.
+    Exactly(u64),
+    /// The body ends when its writer ends it.
+    Open,
+    Over,
+}
+
+impl Stream {
+    pub(super) fn new(shared: Rc<Shared>, id: u32, is_head: bool) -> Stream {
+        shared.pulse.stream_begins();
+        let head = Cell::new((StatusCode::OK, Delimiter::Given));
+        Stream { shared, id, is_head, head, state: Cell::new(State::Head) }
+    }
+
+    /// Ends a complete exchange.
+    pub fn finish(&self) {
+        if self.state.get() == State::Open {
+            // The peer may be gone.
+            let _ = self.put(Bytes::new(), true);
+        }
+    }
+
+    /// Resets the stream, so that the response cannot look complete.
+    pub fn abort(&self) {
+        self.reset_with(Reason::CANCEL);
+    }
+
+    fn reset_with(&self, reason: Reason) {
+        if self.state.replace(State::Over) != State::Over {
+            self.shared.codec.borrow_mut().reset(self.id, reason);
+            self.shared.queued();
+        }
+    }
+
+    /// Sends the head; `lines` are its encoded fields.
+    pub(super) fn send_head(&self, lines: &[u8], is_end: bool) -> io::Result<()> {
+        let (status, delimiter) = self.head.get();
+        let is_end = is_end || self.is_head || is_bodiless(status);
+        let fields = pairs(lines).filter(|(name, _)| !is_of_connection(name));
+        let mut codec = self.shared.codec.borrow_mut();
+        codec.send_head(self.id, status.as_u16(), fields, is_end).map_err(closed)?;
+        drop(codec);
+        self.shared.queued();
+        self.state.set(match delimiter {
+            _ if is_end => State::Over,
+            Delimiter::Length(len) => State::Exactly(len),
+            _ => State::Open,
+        });
+        Ok(())
+    }
+
+    /// Waits until some of `wanted` bytes may be queued. Returns their number.
+    pub(super) fn poll_room(&self, cx: &Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        match self.shared.codec.borrow_mut().capacity(self.id, wanted) {
+            Err(gone) => Poll::Ready(Err(closed(gone))),
+            Ok(0) => {
+                self.shared.wait(self.id, cx);
+                Poll::Pending
+            }
+            Ok(room) => Poll::Ready(Ok(room)),
+        }
+    }
+
+    /// Returns how many of `wanted` bytes may be queued now.
+    pub(super) fn room_now(&self, wanted: usize) -> io::Result<usize> {
+        self.shared.codec.borrow_mut().capacity(self.id, wanted).map_err(closed)
+    }
+
+    /// Queues data within the available room. `is_last` ends the response.
+    pub(super) fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
+        let mut is_last = is_last;
+        if let State::Exactly(left) = self.state.get() {
+            let left = left.saturating_sub(data.len() as u64);
+            self.state.set(State::Exactly(left));
+            is_last |= left == 0;
+        }
+        if is_last {
+            self.state.set(State::Over);
+        }
+        let sent = self.shared.codec.borrow_mut().send_data(self.id, data, is_last);
+        self.shared.queued();
+        sent.map_err(closed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.get() == State::Over
+    }
+
+    fn is_open(&self) -> bool {
+        self.shared.codec.borrow().is_open(self.id)
+    }
+}
+
+impl Protocol for Stream {
+    type Raw = Plain;
+
+    fn version(&self) -> Version {
+        Version::HTTP_2
+    }
+
+    fn is_secure(&self) -> bool {
+        self.shared.is_secure
+    }
+
+    fn policy(&self) -> u32 {
+        self.shared.policy
+    }
+
+    fn server_name(&self) -> Option<String> {
+        self.shared.server_name.clone()
+    }
+
+    fn client(&self) -> Option<ClientCertificate> {
+        self.shared.client.clone()
+    }
+
+    fn carries_more(&self) -> bool {
+        false
+    }
+
+    /// Stores the status and delimiter, and appends the fields to `out` as lines.
+    fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>) {
+        self.head.set((head.status, head.delimiter));
+        match &head.fields {
+            HeadFields::Made(fields) => response::encode_fields(out, head.date, fields),
+            HeadFields::Forwarded(reply, edits) => {
+                forward::response_fields(out, reply, head.date, edits);
+            }
+        }
+        if let Delimiter::Length(len) = head.delimiter {
+            response::number_field(out, "Content-Length", len);
+        }
+    }
+
+    /// Queues the interim response at once.
+    fn encode_interim(&self, _out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>) {
+        let mut lines = Output::new();
+        match fields {
+            InterimFields::Empty => {}
+            InterimFields::Made(fields) => response::encode_interim_fields(fields, lines.vec()),
+            InterimFields::Forwarded(reply) => forward::interim_fields(lines.vec(), reply),
+        }
+        let fields = pairs(&lines).filter(|(name, _)| !is_of_connection(name));
+        let mut codec = self.shared.codec.borrow_mut();
+        // The peer may be gone.
+        let _ = codec.send_informational(self.id, status.as_u16(), fields);
+        drop(codec);
+        self.shared.queued();
+    }
+
+    async fn send(
+        &mut self,
+        sender: &Sender,
+        head: Output,
+        body: &Body,
+        sent: &Progress,
+    ) -> io::Result<()> {
+        let is_end = matches!(body, Body::Empty);
+        self.send_head(&head, is_end)?;
+        sent.moved.set(sent.moved.get() + head.len() as u64);
+        drop(head);
+        if is_end { Ok(()) } else { self.send_body(sender, body, sent).await }
+    }
+
+    async fn send_from(
+        &mut self,
+        head: Output,
+        input: &mut Input,
+        len: usize,
+        sent: &Progress,
+    ) -> io::Result<()> {
+        self.send_head(&head, len == 0)?;
+        sent.moved.set(sent.moved.get() + head.len() as u64);
+        drop(head);
+        let data = Bytes::copy_from_slice(&input.bytes()[..len]);
+        input.consume(len);
+        if self.is_over() { Ok(()) } else { self.send_bytes(data, true, sent).await }
+    }
+
+    fn begin(&self, head: &mut Output) -> io::Result<()> {
+        self.send_head(head, false)?;
+        head.vec().clear();
+        Ok(())
+    }
+
+    fn frame(&self, _out: &mut Output, _delimiter: Delimiter, _len: usize) -> &'static [u8] {
+        b""
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let wanted = bufs.iter().map(|buf| buf.len()).sum();
+        let Poll::Ready(room) = self.poll_room(cx, wanted)? else { return Poll::Pending };
+        let mut data = BytesMut::with_capacity(room);
+        for buf in bufs {
+            let len = buf.len().min(room - data.len());
+            data.extend_from_slice(&buf[..len]);
+        }
+        Poll::Ready(self.put(data.freeze(), false).map(|()| room))
+    }
+
+    fn end(
+        &self,
+        out: &mut Output,
+        _delimiter: Delimiter,
+        trailers: Option<&HeaderMap>,
+    ) -> io::Result<bool> {
+        if self.is_over() || !out.is_empty() {
+            return Ok(out.is_empty());
+        }
+        let mut trailers = trailers
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| is_allowed_in_trailers(name))
+            .peekable();
+        if trailers.peek().is_none() {
+            return self.put(Bytes::new(), true).map(|()| true);
+        }
+        let fields = trailers.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        self.state.set(State::Over);
+        let sent = self.shared.codec.borrow_mut().send_trailers(self.id, fields);
+        self.shared.queued();
+        sent.map(|()| true).map_err(closed)
+    }
+
+    /// Returns the connection's sent bytes while this stream waits for its turn, because the peer
+    /// is not stalled then.
+    fn taken_of_waiting(&self) -> u64 {
+        match self.shared.codec.borrow().waits_for_turn(self.id) {
+            true => self.shared.pulse.sent(),
+            false => 0,
+        }
+    }
+
+    fn reading(&self, length: BodyLength) -> Reading {
+        match length {
+            BodyLength::None => Reading::Done,
+            _ => Reading::Frames,
+        }
+    }
+
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        reading: &mut Reading,
+    ) -> Poll<io::Result<usize>> {
+        // RFC 9113 section 8.1: the rest of a request is not needed after the response.
+        if self.is_over() {
+            return Poll::Ready(Ok(0));
+        }
+        let mut codec = self.shared.codec.borrow_mut();
+        let received = codec.read(self.id).map_err(closed)?;
+        match received {
+            Received::Data(bytes) => {
+                let len = bytes.len();
+                codec.release(self.id, len);
+                drop(codec);
+                self.shared.queued();
+                input.append(bytes);
+                return Poll::Ready(Ok(len));
+            }
+            Received::Trailers(section) => {
+                *reading = Reading::Ended(RequestFields::Section(&section).to_lines());
+            }
+            Received::End => *reading = Reading::Ended(Vec::new()),
+            Received::NotYet => {
+                drop(codec);
+                self.shared.wait(self.id, cx);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(Ok(0))
+    }
+
+    async fn reset(&self) {
+        poll_fn(|cx| {
+            if !self.is_over() && !self.is_open() {
+                return Poll::Ready(());
+            }
+            self.shared.wait(self.id, cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn raw(&self) -> Option<&Plain> {
+        None
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.reset_with(Reason::INTERNAL_ERROR);
+        // RFC 9113 section 8.1: the rest of the request is not needed.
+        if self.is_open() {
+            self.shared.codec.borrow_mut().reset(self.id, Reason::NO_ERROR);
+            self.shared.queued();
+        }
+        self.shared.forget(self.id);
+        self.shared.pulse.stream_ends();
+        if self.shared.codec.borrow().is_finished() {
+            self.shared.queued();
+        }
+    }
+}
+
+fn closed(_: StreamClosed) -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
+/// Returns whether a field belongs to an HTTP/1.1 connection (RFC 9113 section 8.2.2).
+fn is_of_connection(name: &[u8]) -> bool {
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        7 => is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        _ => false,
+    }
+}

@@ -1,0 +1,157 @@
+//! The seam between an exchange (one request and its response) and the protocol that carries it.
+//!
+//! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream of HTTP/2 (`h2`). It encodes
+//! response heads, delimits bodies, and reads request bodies; `serve` decides what is sent.
+
+pub mod h1;
+pub mod h2;
+pub mod reading;
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, StatusCode, Version};
+use hurtle_http::h1::forward::HeaderEdits;
+use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
+use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::request::framing::BodyLength;
+
+use self::reading::Reading;
+use crate::body::Body;
+use crate::tls::ClientCertificate;
+use crate::transport::{Input, Output, Progress, Sender, Transport};
+
+/// A response head before encoding.
+pub struct Head<'a> {
+    /// A final status, or 101.
+    pub status: StatusCode,
+    /// The fields, without those for framing and the connection.
+    pub fields: HeadFields<'a>,
+    /// The body's delimiter.
+    pub delimiter: Delimiter,
+    /// The Connection option for the next request; HTTP/1 only.
+    pub persistence: Persistence,
+    /// The value of Date, if the fields have none.
+    pub date: &'a [u8; 29],
+}
+
+/// The fields of a response head.
+pub enum HeadFields<'a> {
+    /// A response from this server.
+    Made(&'a Fields),
+    /// An upstream's response, with the site's header rules.
+    Forwarded(&'a ResponseHead<'a>, &'a HeaderEdits<'a>),
+}
+
+/// The fields of an interim response.
+#[derive(Clone, Copy)]
+pub enum InterimFields<'a> {
+    /// No fields: 100 (Continue).
+    Empty,
+    /// Fields from this server.
+    Made(&'a HeaderMap),
+    /// An upstream's interim response.
+    Forwarded(&'a ResponseHead<'a>),
+}
+
+/// The protocol that carries one exchange. Methods take `&self`, so that a request body can be read
+/// while the response is written.
+pub trait Protocol {
+    /// The byte stream beneath, for the protocol after a 101.
+    type Raw: Transport;
+
+    /// The version of the response.
+    fn version(&self) -> Version;
+
+    /// Returns whether the connection is encrypted.
+    fn is_secure(&self) -> bool;
+
+    /// The number of the client authentication policy that the handshake met; 0: none.
+    fn policy(&self) -> u32;
+
+    /// The server name that the client asked for (RFC 6066 section 3).
+    fn server_name(&self) -> Option<String>;
+
+    /// The client's certificate, if it was verified.
+    fn client(&self) -> Option<ClientCertificate>;
+
+    /// Returns whether the connection can carry another request after this one.
+    fn carries_more(&self) -> bool;
+
+    /// Appends an encoded head to `out`.
+    fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>);
+
+    /// Appends an encoded interim response to `out`, or queues it to be sent.
+    fn encode_interim(&self, out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>);
+
+    /// Sends an encoded head and a complete body. Returns when the kernel has taken both.
+    ///
+    /// # Errors
+    /// Errors of the connection or the file (see `Sender::send`). The exchange must be dropped
+    /// then.
+    fn send(
+        &mut self,
+        sender: &Sender,
+        head: Output,
+        body: &Body,
+        sent: &Progress,
+    ) -> impl Future<Output = io::Result<()>>;
+
+    /// Sends an encoded head and the first `len` bytes of `input`, which must be present.
+    ///
+    /// # Errors
+    /// Errors of the connection.
+    fn send_from(
+        &mut self,
+        head: Output,
+        input: &mut Input,
+        len: usize,
+        sent: &Progress,
+    ) -> impl Future<Output = io::Result<()>>;
+
+    /// Begins to send a body in pieces. `head` is the encoded head. It is either sent, or left in
+    /// place to leave with the first piece.
+    ///
+    /// # Errors
+    /// Errors of the connection.
+    fn begin(&self, head: &mut Output) -> io::Result<()>;
+
+    /// Appends the framing before a piece of `len` bytes to `out`. Returns the framing after the
+    /// piece.
+    fn frame(&self, out: &mut Output, delimiter: Delimiter, len: usize) -> &'static [u8];
+
+    /// Writes part of the bytes: framing and pieces of a body.
+    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
+
+    /// Ends a body that was sent in pieces: appends the last framing to `out`, or sends it. Returns
+    /// `false` if the bytes in `out` must be sent first; the caller then repeats the call.
+    ///
+    /// # Errors
+    /// Errors of the connection.
+    fn end(
+        &self,
+        out: &mut Output,
+        delimiter: Delimiter,
+        trailers: Option<&HeaderMap>,
+    ) -> io::Result<bool>;
+
+    /// Returns the bytes that the kernel has taken of an incomplete write.
+    fn taken_of_waiting(&self) -> u64;
+
+    /// Returns the initial read state of a request body of this length.
+    fn reading(&self, length: BodyLength) -> Reading;
+
+    /// Reads more of a request body into `input`; 0 is the end of the peer's data.
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        reading: &mut Reading,
+    ) -> Poll<io::Result<usize>>;
+
+    /// Waits until the peer has reset the exchange.
+    fn reset(&self) -> impl Future<Output = ()>;
+
+    /// Returns the byte stream beneath. `None`: it also carries other exchanges.
+    fn raw(&self) -> Option<&Self::Raw>;
+}

@@ -1,0 +1,101 @@
+//! The progress of reading a message body.
+
+use std::mem;
+
+use hurtle_http::h1::chunked::{Decoder, Step};
+use hurtle_http::request::ParseError;
+use hurtle_http::request::framing::BodyLength;
+
+use crate::transport::Input;
+
+/// The part of a body that is still to be read.
+pub enum Reading {
+    /// The body has been read to its end.
+    Done,
+    /// This number of bytes; not 0.
+    Exactly(u64),
+    /// Chunks (RFC 9112 section 7.1).
+    Chunked(Box<Decoder>),
+    /// Data without framing; the protocol announces the end.
+    Frames,
+    /// The bytes in the input, then these trailer lines.
+    Ended(Vec<u8>),
+}
+
+/// The next piece of a body.
+pub enum Piece {
+    /// This number of data bytes, not 0, is next in the input; the caller consumes them.
+    Data(usize),
+    /// The input is used up; the caller must read more.
+    More,
+    /// The end of the body, with its trailer lines.
+    End(Vec<u8>),
+}
+
+impl Reading {
+    /// Creates the state for a body in HTTP/1.1 framing.
+    pub fn new(length: BodyLength) -> Reading {
+        match length {
+            BodyLength::None => Reading::Done,
+            BodyLength::Exactly(len) => Reading::Exactly(len),
+            BodyLength::Chunked => Reading::Chunked(Box::default()),
+        }
+    }
+
+    /// Returns whether the body has been read to its end.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Reading::Done)
+    }
+
+    /// Returns the announced data bytes: of the whole body, or of the current chunk.
+    pub fn announced(&self) -> u64 {
+        match self {
+            Reading::Done | Reading::Frames | Reading::Ended(_) => 0,
+            Reading::Exactly(left) => *left,
+            Reading::Chunked(decoder) => decoder.data_left(),
+        }
+    }
+
+    /// Returns the next piece of the body and consumes framing.
+    ///
+    /// # Errors
+    /// The framing is malformed.
+    pub fn next(&mut self, input: &mut Input) -> Result<Piece, ParseError> {
+        let here = input.bytes().len();
+        match self {
+            Reading::Done => Ok(Piece::End(Vec::new())),
+            Reading::Exactly(_) if here == 0 => Ok(Piece::More),
+            Reading::Exactly(left) => {
+                let len = here.min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= len as u64;
+                if *left == 0 {
+                    *self = Reading::Done;
+                }
+                Ok(Piece::Data(len))
+            }
+            Reading::Frames if here == 0 => Ok(Piece::More),
+            Reading::Ended(trailers) if here == 0 => {
+                let trailers = mem::take(trailers);
+                *self = Reading::Done;
+                Ok(Piece::End(trailers))
+            }
+            Reading::Frames | Reading::Ended(_) => Ok(Piece::Data(here)),
+            Reading::Chunked(decoder) => match decoder.decode(input.bytes())? {
+                Step::Data { skip, len } => {
+                    input.consume(skip);
+                    Ok(Piece::Data(len))
+                }
+                Step::NeedMore => {
+                    input.consume(here);
+                    Ok(Piece::More)
+                }
+                Step::End(n) => {
+                    input.consume(n);
+                    let decoder = mem::take(decoder);
+                    *self = Reading::Done;
+                    Ok(Piece::End(decoder.trailers().to_vec()))
+                }
+            },
+        }
+    }
+}

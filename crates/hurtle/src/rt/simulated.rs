@@ -1,0 +1,31 @@
+//! The time of a simulation: the runtime's, which the test advances, in place of the system's.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+thread_local! {
+    /// When the simulation of this thread began.
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// What `clock::now_ms` says when a simulation begins.
+const BEGIN_MS: u64 = 1_000_000;
+
+/// From now on this thread's time is the runtime's, which must be paused.
+pub fn begin() {
+    BEGUN.set(Some(Instant::now()));
+}
+
+/// This thread's time is the system's again.
+pub fn end() {
+    BEGUN.set(None);
+}
+
+/// Milliseconds of simulated time; `None`: this thread simulates nothing.
+pub fn now_ms() -> Option<u64> {
+    let begun = BEGUN.get()?;
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Some(BEGIN_MS + ms(Instant::now().duration_since(begun)))
+}

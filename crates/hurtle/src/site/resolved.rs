@@ -1,0 +1,84 @@
+//! The site and the route of a request. They are looked up once and passed along, so that a
+//! deployment during the exchange does not affect it.
+
+use std::cell::OnceCell;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use http::StatusCode;
+
+use super::{Route, Site, Sites};
+use crate::auth::Gate;
+use crate::handler::gateway::Authorizer;
+
+/// A request's site, and its route, which is computed at first use: a cached file needs none.
+#[derive(Debug)]
+pub struct Resolved<'a> {
+    /// The site's number.
+    pub number: usize,
+    /// The site.
+    pub site: &'a Site,
+    /// The path and the query as sent; `None`: the target has none.
+    pub target: Option<(&'a [u8], Option<&'a [u8]>)>,
+    client: Option<IpAddr>,
+    route: OnceCell<Option<Route<'a>>>,
+}
+
+impl Sites {
+    /// Looks up the site of a request. `None`: no site has this name (421, RFC 9110 section
+    /// 15.5.20).
+    pub fn resolve<'a>(
+        &'a self,
+        name: Option<&[u8]>,
+        target: Option<(&'a [u8], Option<&'a [u8]>)>,
+        client: Option<IpAddr>,
+    ) -> Option<Resolved<'a>> {
+        let (number, site) = self.find(name)?;
+        Some(Resolved { number, site, target, client, route: OnceCell::new() })
+    }
+}
+
+impl<'a> Resolved<'a> {
+    /// Returns the route of the path; `None`: the target has no path.
+    pub fn route(&self) -> Option<&Route<'a>> {
+        let route = || self.target.map(|(path, query)| self.site.route(path, query, self.client));
+        self.route.get_or_init(route).as_ref()
+    }
+
+    /// Converts into the route.
+    pub fn into_route(self) -> Option<Route<'a>> {
+        self.route();
+        self.route.into_inner().flatten()
+    }
+
+    /// Returns the authentication that the request must pass. `None`: none, or the route refuses
+    /// the request.
+    pub fn gate(&self) -> Option<&'a Rc<Gate>> {
+        if !self.site.gated {
+            return None;
+        }
+        match self.route()? {
+            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
+            Route::Answer(..) | Route::Deployed { .. } => self.site.gate.as_ref(),
+            Route::Mount { number, .. } => self.site.mounts[*number].gate.as_ref(),
+        }
+    }
+
+    /// Returns the application that authorizes the request before it is handled.
+    pub fn authorizer(&self) -> Option<&'a Rc<Authorizer>> {
+        if !self.site.has_authorizers {
+            return None;
+        }
+        match self.route()? {
+            Route::Answer(..) | Route::Deployed { .. } => None,
+            Route::Mount { number, .. } => self.site.mounts[*number].authorizer.as_ref(),
+        }
+    }
+
+    /// Returns the route if the request needs no authentication or authorization.
+    pub fn open_route(&self) -> Option<&Route<'a>> {
+        let route = self.route()?;
+        let is_handled = !matches!(route, Route::Answer(..));
+        (is_handled && self.gate().is_none() && self.authorizer().is_none()).then_some(route)
+    }
+}

@@ -1,0 +1,149 @@
+//! Makes a site's rustls configuration from its files.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::CertificateDer;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
+
+use super::pem;
+use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
+
+/// ALPN protocols (RFC 7301), the preferred one first.
+const ALPN: &[&[u8]] = &[HTTP2, b"http/1.1"];
+
+/// ALPN name of HTTP/2.
+pub const HTTP2: &[u8] = b"h2";
+
+/// Bytes of early data that a handshake skips (RFC 8446 section 4.2.10). Most servers let clients
+/// send 16 KiB. rustls buffers up to 18 KiB, tries to decrypt all of it again after each read, and
+/// counts the bytes of every try.
+const SKIPPED_BYTES_MAX: u32 = 4 << 20;
+
+/// A site's configuration, and the contents of the files it was made from.
+#[derive(Debug)]
+pub(super) struct SiteConfig {
+    pub(super) config: Arc<ServerConfig>,
+    resolver: Arc<CertificateResolver>,
+    files: Vec<CertificateFiles>,
+    authorities: Vec<CertificateDer<'static>>,
+}
+
+impl SiteConfig {
+    /// Reads the files. The new configuration accepts tickets of the `previous` one if the client
+    /// authorities are the same.
+    ///
+    /// # Errors
+    /// The unusable file, the reason, and what to do.
+    pub(super) fn load(tls: &Tls, previous: Option<&SiteConfig>) -> Result<SiteConfig, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let resolver = Arc::new(CertificateResolver::read(&tls.certificates, &provider)?);
+        let authorities = match &tls.client_auth {
+            Some(auth) => pem::certificates(&auth.authorities)?,
+            None => Vec::new(),
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|e| e.to_string())?;
+        let builder = match &tls.client_auth {
+            None => builder.with_no_client_auth(),
+            Some(auth) => {
+                builder.with_client_cert_verifier(verifier(auth, &authorities, provider)?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::clone(&resolver) as _);
+        // TLS scanners recommend the server's order. All of its cipher suites are strong.
+        config.ignore_client_order = true;
+        config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+        // The ticket has the whole session, so any worker can resume it; rustls changes the key every
+        // six hours. Each site has its own key, since sites can differ in `client_auth`.
+        config.ticketer = match previous {
+            Some(previous) if previous.authorities == authorities => {
+                Arc::clone(&previous.config.ticketer)
+            }
+            _ => ticketer()?,
+        };
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        // Early data can be replayed (RFC 8446 section 8). With a ticketer rustls neither accepts it
+        // nor allows it in tickets: this is only how much it skips.
+        config.max_early_data_size = SKIPPED_BYTES_MAX;
+        let files = tls.certificates.clone();
+        Ok(SiteConfig { config: Arc::new(config), resolver, files, authorities })
+    }
+
+    /// Describes why clients will reject the certificates.
+    pub(super) fn warnings(&self, hosts: &[HostName]) -> Vec<String> {
+        let warnings = self.resolver.0.iter().zip(&self.files).flat_map(|(key, files)| {
+            let warnings = key.cert.first().map(|leaf| pem::warnings(leaf, hosts));
+            let chain = files.chain.display();
+            warnings.unwrap_or_default().into_iter().map(move |why| format!("{chain}: {why}"))
+        });
+        warnings.collect()
+    }
+
+    /// Describes the certificates, one line each.
+    pub(super) fn describe(&self) -> Vec<String> {
+        let lines = self.resolver.0.iter().zip(&self.files).map(|(key, files)| {
+            let until = key.cert.first().and_then(pem::not_after).map(pem::day);
+            let until = until.unwrap_or_else(|| "?".to_owned());
+            let kind = key.key.algorithm();
+            format!("{}: {kind:?}, valid until {until}", files.chain.display())
+        });
+        lines.collect()
+    }
+}
+
+/// A site's certificates and keys, in the order written.
+#[derive(Debug)]
+struct CertificateResolver(Vec<Arc<CertifiedKey>>);
+
+impl CertificateResolver {
+    fn read(files: &[CertificateFiles], provider: &CryptoProvider) -> Result<Self, String> {
+        let read = |CertificateFiles { chain, key }: &CertificateFiles| {
+            let certified =
+                CertifiedKey::from_der(pem::certificates(chain)?, pem::key(key)?, provider);
+            certified.map(Arc::new).map_err(|e| {
+                let (chain, key) = (chain.display(), key.display());
+                let what = format!("{chain}: cannot be used with the key in {key}: {e}");
+                format!("{what}; put the key there that the certificate was made for")
+            })
+        };
+        files.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl ResolvesServerCert for CertificateResolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_usable =
+            |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
+        let is_rsa = |key: &&Arc<CertifiedKey>| key.key.algorithm() == SignatureAlgorithm::RSA;
+        // An RSA signature costs the server an order of magnitude more.
+        let usable = || self.0.iter().filter(is_usable);
+        usable().find(|key| !is_rsa(key)).or_else(|| usable().next()).cloned()
+    }
+}
+
+fn verifier(
+    auth: &ClientAuth,
+    authorities: &[CertificateDer<'static>],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
+    let file = auth.authorities.display();
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        let added = roots.add(authority.clone());
+        added.map_err(|e| format!("{file}: a certificate is unusable: {e}; remove it"))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if auth.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|e| format!("{file}: {e}"))
+}
+
+fn ticketer() -> Result<Arc<dyn ProducesTickets>, String> {
+    aws_lc_rs::Ticketer::new().map_err(|e| format!("no random key for session tickets: {e}"))
+}

@@ -1,0 +1,468 @@
+//! A channel in memory for tests: no sockets, its time is the simulation's, and a seed decides what
+//! happens. Bytes arrive in any split and late, writes are short, and either way can stall or break
+//! at any step. Both ends are a `Memory`.
+
+mod random;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+pub use random::Random;
+
+use super::{Attempt, Transport};
+use crate::rt::simulated;
+
+/// Steps of one end after which a simulation is taken to run in circles.
+const STEPS_MAX: u64 = 200_000;
+
+/// Bytes of a write that had to wait which the next one must repeat.
+const REPEATED_BYTES: usize = 64;
+
+/// An event's hash has this many of its bytes.
+const NOTED_BYTES_MAX: usize = 16;
+
+/// What may happen at one end, beside short reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// One step in so many waits for some milliseconds; 0: none does.
+    pub delay_part: u64,
+    /// The longest such wait, in milliseconds; 0: up to the others' turn.
+    pub delay_ms_max: u64,
+    /// The step at which the connection is reset; 0: none.
+    pub reset_step: u64,
+    /// The step at which it stalls for good; 0: none.
+    pub stall_step: u64,
+}
+
+thread_local! {
+    static TRACE: RefCell<Trace> = const { RefCell::new(Trace { hash: 0, is_shown: false }) };
+    static DIAL: RefCell<Option<Dial>> = const { RefCell::new(None) };
+}
+
+/// Events so far, as a hash (FNV-1a).
+struct Trace {
+    hash: u64,
+    is_shown: bool,
+}
+
+/// Starts a new list of events; `is_shown`: each is printed.
+pub fn trace(is_shown: bool) {
+    TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_shown });
+}
+
+/// The hash of all events since `trace`.
+pub fn traced() -> u64 {
+    TRACE.with_borrow(|trace| trace.hash)
+}
+
+/// Notes an event.
+pub fn note(what: &str, who: &str, bytes: &[u8]) {
+    let ms = simulated::now_ms().unwrap_or_default();
+    TRACE.with_borrow_mut(|trace| {
+        let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(NOTED_BYTES_MAX)]);
+        let parts = [what.as_bytes(), who.as_bytes(), &ms.to_le_bytes(), &len.to_le_bytes(), begin];
+        for &byte in parts.into_iter().flatten() {
+            trace.hash = (trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if trace.is_shown {
+            let shown: String = bytes.escape_ascii().take(200).map(char::from).collect();
+            println!("{ms} {who} {what} {} {shown}", bytes.len());
+        }
+    });
+}
+
+/// Makes the connections to upstreams.
+pub type Dial = Rc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Memory>>>>>;
+
+/// Has `dial` make this thread's connections to upstreams; `None`: there are none.
+pub fn dial_with(dial: Option<Dial>) {
+    DIAL.set(dial);
+}
+
+/// Bytes on their way from one end to the other.
+#[derive(Default)]
+struct Flow {
+    bytes: VecDeque<u8>,
+    /// The writer has said all.
+    is_finished: bool,
+    /// The writer is gone, and not in good order.
+    is_reset: bool,
+    /// Nobody reads any more.
+    is_deaf: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Who waits for a reset.
+    watchers: Vec<Waker>,
+}
+
+impl Flow {
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(waker) = self.writer.take() {
+            waker.wake();
+        }
+    }
+
+    /// What the reader has not taken is lost, or a part of it.
+    fn reset(&mut self, random: &mut Random) {
+        if self.is_reset {
+            return;
+        }
+        self.is_reset = true;
+        self.bytes.truncate(random.within(0, self.bytes.len() as u64) as usize);
+        self.wake_reader();
+        self.wake_writer();
+        self.watchers.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Both ways of a connection: `flows[n]` is what end `n` writes.
+struct Wire {
+    flows: [Flow; 2],
+    /// Bytes that a way holds.
+    room: usize,
+    random: Random,
+}
+
+/// One end of a connection.
+pub struct Memory {
+    wire: Rc<RefCell<Wire>>,
+    end: usize,
+    name: String,
+    step: RefCell<Step>,
+    aborted: Cell<bool>,
+    /// How the write that had to wait began.
+    offered: RefCell<Vec<u8>>,
+}
+
+/// What has happened at one end.
+struct Step {
+    trouble: Trouble,
+    random: Random,
+    count: u64,
+    /// Reading and writing wait for these.
+    waits: [Option<Pin<Box<Sleep>>>; 2],
+    is_stalled: bool,
+}
+
+/// See `Memory::watch`.
+pub struct Watched(Rc<RefCell<Wire>>, usize);
+
+impl Watched {
+    /// Whether the other end is closed.
+    pub fn is_alone(&self) -> bool {
+        self.0.borrow().flows[self.1].is_deaf
+    }
+}
+
+/// The server's end of a pair.
+const SERVER: usize = 0;
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+impl Memory {
+    /// Both ends of a connection, the server's first, each with its troubles.
+    pub fn pair(name: &str, random: &mut Random, troubles: [Trouble; 2]) -> (Memory, Memory) {
+        let room = random.pick(&[512, 4 << 10, 64 << 10]);
+        let wire = Wire { flows: Default::default(), room, random: Random::new(random.next(), 0) };
+        let wire = Rc::new(RefCell::new(wire));
+        let mut end = |end: usize| Memory {
+            wire: Rc::clone(&wire),
+            end,
+            name: format!("{name}{}", ["<", ">"][end]),
+            step: RefCell::new(Step {
+                trouble: troubles[end],
+                random: Random::new(random.next(), 1),
+                count: 0,
+                waits: [None, None],
+                is_stalled: false,
+            }),
+            aborted: Cell::new(false),
+            offered: RefCell::default(),
+        };
+        (end(0), end(1))
+    }
+
+    /// Connects to an upstream of the simulation.
+    ///
+    /// # Errors
+    /// The simulation's.
+    pub async fn connect(_address: SocketAddr) -> io::Result<Memory> {
+        match DIAL.with_borrow(Clone::clone) {
+            Some(dial) => dial().await,
+            None => Err(io::ErrorKind::ConnectionRefused.into()),
+        }
+    }
+
+    /// There are none in memory.
+    ///
+    /// # Errors
+    /// Always.
+    pub async fn connect_unix(_path: &Path) -> io::Result<Memory> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether the peer has neither said anything nor gone.
+    pub fn is_quiet(&mut self) -> bool {
+        !self.is_readable()
+    }
+
+    /// Tells whether the other end is closed, also when this one is.
+    pub fn watch(&self) -> Watched {
+        Watched(Rc::clone(&self.wire), self.end)
+    }
+
+    /// Whether the other end is closed.
+    pub fn is_alone(&self) -> bool {
+        self.watch().is_alone()
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// A reset.
+    pub async fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, into)).await
+    }
+
+    /// Has all of it on its way at once.
+    pub fn put(&self, bytes: &[u8]) {
+        self.note("puts", bytes);
+        let flow = &mut self.wire.borrow_mut().flows[self.end];
+        flow.bytes.extend(bytes);
+        flow.wake_reader();
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// A reset, or that the peer is gone.
+    pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n =
+                poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)], Attempt::Ready)).await?;
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: &str, bytes: &[u8]) {
+        note(what, &self.name, bytes);
+    }
+
+    /// Whether this step happens now.
+    fn poll_step(&self, way: usize, cx: &mut Context<'_>) -> Poll<()> {
+        let mut step = self.step.borrow_mut();
+        let step = &mut *step;
+        step.count += 1;
+        assert!(step.count < STEPS_MAX, "{} goes in circles", self.name);
+        if step.count == step.trouble.reset_step {
+            self.note("is reset", b"");
+            let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
+            flows.iter_mut().for_each(|flow| flow.reset(random));
+        }
+        if step.count == step.trouble.stall_step {
+            self.note("stalls", b"");
+            step.is_stalled = true;
+        }
+        if step.is_stalled {
+            return Poll::Pending;
+        }
+        if step.waits[way].is_none() && step.trouble.delay_part > 0 {
+            let delays = step.trouble.delay_ms_max > 0;
+            if delays && step.random.is_one_in(step.trouble.delay_part) {
+                let ms = step.random.within(1, step.trouble.delay_ms_max);
+                let sleep = tokio::time::sleep(Duration::from_millis(ms));
+                step.waits[way] = Some(Box::pin(sleep));
+            } else if step.random.is_one_in(step.trouble.delay_part) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        if let Some(wait) = &mut step.waits[way] {
+            if wait.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            step.waits[way] = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// The server offers a write that had to wait again.
+    fn check_offer(&self, bufs: &[IoSlice<'_>]) {
+        if self.end != SERVER {
+            return;
+        }
+        let offered = self.offered.borrow();
+        let mut bytes = bufs.iter().flat_map(|buf| buf.iter());
+        let same = offered.iter().all(|byte| bytes.next() == Some(byte));
+        assert!(same, "{}: a write that had to wait was not offered again", self.name);
+    }
+
+    fn waits_to_write(&self, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let bytes = bufs.iter().flat_map(|buf| buf.iter()).take(REPEATED_BYTES);
+        self.offered.replace(bytes.copied().collect());
+        Poll::Pending
+    }
+}
+
+impl Transport for Memory {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        if self.is_readable() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wire.borrow_mut().flows[1 - self.end].reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_readable(&self) -> bool {
+        let flow = &self.wire.borrow().flows[1 - self.end];
+        !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut wire = self.wire.borrow_mut();
+        let flow = &mut wire.flows[1 - self.end];
+        if flow.bytes.is_empty() || into.is_empty() {
+            if flow.is_reset {
+                self.note("reads a reset", b"");
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if flow.is_finished {
+                self.note("reads the end", b"");
+                return Poll::Ready(Ok(0));
+            }
+            flow.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let n = self.step.borrow_mut().random.piece(flow.bytes.len().min(into.len()));
+        let (front, back) = flow.bytes.as_slices();
+        let first = n.min(front.len());
+        into[..first].copy_from_slice(&front[..first]);
+        into[first..n].copy_from_slice(&back[..n - first]);
+        flow.bytes.drain(..n);
+        self.note("reads", &into[..n]);
+        flow.wake_writer();
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+        _attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        self.check_offer(bufs);
+        if self.poll_step(WRITE, cx).is_pending() {
+            return self.waits_to_write(bufs);
+        }
+        let mut wire = self.wire.borrow_mut();
+        let Wire { flows, room, random } = &mut *wire;
+        if flows[self.end].is_reset || flows[1 - self.end].is_reset {
+            self.note("writes to a reset", b"");
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let whole: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let flow = &mut flows[self.end];
+        let room = room.saturating_sub(flow.bytes.len());
+        if room == 0 && !flow.is_deaf {
+            flow.writer = Some(cx.waker().clone());
+            return self.waits_to_write(bufs);
+        }
+        self.offered.borrow_mut().clear();
+        if whole == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        assert!(!flow.is_finished, "{} writes behind its end", self.name);
+        if flow.is_deaf {
+            // The peer's kernel answers with a reset.
+            self.note("writes to nobody", b"");
+            flows[1 - self.end].reset(random);
+            return Poll::Ready(Ok(whole));
+        }
+        let n = self.step.borrow_mut().random.piece(whole.min(room));
+        let (begin, mut left) = (flow.bytes.len(), n);
+        for buf in bufs {
+            let (piece, _) = buf.split_at(left.min(buf.len()));
+            flow.bytes.extend(piece);
+            left -= piece.len();
+        }
+        self.note("writes", &flow.bytes.make_contiguous()[begin..]);
+        flow.wake_reader();
+        Poll::Ready(Ok(n))
+    }
+
+    async fn reset(&self) {
+        poll_fn(|cx| {
+            let flow = &mut self.wire.borrow_mut().flows[1 - self.end];
+            if flow.is_reset {
+                return Poll::Ready(());
+            }
+            flow.watchers.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn finish(&self) {
+        self.note("ends", b"");
+        let flow = &mut self.wire.borrow_mut().flows[self.end];
+        flow.is_finished = true;
+        flow.wake_reader();
+    }
+
+    fn abort(&self) {
+        self.note("aborts", b"");
+        self.aborted.set(true);
+    }
+}
+
+impl Drop for Memory {
+    /// Closes as a socket does: with bytes unread, by a reset.
+    fn drop(&mut self) {
+        self.note("closes", b"");
+        let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
+        let unread = !flows[1 - self.end].bytes.is_empty();
+        let flow = &mut flows[self.end];
+        if self.aborted.get() || unread {
+            flow.reset(random);
+        }
+        flow.is_finished = true;
+        flow.wake_reader();
+        let flow = &mut flows[1 - self.end];
+        flow.is_deaf = true;
+        flow.wake_writer();
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}

@@ -1,0 +1,119 @@
+//! Locks an unfinished upload for one request at a time. A newer request ends the older one, whose
+//! client has most likely given up (draft-ietf-httpbis-resumable-upload-12, Concurrency). Between
+//! processes the lock of the file decides.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::token::Token;
+use crate::rt::Bell;
+
+/// Maximum number of attempts to get a lock, and the maximum wait of each. Together they allow as
+/// long as a disk job may take (`disk`).
+const LOOKS_MAX: usize = 20;
+const LOOK_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The locks of this process. Each belongs to a request, so connections bound their number.
+static HELD: Mutex<BTreeMap<Token, Arc<LockHolder>>> = Mutex::new(BTreeMap::new());
+
+/// State shared with the request that holds a lock.
+#[derive(Debug, Default)]
+pub(super) struct LockHolder {
+    /// Rung when the holder should end.
+    ended: Bell,
+    /// Rung when the holder has ended.
+    gone: Bell,
+}
+
+/// The exclusive right to work on an upload; dropping it releases it.
+#[derive(Debug)]
+pub(super) struct UploadLock {
+    token: Token,
+    holder: Arc<LockHolder>,
+}
+
+impl UploadLock {
+    /// Ends the current holder and takes the lock; `None` if the holder does not end in time.
+    pub(super) async fn take(token: &Token) -> Option<UploadLock> {
+        for _ in 0..LOOKS_MAX {
+            match UploadLock::try_take(token) {
+                Ok(lock) => return Some(lock),
+                Err(holder) => {
+                    holder.ended.ring();
+                    holder.gone.wait(Some(LOOK_TIME_MAX)).await;
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes the lock if it is free; `Err` returns the current holder.
+    pub(super) fn try_take(token: &Token) -> Result<UploadLock, Arc<LockHolder>> {
+        let mut held = held();
+        if let Some(holder) = held.get(token) {
+            return Err(Arc::clone(holder));
+        }
+        let holder = Arc::<LockHolder>::default();
+        held.insert(token.clone(), Arc::clone(&holder));
+        Ok(UploadLock { token: token.clone(), holder })
+    }
+
+    /// Returns the shared state, on which the request waits for its end.
+    pub(super) fn holder(&self) -> Arc<LockHolder> {
+        Arc::clone(&self.holder)
+    }
+}
+
+impl Drop for UploadLock {
+    fn drop(&mut self) {
+        held().remove(&self.token);
+        self.holder.gone.ring();
+    }
+}
+
+impl LockHolder {
+    /// Waits until another request wants the lock.
+    pub(super) async fn superseded(&self) {
+        self.ended.wait(None).await;
+    }
+}
+
+/// Nothing can panic while the lock is held, so a poisoned one is valid.
+fn held() -> MutexGuard<'static, BTreeMap<Token, Arc<LockHolder>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::{First, both, race};
+
+    fn run<T>(task: impl Future<Output = T>) -> T {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap().block_on(task)
+    }
+
+    #[test]
+    fn a_newer_request_gets_the_lock_once_the_older_has_ended() {
+        run(async {
+            let token = Token::random().unwrap();
+            let older = UploadLock::take(&token).await.unwrap();
+            assert!(
+                UploadLock::try_take(&token).is_err()
+                    && UploadLock::try_take(&Token::random().unwrap()).is_ok()
+            );
+            let holder = older.holder();
+            let work = async {
+                match race(std::future::pending::<()>(), holder.superseded()).await {
+                    First::A(()) => panic!("it is never done"),
+                    First::B(()) => drop(older),
+                }
+            };
+            let (newer, ()) = both(UploadLock::take(&token), work).await;
+            assert!(newer.is_some());
+            drop(newer);
+            assert!(UploadLock::try_take(&token).is_ok());
+        });
+    }
+}
