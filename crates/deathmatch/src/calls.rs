@@ -1,7 +1,7 @@
-//! Which system calls a server makes for a request, and in which order: counted and listed by perf
-//! from the kernel's own tracepoints, in runs of their own, for whoever is watched is slower.
+//! System calls of a server per request, and their order: counted and listed by perf from the
+//! kernel's own tracepoints, in separate runs, since tracing slows the server.
 //!
-//! Who is asked, and what it is told to do, is the command's business.
+//! The command chooses the server and its work.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,47 +12,47 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde::Serialize;
 
-/// Where to get what is missing.
+/// Remedy where perf is missing.
 const REMEDY: &str = "system calls are counted by perf: apt-get install linux-perf";
-/// Why perf is refused, mostly.
+/// Most frequent reason for which perf is refused.
 const REFUSED: &str = "perf must see tracepoints: run it as root";
-/// Tracepoints by name. Watching one takes the kernel some hundredths of a second, so only those
-/// are watched whose calls were seen.
+/// Tracepoints by name. Watching one takes the kernel some hundredths of a second, so only those of
+/// calls that occurred are watched.
 const TRACEPOINTS: &str = "/sys/kernel/tracing/events/syscalls";
 /// Every call, whatever its name.
 const ANY: &str = "raw_syscalls:sys_enter";
-/// Receiving that found nothing (EAGAIN is 11).
+/// Receives that returned no data (EAGAIN is 11).
 const IN_VAIN: [&str; 2] = ["syscalls:sys_exit_recvfrom", "syscalls:sys_exit_read"];
 /// Calls shown of a busy moment.
 const MOMENT_CALLS: usize = 24;
-/// Shares of a request below this are not worth a line.
+/// Calls fewer than this per request are not shown.
 const SHOWN_MIN: f64 = 0.005;
 
 /// A server's system calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calls {
-    /// Whose.
+    /// The contender's name.
     pub contender: String,
-    /// Connections, each asking again when it is answered.
+    /// Connections; each sends its next request after the response.
     pub connections: u32,
-    /// Answered while they were counted.
+    /// Responses while calls were counted.
     pub requests: u64,
-    /// Calls in all; making the connections is in it.
+    /// All calls, those of making the connections included.
     pub total: u64,
-    /// By name, the most frequent first, of those that were seen in the other run.
+    /// Calls by name, the most frequent first, of those that occurred in the other run.
     pub counts: Vec<Count>,
-    /// Receiving calls that found nothing.
+    /// Receives that returned no data.
     pub in_vain: u64,
-    /// One thread's calls, one after the other, in a run of their own.
+    /// One thread's successive calls, from a separate run.
     pub moment: Vec<String>,
 }
 
-/// How often a call was made.
+/// The count of one system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Its name.
     pub name: String,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
 }
 
@@ -80,37 +80,37 @@ impl fmt::Display for Calls {
     }
 }
 
-/// What was counted.
+/// Result of counting.
 #[derive(Debug, Default)]
-pub struct Counted {
-    /// Calls in all.
+pub struct CallCounts {
+    /// All calls.
     pub total: u64,
     /// By name, the most frequent first.
     pub counts: Vec<Count>,
-    /// Receiving calls that found nothing.
+    /// Receives that returned no data.
     pub in_vain: u64,
 }
 
-/// Whether there is a perf at all.
+/// Checks that perf is installed.
 ///
 /// # Errors
-/// How it is installed.
+/// perf is missing; the text says how to install it.
 pub fn check() -> io::Result<()> {
     let asked = Command::new("perf").arg("--version").stdout(Stdio::null()).status();
     asked.map(drop).map_err(|e| io::Error::new(e.kind(), REMEDY))
 }
 
-/// Counts what these processes do while `work` is done: in all, and the calls of these names.
+/// Counts the calls of these processes during `work`: all, and those of these names.
 ///
 /// # Errors
-/// perf is not allowed to; the work's own.
+/// perf is not permitted; errors of `work`.
 pub fn count<T>(
     pids: &[u32],
     names: &BTreeSet<String>,
     folder: &Path,
     work: impl FnOnce() -> io::Result<T>,
-) -> io::Result<(Counted, T)> {
-    // The rest is in the total.
+) -> io::Result<(CallCounts, T)> {
+    // Other calls are in the total.
     let named = names.iter().filter_map(|name| tracepoint(name));
     let events: Vec<String> = named.chain([ANY.to_owned()]).collect();
     let in_vain = IN_VAIN.iter().flat_map(|event| ["-e", event, "--filter", "ret == -11"]);
@@ -120,15 +120,15 @@ pub fn count<T>(
     Ok((read_counts(&text), done))
 }
 
-/// What the kernel calls it: sendfile is sendfile64.
+/// The kernel's name of a call's tracepoint: `sendfile` is `sendfile64`.
 fn tracepoint(name: &str) -> Option<String> {
     let names = ["", "64"].map(|end| format!("sys_enter_{name}{end}"));
     let known = names.into_iter().find(|name| Path::new(TRACEPOINTS).join(name).exists());
     known.map(|name| format!("syscalls:{name}"))
 }
 
-/// The names of all calls of these processes while `work` is done, and what one of their threads
-/// does in the middle of it, call by call.
+/// The names of all calls of these processes during `work`, and the successive calls of one of
+/// their threads in the middle of it.
 ///
 /// # Errors
 /// As for `count`.
@@ -141,8 +141,8 @@ pub fn moment<T>(
     Ok(read_moment(&text))
 }
 
-/// perf at work. It watches until its own command ends, which is `cat`: once that has answered, perf
-/// is watching; when its input ends, perf writes down what it saw.
+/// A running perf. It watches until its own command, `cat`, ends. Once `cat` echoes a line, perf is
+/// watching; when its input ends, perf prints its result.
 struct Watch {
     perf: Child,
     cat: ChildStdin,
@@ -165,18 +165,18 @@ impl Watch {
         let (Some(mut cat), Some(mut answer)) = (perf.stdin.take(), perf.stdout.take()) else {
             return Err(io::Error::other("perf has no pipes"));
         };
-        // Where perf has given up there is nobody to read this; then nothing is answered either.
+        // If perf has ended, no program reads this, and no line is echoed.
         let _ = cat.write_all(b".");
         if answer.read_exact(&mut [0]).is_err() {
             drop(cat);
             let output = perf.wait_with_output()?;
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("{REFUSED}; it says: {}", said.trim())));
+            return Err(io::Error::other(format!("{REFUSED}; its message: {}", said.trim())));
         }
         Ok(Watch { perf, cat, written })
     }
 
-    /// Does the work, and tells what was seen meanwhile.
+    /// Does the work; returns it with perf's output.
     fn over<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<(String, T)> {
         let done = work();
         drop(self.cat);
@@ -186,16 +186,16 @@ impl Watch {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("perf failed: {}", said.trim())));
         }
-        // It writes names of files as they are.
+        // perf prints file names unescaped.
         let text = String::from_utf8_lossy(&fs::read(&self.written)?).into_owned();
         fs::remove_file(&self.written)?;
         Ok((text, done))
     }
 }
 
-/// From what `perf stat -x,` writes: `VALUE,UNIT,EVENT,...`.
-fn read_counts(text: &str) -> Counted {
-    let mut counted = Counted::default();
+/// Parses the output of `perf stat -x,`: `VALUE,UNIT,EVENT,...`.
+fn read_counts(text: &str) -> CallCounts {
+    let mut counted = CallCounts::default();
     for line in text.lines() {
         let mut fields = line.split(',');
         let (value, event) = (fields.next(), fields.nth(1).unwrap_or_default());
@@ -214,7 +214,8 @@ fn read_counts(text: &str) -> Counted {
     counted
 }
 
-/// From what `perf trace` writes: the names of all calls, and the calls of one thread in the middle.
+/// Parses the output of `perf trace`: the names of all calls, and the calls of one thread in the
+/// middle.
 fn read_moment(text: &str) -> (BTreeSet<String>, Vec<String>) {
     let all: Vec<(&str, String)> = text.lines().filter_map(read_call).collect();
     let name = |(_, call): &(&str, String)| call.split('(').next().unwrap_or_default().to_owned();
@@ -225,14 +226,14 @@ fn read_moment(text: &str) -> (BTreeSet<String>, Vec<String>) {
     (names, theirs.into_iter().skip(from).take(MOMENT_CALLS).cloned().collect())
 }
 
-/// A thread and what it called, from `TIME ( TOOK ms): THREAD NAME(fd: 13<...>, ...) = 85`; no
-/// thread is named where there is but one.
+/// A thread and its call, from `TIME ( TOOK ms): THREAD NAME(fd: 13<...>, ...) = 85`; perf names no
+/// thread if there is only one.
 fn read_call(line: &str) -> Option<(&str, String)> {
     let (_, rest) = line.split_once(" ms): ")?;
     let (called, arguments) = rest.split_once('(')?;
     let (thread, name) = called.rsplit_once(' ').unwrap_or(("", called));
     let (arguments, result) = arguments.rsplit_once(" = ")?;
-    // Of an error its name: what follows is in words.
+    // Of an error only its name is kept: an explanation follows.
     let result = result.split(" (").next().unwrap_or(result);
     let descriptor: String = match arguments.split_once("fd: ") {
         Some((_, behind)) => behind.chars().take_while(char::is_ascii_digit).collect(),

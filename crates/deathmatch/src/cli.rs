@@ -1,14 +1,16 @@
-//! The command line: what can be written.
+//! The command line's grammar.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Runs web servers against the same work on this machine, honestly, and draws the result.
+use crate::report::Measure;
+
+/// Runs web servers against the same work on this machine and draws a report.
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -18,13 +20,13 @@ pub struct Cli {
 pub enum Command {
     /// Run a plan and leave a report.
     Run(RunArgs),
-    /// Say which contenders there are, and which can run here.
+    /// List the contenders, and which of them can run here.
     List {
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Say what a plan would do and how long it takes; runs nothing.
+    /// Show the work of a plan and its duration; runs nothing.
     Plan {
         /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
         /// file.
@@ -33,14 +35,15 @@ pub enum Command {
     },
     /// Install contenders (Debian, as root).
     Install {
-        /// Which.
+        /// Names of contenders.
         #[arg(required_unless_present = "all")]
         names: Vec<String>,
-        /// Every one.
+        /// All contenders.
         #[arg(long)]
         all: bool,
     },
-    /// Say which of this machine's settings stand in the way, and what to change; changes nothing.
+    /// Show settings of this machine that disturb measurements, and how to change them; changes
+    /// nothing.
     Doctor {
         /// As JSON.
         #[arg(long)]
@@ -50,34 +53,39 @@ pub enum Command {
     Report {
         /// The run's directory.
         dir: PathBuf,
-        /// Print the result as JSON in the place of the table.
+        /// Also write one plot of all works of the run to this file, as SVG.
+        #[arg(long, value_name = "FILE")]
+        plot: Option<PathBuf>,
+        /// The measure that is plotted.
+        #[arg(long, requires = "plot", default_value = "cpu-per-request")]
+        measure: Measure,
+        /// Print the result as JSON instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Count the system calls of contenders for a request, by name, and show those of one busy
-    /// moment; takes perf (apt-get install linux-perf) and root.
+    /// Count the system calls of contenders per request, by name, and show those of one busy
+    /// moment; needs perf (apt-get install linux-perf) and root.
     Calls(CallsArgs),
-    /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if nothing can be
-    /// said.
+    /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if inconclusive.
     Compare(CompareArgs),
 }
 
-/// What `calls` takes.
+/// Arguments of `calls`.
 #[derive(Debug, Args)]
 pub struct CallsArgs {
-    /// Whose.
+    /// Names of contenders.
     #[arg(required = true)]
     pub names: Vec<String>,
-    /// Connections, each asking for 1 KB again when it is answered.
+    /// Connections; each requests 1 KB again after the response.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: u32,
-    /// Seconds to count for.
+    /// Seconds of counting.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub seconds: u64,
-    /// Where contenders are set up.
+    /// Directory in which contenders are set up.
     #[arg(long, value_name = "DIR", default_value = "deathmatch-calls")]
     pub out: PathBuf,
-    /// Where contenders listen, one at a time; what is behind a proxy has the port after it.
+    /// Port on which contenders listen, one at a time; a proxy's upstream has the next port.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.
@@ -88,12 +96,12 @@ pub struct CallsArgs {
     pub json: bool,
 }
 
-/// What `compare` takes.
+/// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run's directory, or with --in the contender, to compare with.
+    /// The run's directory, or with --in the contender, that is the baseline.
     pub a: String,
-    /// The one in question.
+    /// The directory or contender that is compared with it.
     pub b: String,
     /// Compare two contenders of the run in this directory.
     #[arg(long = "in", value_name = "DIR")]
@@ -106,44 +114,45 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// What `run` takes.
+/// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
     /// file [default: deck].
     pub plan: Option<String>,
-    /// Only a look: of a plan one round of short samples; without a plan, every contender (`quick`).
+    /// One round of short samples of a plan; without a plan, every contender once (`quick`).
     #[arg(long)]
     pub quick: bool,
     /// Only these contenders, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub only: Vec<String>,
-    /// A contender under another name and, perhaps, executable: old=nginx:/opt/nginx/sbin/nginx.
+    /// A contender under another name and, optionally, with another executable:
+    /// old=nginx:/opt/nginx/sbin/nginx.
     #[arg(long = "contender", value_name = "NEW=NAME[:PATH]")]
     pub contenders: Vec<String>,
-    /// A server that runs already, perhaps on another host, and serves the plan's files (as they are
-    /// in DIR/docroot) at its root. Only such servers are then measured, and not their machines.
+    /// A running server, perhaps on another host, that serves the plan's files (as in DIR/docroot)
+    /// at its root. Only such servers are then measured, and not their machines.
     #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
     pub targets: Vec<String>,
-    /// Where everything is left [default: deathmatch-PLAN].
+    /// Directory for the results [default: deathmatch-PLAN].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the run in that directory.
+    /// Continue the run in that directory.
     #[arg(long)]
     pub resume: bool,
-    /// What the order of contenders is drawn from [default: the time].
+    /// Seed of the order of contenders [default: the time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Where contenders listen, one at a time; what is behind a proxy has the port after it.
+    /// Port on which contenders listen, one at a time; a proxy's upstream has the next port.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.
     #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
     pub cores: Vec<usize>,
-    /// Rounds, in the place of the plan's.
+    /// Number of rounds, instead of the plan's.
     #[arg(long)]
     pub rounds: Option<u32>,
-    /// Print the result as JSON in the place of the table.
+    /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
 }

@@ -1,5 +1,5 @@
-//! Times as a histogram that can be written down and merged: percentiles of several samples come
-//! from their merged histograms, never from averages of percentiles.
+//! Histograms of times that can be stored and merged: percentiles of several samples come from
+//! their merged histograms, never from averages of percentiles.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The longest time told apart, in nanoseconds: longer ones count as this long.
+/// The longest distinct time, in nanoseconds; longer ones count as this.
 pub const TIME_NS_MAX: u64 = 120_000_000_000;
 
-/// Digits of a time: buckets are at most one part in 128 wide, well below what rounds differ by. A
-/// third digit would make a sample eight times as large.
+/// Digits of a time: buckets are at most one part in 128 wide, well below the differences between
+/// rounds. A third digit would make a sample eight times as large.
 const DIGITS: u8 = 2;
 
-/// Times in nanoseconds, to two digits (HdrHistogram, Gil Tene). It grows with the longest time: a few
-/// kilobytes, not the hundreds that two minutes would take.
+/// Times in nanoseconds, to two digits (HdrHistogram, Gil Tene). It grows with the longest time: a
+/// few kilobytes instead of hundreds.
 #[derive(Clone, PartialEq)]
 pub struct Times(Histogram<u32>);
 
 impl Default for Times {
     fn default() -> Self {
-        // Two digits are within what the crate can hold, and such a histogram grows by itself.
+        // The crate supports two digits, and such a histogram grows automatically.
         Times(Histogram::new(DIGITS).expect("the digits above are valid"))
     }
 }
@@ -38,42 +38,42 @@ impl fmt::Debug for Times {
 impl Times {
     /// Counts one time.
     pub fn record(&mut self, ns: u64) {
-        // It grows as far as its longest time needs, so that every time fits.
+        // It grows with the longest time, so every time fits.
         let _ = self.0.record(ns.clamp(1, TIME_NS_MAX));
     }
 
-    /// How many were counted.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that this share (0 to 1) of all did not exceed, in nanoseconds; 0 if there is none.
+    /// The time that this share (0 to 1) of all did not exceed, in nanoseconds; 0 for none.
     pub fn quantile(&self, share: f64) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(share) }
     }
 
-    /// The longest, in nanoseconds; 0 if there is none.
+    /// The longest time, in nanoseconds; 0 for none.
     pub fn max(&self) -> u64 {
         self.0.max()
     }
 
-    /// The average, in nanoseconds.
+    /// The mean time, in nanoseconds.
     pub fn mean(&self) -> f64 {
         self.0.mean()
     }
 
-    /// Adds another one's times.
+    /// Adds the times of another histogram.
     pub fn merge(&mut self, other: &Times) {
         if other.0.is_empty() {
             return;
         }
-        // Counting the longest no times makes it grow and remember how far, which `add` forgets: it
-        // could not be read again. Then every value of the other fits.
+        // Recording the longest time zero times makes it grow and store its new length, which `add`
+        // does not; it could not be read again. After that every value of the other fits.
         let _ = self.0.record_n(other.0.max().min(TIME_NS_MAX), 0);
         let _ = self.0.add(&other.0);
     }
 
-    /// (time in nanoseconds, share of all that did not exceed it), where the share changes.
+    /// (time in nanoseconds, share of all that did not exceed it), at each change of the share.
     pub fn steps(&self) -> Vec<(u64, f64)> {
         let all = self.0.len().max(1) as f64;
         let mut seen = 0;

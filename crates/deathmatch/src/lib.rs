@@ -1,7 +1,7 @@
-//! Deathmatch: runs web servers against the same work on this machine, honestly, and draws the
-//! result. It shares no code with hurtle, so that a bug they shared could not cancel out.
+//! Deathmatch runs web servers against the same work on one machine and draws a report. It shares
+//! no code with hurtle, so that a common bug cannot cancel out.
 //!
-//! The modules, bottom-up; a file uses only what stands above it here.
+//! The modules, bottom-up; a file uses only modules above it here.
 
 #[doc(hidden)]
 pub mod random;
@@ -54,6 +54,6 @@ pub mod compare;
 #[doc(hidden)]
 pub mod cli;
 
-// So that the tests in here and those beside them read one invented run.
+// Shared with the integration tests.
 #[cfg(test)]
 extern crate self as deathmatch;

@@ -1,4 +1,4 @@
-//! The `deathmatch` command: reads its arguments, does one thing, and says what went wrong.
+//! The `deathmatch` command: reads its arguments, runs one command, and reports its error.
 
 mod commands;
 
@@ -15,16 +15,18 @@ fn main() -> ExitCode {
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),
         Command::Doctor { json } => commands::examine(json),
-        Command::Report { dir, json } => commands::report(&dir, json),
+        Command::Report { dir, plot, measure, json } => {
+            commands::report(&dir, plot.as_deref().map(|file| (file, measure)), json)
+        }
         Command::Calls(args) => commands::calls(&args),
         Command::Compare(args) => commands::compare(&args),
     };
     match outcome {
         Ok(code) => code,
-        // A reader that has seen enough.
+        // The reader of the output has closed it.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
-            // Nobody is left to tell if this fails.
+            // A failure here could not be reported.
             let _ = writeln!(io::stderr(), "deathmatch: {e}");
             ExitCode::FAILURE
         }

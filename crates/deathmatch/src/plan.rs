@@ -1,6 +1,6 @@
-//! A plan: which contenders do which work, how often and in which order. Read from TOML; the deck,
-//! its experiments, a ladder of sizes, the other seeds' questions and the quick look are built in.
-//! Carrying it out is `arena`'s work.
+//! A plan: its contenders, works, rounds and their order. Plans are TOML; the deck, its
+//! experiments, a ladder of sizes, the other seeds' questions and the quick plan are built in.
+//! `arena` carries plans out.
 
 mod file;
 mod over;
@@ -15,9 +15,9 @@ use serde::Deserialize;
 pub use work::{Shape, Work};
 
 use crate::random::SplitMix;
-use crate::sample::{Beside, Cold, Offered, Over};
+use crate::sample::{Beside, Cold, ConnectionUse, Offered};
 
-/// The plans that need no file: name and text.
+/// The built-in plans: name and text.
 pub const BUILT_IN: [(&str, &str); 14] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
@@ -35,46 +35,46 @@ pub const BUILT_IN: [(&str, &str); 14] = [
     ("quick", include_str!("../arena/plans/quick.toml")),
 ];
 
-/// What is to be run.
+/// A plan of work for contenders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Its name.
     pub name: String,
     /// A heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// Its purpose, in a sentence.
     pub description: String,
     /// The contender the others are compared with.
     pub reference: String,
     /// Rounds; every contender does all the work once in each.
     pub rounds: u32,
-    /// Not counted, once a contender was started; between two samples less will do.
+    /// Time not counted after a contender's start; between two samples less is enough.
     pub warm_up: Duration,
-    /// Counted.
+    /// Time of a sample.
     pub sample: Duration,
     /// Contenders' names.
     pub contenders: Vec<String>,
-    /// What is served.
+    /// Files that are served.
     pub files: Vec<File>,
-    /// What is done, in order.
+    /// Works, in order.
     pub works: Vec<Work>,
 }
 
-/// What is wrong with a plan.
+/// A fault of a plan, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadPlan(pub String);
+pub struct PlanError(pub String);
 
-impl fmt::Display for BadPlan {
+impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadPlan {}
+impl std::error::Error for PlanError {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PlanToml {
     name: String,
     title: String,
     description: String,
@@ -84,19 +84,19 @@ struct Written {
     sample_s: f64,
     contenders: Vec<String>,
     file: Vec<File>,
-    work: Vec<WrittenWork>,
+    work: Vec<WorkToml>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenWork {
+struct WorkToml {
     file: String,
     #[serde(default)]
     zipf: f64,
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
     sample_s: Option<f64>,
-    beside: Option<WrittenBeside>,
+    beside: Option<BesideToml>,
     sessions: Option<Sessions>,
     open: Option<Open>,
     upward: Option<Upward>,
@@ -105,7 +105,7 @@ struct WrittenWork {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenBeside {
+struct BesideToml {
     file: String,
     downloads: u32,
     #[serde(default)]
@@ -145,43 +145,43 @@ struct Closed {
     connections: Vec<u32>,
 }
 
-/// Rounds a plan may have; more would run for days.
+/// Largest number of rounds; more would run for days.
 const ROUNDS_MAX: u32 = 100;
 
-/// The steepest popularity: beyond it nearly all would ask for one file.
+/// Largest exponent of popularity: beyond it nearly all requests are for one file.
 const ZIPF_MAX: f64 = 10.0;
 
-/// Streams beside the requests: one thread serves them all, a piece at a time.
+/// Largest number of streams beside the requests: one thread serves them all, a piece at a time.
 const STREAMS_MAX: u32 = 1000;
 
-/// The longest a sample or its warm-up may take, in seconds.
+/// Longest sample or warm-up, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
-/// A quick look's warm-up and sample.
+/// Warm-up and sample of a quick plan.
 const QUICK_WARM_UP: Duration = Duration::from_millis(300);
 const QUICK_SAMPLE: Duration = Duration::from_secs(1);
 
-/// The most that is not counted between two samples of a contender: what the one before left is over.
+/// Longest pause between two samples of a contender, which ends the work of the one before.
 const SETTLE_MAX: Duration = Duration::from_millis(300);
 
-/// Starting, checking and stopping a contender: for the estimate only.
+/// Time to start, check and stop a contender, for the estimate only.
 const START: Duration = Duration::from_millis(700);
 
 impl Plan {
     /// A built-in plan by its name.
     pub fn built_in(name: &str) -> Option<Plan> {
         let (_, text) = BUILT_IN.iter().find(|(n, _)| *n == name)?;
-        // Every built-in plan is read by a test.
+        // A test reads every built-in plan.
         Plan::read(text).ok()
     }
 
     /// Reads a plan.
     ///
     /// # Errors
-    /// What is wrong, with the line where the text says so.
-    pub fn read(text: &str) -> Result<Plan, BadPlan> {
-        let written: Written = toml::from_str(text).map_err(|e| BadPlan(e.to_string()))?;
-        let bad = |what: String| Err(BadPlan(what));
+    /// The fault, with its line if the text has one.
+    pub fn read(text: &str) -> Result<Plan, PlanError> {
+        let written: PlanToml = toml::from_str(text).map_err(|e| PlanError(e.to_string()))?;
+        let bad = |what: String| Err(PlanError(what));
         if written.rounds == 0 || written.rounds > ROUNDS_MAX {
             return bad(format!("rounds: write 1 to {ROUNDS_MAX}"));
         }
@@ -203,7 +203,7 @@ impl Plan {
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
             let over = over(work.handshakes, work.streams, &alone)
-                .map_err(|why| BadPlan(format!("work on {:?}: {why}", work.file)))?;
+                .map_err(|why| PlanError(format!("work on {:?}: {why}", work.file)))?;
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
@@ -234,7 +234,7 @@ impl Plan {
         })
     }
 
-    /// One round of it, of samples too short to rank by.
+    /// The plan with one round of samples, too short for a ranking.
     #[must_use]
     pub fn quick(mut self) -> Plan {
         let (warm_up, sample) = (self.warm_up.min(QUICK_WARM_UP), self.sample.min(QUICK_SAMPLE));
@@ -242,7 +242,7 @@ impl Plan {
         Plan { rounds: 1, warm_up, sample, ..self }
     }
 
-    /// How long it takes for this many contenders, about.
+    /// Approximate duration for this many contenders.
     pub fn duration(&self, contenders: usize) -> Duration {
         let turn = |work: &Work| {
             let sample = work.sample.unwrap_or(self.sample);
@@ -252,33 +252,33 @@ impl Plan {
         turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
     }
 
-    /// Whether anything is uploaded.
+    /// `true` if any work uploads.
     pub fn uploads(&self) -> bool {
         self.works.iter().any(Work::uploads)
     }
 
-    /// Whether anything is answered by an application.
+    /// `true` if any work is an application's.
     pub fn needs_app(&self) -> bool {
         self.files.iter().any(|file| file.app.is_some())
     }
 
-    /// Whether handshakes are measured.
+    /// `true` if handshakes are measured.
     pub fn needs_tls(&self) -> bool {
         self.works.iter().any(|work| work.over.is_some())
     }
 
-    /// Whether anything is asked for by HTTP/2.
+    /// `true` if any work uses HTTP/2.
     pub fn needs_http2(&self) -> bool {
-        self.works.iter().any(|work| matches!(work.over, Some(Over::Streams(_))))
+        self.works.iter().any(|work| matches!(work.over, Some(ConnectionUse::Streams(_))))
     }
 
-    /// Not counted, between two samples of a contender.
+    /// Pause between two samples of a contender, not counted.
     pub fn settle(&self) -> Duration {
         self.warm_up.min(SETTLE_MAX)
     }
 
-    /// The contenders' order in a round. Rounds come in pairs, the second of which is the first's
-    /// reverse: so nobody always runs after the same neighbour or always last.
+    /// The contenders' order in a round. Rounds come in pairs, the second in reverse order, so that
+    /// no contender always runs after the same one or always last.
     pub fn order(&self, names: &[String], round: u32, seed: u64) -> Vec<String> {
         let mut order = names.to_vec();
         let mut random = SplitMix(seed.wrapping_add(u64::from(round / 2)));
@@ -290,18 +290,18 @@ impl Plan {
     }
 }
 
-/// How long a sample takes, in seconds.
-fn sample_time(seconds: f64) -> Result<Duration, BadPlan> {
+/// Duration of a sample, from seconds.
+fn sample_time(seconds: f64) -> Result<Duration, PlanError> {
     match seconds {
-        0.0 => Err(BadPlan("sample_s: a sample takes time".to_owned())),
+        0.0 => Err(PlanError("sample_s: a sample takes time".to_owned())),
         _ if (0.0..=SAMPLE_S_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(BadPlan(format!("sample_s: write 0 to {SAMPLE_S_MAX} seconds"))),
+        _ => Err(PlanError(format!("sample_s: write 0 to {SAMPLE_S_MAX} seconds"))),
     }
 }
 
-impl WrittenBeside {
-    fn check(&self, files: &[File]) -> Result<Beside, BadPlan> {
-        let bad = |why: &str| Err(BadPlan(format!("beside {:?}: {why}", self.file)));
+impl BesideToml {
+    fn check(&self, files: &[File]) -> Result<Beside, PlanError> {
+        let bad = |why: &str| Err(PlanError(format!("beside {:?}: {why}", self.file)));
         if self.cold {
             return self.check_cold(files);
         }
@@ -328,8 +328,8 @@ impl WrittenBeside {
         })
     }
 
-    fn check_cold(&self, files: &[File]) -> Result<Beside, BadPlan> {
-        let bad = |why: &str| Err(BadPlan(format!("cold files {:?}: {why}", self.file)));
+    fn check_cold(&self, files: &[File]) -> Result<Beside, PlanError> {
+        let bad = |why: &str| Err(PlanError(format!("cold files {:?}: {why}", self.file)));
         let Some(file) = files.iter().find(|file| file.name == self.file && file.count > 1) else {
             return bad("there are no such files, many of a kind");
         };
@@ -354,11 +354,11 @@ impl WrittenBeside {
     }
 }
 
-impl WrittenWork {
-    fn expand(&self) -> Result<Vec<Work>, BadPlan> {
+impl WorkToml {
+    fn expand(&self) -> Result<Vec<Work>, PlanError> {
         let file = &self.file;
         if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
-            return Err(BadPlan(format!("work on {file:?}: zipf: write 0 to {ZIPF_MAX}")));
+            return Err(PlanError(format!("work on {file:?}: zipf: write 0 to {ZIPF_MAX}")));
         }
         let zipf = self.zipf;
         let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
@@ -420,7 +420,7 @@ impl WrittenWork {
                 };
                 Ok(c.connections.iter().map(work).collect())
             }
-            _ => Err(BadPlan(format!(
+            _ => Err(PlanError(format!(
                 "work on {file:?}: write one of sessions, open, upward and closed, with numbers \
                  above 0"
             ))),

@@ -1,4 +1,4 @@
-//! Random numbers that are the same in every run from the same seed.
+//! Repeatable random numbers: the same seed gives the same numbers.
 
 /// SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl SplitMix {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
-    /// Puts them in a random order (Fisher and Yates, in Durstenfeld's form, CACM 1964, algorithm 235).
+    /// Shuffles them (Fisher and Yates, in Durstenfeld's form, CACM 1964, algorithm 235).
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.below(last + 1));

@@ -1,5 +1,5 @@
-//! A sample: everything measured while one contender served one piece of work once. Written as one
-//! JSON line the moment it is over, and never changed; what a report says is computed from these.
+//! A sample: all measurements of one contender at one work, once. It is written as one JSON line as
+//! soon as it is over, and never changed; reports are computed from samples.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,95 +17,95 @@ pub struct Sample {
     pub plan: String,
     /// The round, from 0; contenders are compared within a round.
     pub round: u32,
-    /// 0, or 1 where the round was repeated because the machine had changed meanwhile.
+    /// 0, or 1 in the repetition of a round, after the machine had changed.
     #[serde(default)]
     pub attempt: u32,
-    /// 0, or which further sample of the same rate this is: in a search one bad sample in three may be
-    /// the machine's fault.
+    /// 0, or the number of a further sample of the same rate: in a search one bad sample in three
+    /// may be the machine's fault.
     #[serde(default)]
     pub trial: u32,
-    /// A short look at the floor before or after a round: it tells how steady the machine was, and
-    /// belongs to no comparison.
+    /// A short sample of the floor before or after a round: it shows how steady the machine was,
+    /// and is not compared.
     #[serde(default)]
     pub probe: bool,
     /// The contender's name.
     pub contender: String,
     /// The work's name within the plan, such as `10k at 5000/s`.
     pub work: String,
-    /// The file asked for.
+    /// The requested file.
     pub file: String,
-    /// How load was offered.
+    /// The offered load.
     pub offered: Offered,
-    /// What was particular about connections, if anything was.
+    /// Special use of connections, if any.
     #[serde(default)]
-    pub over: Option<Over>,
-    /// What ran beside it, if anything did.
+    pub over: Option<ConnectionUse>,
+    /// Streams beside it, if any.
     #[serde(default)]
     pub beside: Option<Beside>,
     /// How the files beside it were made cold, if they were.
     #[serde(default)]
     pub cooling: Option<Cooling>,
-    /// When it began, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub began_unix_s: f64,
-    /// What the generator saw.
+    /// Figures of the generator.
     pub load: Load,
-    /// What the server used; `None` where it runs on another machine.
+    /// Use of the server; `None` if it runs on another machine.
     pub server: Option<ServerUse>,
-    /// What the whole machine did; `None` likewise.
+    /// Use of the whole machine; `None` likewise.
     pub machine: Option<MachineUse>,
-    /// Why this sample must not be ranked, if it must not: the generator was the limit, Little's
-    /// law was broken, somebody else used the processor.
+    /// Reasons for which this sample must not be ranked: the generator was the limit, Little's law
+    /// was broken, other programs used the processor.
     pub marks: Vec<Mark>,
 }
 
-/// How load is offered.
+/// The offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
-    /// Requests a second, whatever the answers do; timed from when each should have been sent.
+    /// Requests a second, whatever the responses do; timed from the intended start of each.
     Open {
         /// Requests a second.
         rate: f64,
-        /// Exponential gaps, else equal ones.
+        /// `true` for exponential gaps, `false` for equal ones.
         poisson: bool,
         /// Connections they are spread over.
         connections: u32,
     },
-    /// As httperf: new connections at a rate, each with so many calls one after the other.
+    /// As in httperf: new connections at a rate, each with a number of successive calls.
     Sessions {
         /// Connections a second.
         rate: f64,
         /// Calls on each.
         calls: u32,
     },
-    /// So many connections, each asking again as soon as it is answered.
+    /// Connections that each send the next request after the response.
     Closed {
         /// Connections.
         connections: u32,
     },
 }
 
-/// What is particular about connections.
+/// Special use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
-    /// A new one for each request.
+pub enum ConnectionUse {
+    /// A new connection for each request.
     Anew {
-        /// Whether its handshake resumes what an earlier connection began; else it is a full one.
+        /// `true` if its handshake resumes an earlier session; otherwise it is a full one.
         resumed: bool,
     },
-    /// HTTP/2, so many requests at once on each.
+    /// HTTP/2, with so many requests at once on each connection.
     Streams(u32),
 }
 
 /// As in `a full handshake each`.
-impl fmt::Display for Over {
+impl fmt::Display for ConnectionUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Over::Anew { resumed: false } => write!(f, "a full handshake each"),
-            Over::Anew { resumed: true } => write!(f, "a resumed handshake each"),
-            Over::Streams(1) => write!(f, "1 stream a connection"),
-            Over::Streams(streams) => write!(f, "{streams} streams a connection"),
+            ConnectionUse::Anew { resumed: false } => write!(f, "a full handshake each"),
+            ConnectionUse::Anew { resumed: true } => write!(f, "a resumed handshake each"),
+            ConnectionUse::Streams(1) => write!(f, "1 stream a connection"),
+            ConnectionUse::Streams(streams) => write!(f, "{streams} streams a connection"),
         }
     }
 }
@@ -113,39 +113,38 @@ impl fmt::Display for Over {
 /// Streams beside the requests: downloads and uploads, one after the other without end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The file that is downloaded; of many, with `{}` for their number.
+    /// The file that is downloaded; of several, with `{}` for their number.
     pub file: String,
-    /// Its length, and an upload's; of cold files that of the smallest.
+    /// Its length, and an upload's; of cold files that of the smallest, in bytes.
     pub file_bytes: u64,
     /// Downloads at once.
     pub downloads: u32,
     /// Uploads at once.
     pub uploads: u32,
-    /// Bytes a second in all, shared as the numbers are; `None`: as fast as they go.
+    /// Bytes a second in all, shared in proportion to their numbers; `None`: unlimited.
     pub bytes_per_s: Option<f64>,
-    /// Where the downloads are of many files that are in nobody's memory.
+    /// Set if the downloads are of many files that are not in the page cache.
     #[serde(default)]
     pub cold: Option<Cold>,
 }
 
-/// Many files, each downloaded once at most, which a server must have from the disk.
+/// Many files, each downloaded at most once, which a server must read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cold {
-    /// How many there are.
+    /// Number of files.
     pub files: u32,
     /// The length of the largest, in bytes.
     pub bytes_max: u64,
-    /// Reads a second the server may ask of the disk; `None`: as many as it likes.
+    /// Limit of the server's reads a second; `None`: unlimited.
     pub reads_per_s: Option<u32>,
 }
 
 /// How files were made cold before a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cooling {
-    /// The disk they are on, as /proc/diskstats calls it.
+    /// Their disk, as in /proc/diskstats.
     pub disk: String,
-    /// Whether their names and inodes were forgotten too, for which one must be root; else only
-    /// what is in them.
+    /// `true` if names and inodes were dropped too, which needs root; otherwise only contents.
     pub inodes: bool,
 }
 
@@ -193,51 +192,50 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Why a sample is shown but not ranked.
+/// Reason for which a sample is shown but not ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// The generator sent late: its lateness is more than a tenth of what it measured.
+    /// The generator sent late: its lateness is more than a tenth of the response time.
     GeneratorLate,
     /// The generator had no processor time left.
     GeneratorBusy,
     /// Connections, rate and time of a closed loop do not agree (Little's law).
     LittlesLaw,
-    /// Others than the server and the generator used more than 1 % of the machine.
+    /// Other programs used more than 1 % of the machine.
     ForeignCpu,
-    /// The bytes were not those asked for.
+    /// The bytes were not those of the file.
     WrongBytes,
-    /// The streams beside the requests were not served at their rate: that made it easier for the
-    /// requests.
+    /// The streams beside the requests were below their rate, which left more for the requests.
     StreamsSlow,
-    /// The cold files had all been sent before the sample was over: the rest of it was quiet.
+    /// All cold files had been sent before the end of the sample: the rest of it had no streams.
     ColdOver,
     /// Less was read from the disk than was sent of cold files: they were not cold.
     NotCold,
-    /// Not every handshake was of the kind that was to be measured.
+    /// Some handshakes were not of the measured kind.
     OtherHandshakes,
     /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
     FloorMoved,
 }
 
-/// What the generator saw, warm-up excluded.
+/// Figures of the generator, warm-up excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Seconds measured.
     pub seconds: f64,
     /// Requests that should have been sent.
     pub intended: u64,
-    /// Complete, right answers.
+    /// Complete and right responses.
     pub replies: u64,
-    /// The same in each whole second.
+    /// Replies in each whole second.
     pub replies_per_second: Vec<u64>,
-    /// Bytes of answers, heads included.
+    /// Bytes of responses, heads included.
     pub bytes: u64,
-    /// From when a request should have been sent to its answer's last byte.
+    /// From the intended start of a request to its response's last byte.
     pub response: Times,
-    /// From when it was sent.
+    /// From the sending of a request to its response's last byte.
     pub service: Times,
-    /// From when it should have been sent to when it was.
+    /// From the intended start of a request to its sending.
     pub lateness: Times,
     /// By kind.
     pub errors: Errors,
@@ -246,34 +244,34 @@ pub struct Load {
     pub handshakes: Handshakes,
     /// Processor time the generator used for work, not for waiting, in seconds.
     pub busy_s: f64,
-    /// Calls that received something.
+    /// Receive calls that returned data.
     pub reads: u64,
-    /// What the streams beside the requests did, if there were any.
+    /// Figures of the streams beside the requests, if any.
     #[serde(default)]
     pub bulk: Option<BulkLoad>,
 }
 
-/// What streams beside the requests moved, warm-up excluded.
+/// Figures of streams beside the requests, warm-up excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkLoad {
-    /// Bytes of downloads' answers received, heads included.
+    /// Bytes of downloads' responses received, heads included.
     pub down_bytes: u64,
     /// Bytes of uploads sent, heads included.
     pub up_bytes: u64,
-    /// Downloads that were completed and right.
+    /// Downloads completed correctly.
     pub downloads: u64,
-    /// Uploads that were completed and taken.
+    /// Uploads completed and accepted.
     pub uploads: u64,
-    /// Where each file is downloaded once: nanoseconds after which none was left, if that came.
+    /// If each file is downloaded once: nanoseconds after which none was left, if that happened.
     #[serde(default)]
     pub over_ns: Option<u64>,
-    /// Streams that failed; each was begun again.
+    /// Streams that failed; each was started again.
     pub failures: u64,
 }
 
 impl Load {
-    /// Right answers a second. Where there are whole seconds, by when they ended: of a server that
-    /// falls behind, what it answers after the end is not its throughput.
+    /// Right responses a second. With whole seconds, by the time they ended: responses after the
+    /// end do not count as throughput.
     pub fn throughput(&self) -> f64 {
         match self.replies_per_second.len() {
             0 => self.replies as f64 / self.seconds,
@@ -285,41 +283,41 @@ impl Load {
 /// Handshakes that were completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshakes {
-    /// With a certificate.
+    /// Full handshakes, with a certificate.
     pub full: u64,
-    /// That took up an earlier one (RFC 8446, 2.2).
+    /// Resumed handshakes (RFC 8446, 2.2).
     pub resumed: u64,
 }
 
 /// Requests that failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Nobody accepted the connection.
+    /// The connection was refused.
     pub refused: u64,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     pub reset: u64,
-    /// No answer in time.
+    /// No response in time.
     pub timeout: u64,
     /// No handshake, or bytes that could not be decrypted.
     #[serde(default)]
     pub tls: u64,
-    /// A reset stream, a GOAWAY, frames against the protocol, too few streams allowed.
+    /// A reset stream, a GOAWAY, malformed frames, or too few streams allowed.
     #[serde(default)]
     pub http2: u64,
-    /// Another status than expected.
+    /// An unexpected status.
     pub status: u64,
-    /// Another length or other bytes than expected.
+    /// An unexpected length or unexpected bytes.
     pub bytes: u64,
 }
 
 impl Errors {
-    /// All of them.
+    /// The sum of all kinds.
     pub fn total(&self) -> u64 {
         self.refused + self.reset + self.timeout + self.tls + self.http2 + self.status + self.bytes
     }
 }
 
-/// What a server's processes used during a sample.
+/// Use of a server's processes during a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerUse {
     /// Processor time, in seconds, of all its processes.
@@ -334,16 +332,15 @@ pub struct ServerUse {
     pub involuntary_switches: u64,
     /// Resident memory at the end, in bytes, of all its processes.
     pub resident_bytes: u64,
-    /// The most resident memory at any moment since the sample began, where the kernel lets that be
-    /// asked; else since the processes did. Of several processes the sum, though they may not have
-    /// had theirs at once.
+    /// Peak of resident memory since the sample began, if the kernel supports that; otherwise since
+    /// the processes began. For several processes the sum, though their peaks may not coincide.
     #[serde(default)]
     pub peak_bytes: u64,
     /// Runnable threads on average: running or waiting for a processor.
     pub runnable: f64,
 }
 
-/// What the machine did during a sample.
+/// Use of the machine during a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineUse {
     /// Seconds between the two looks.
@@ -362,14 +359,14 @@ pub struct MachineUse {
     pub iowait: f64,
     /// Share of all processor time (0 to 1) used by neither the server, its upstream nor the generator.
     pub foreign: f64,
-    /// Processor time of what the server passes requests on to, in seconds.
+    /// Processor time of the server's upstream, in seconds.
     #[serde(default)]
     pub upstream_cpu_s: f64,
-    /// Per disk that did anything.
+    /// Disks that were used, by name.
     pub disks: BTreeMap<String, DiskUse>,
 }
 
-/// What a disk did during a sample.
+/// Use of a disk during a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Reads completed.

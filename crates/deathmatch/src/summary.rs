@@ -1,20 +1,20 @@
-//! From samples to what a report shows: who is compared with whom, by which figure, what the statistics
-//! say of it, and all of that as one value for programs to read.
+//! The summary of a run: comparisons with the reference, their statistics, and all figures as one
+//! value for programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as Shown};
-use crate::sample::{Handshakes, Mark, Offered, Over, Sample};
+use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as ReportVerdict};
+use crate::sample::{ConnectionUse, Handshakes, Mark, Offered, Sample};
 use crate::stats::{
     self, Better, Fitness, Ratio, Rounds, Verdict, by_round, comparable, counts, is_overload,
 };
 
-/// Figures compared under an offered rate: who carries it is told apart by what it costs.
+/// Figures compared at an offered rate: servers that carry it differ by cost.
 const AT_A_RATE: [Measure; 2] = [Measure::CpuPerRequest, Measure::P99];
 
-/// Figures compared where everybody goes as fast as he can.
+/// Figures compared in closed loops.
 const AS_FAST_AS_POSSIBLE: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequest];
 
 /// A whole run's result, for programs.
@@ -22,58 +22,57 @@ const AS_FAST_AS_POSSIBLE: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequ
 pub struct Summary {
     /// The plan's name.
     pub plan: String,
-    /// What the order of contenders was drawn from.
+    /// Seed of the order of contenders.
     pub seed: u64,
     /// Rounds planned.
     pub rounds: u32,
     /// The contender that ratios refer to.
     pub reference: String,
-    /// The contender that is a yardstick only.
+    /// The contender that is not ranked.
     pub floor: String,
-    /// What the reference against itself says of the machine; `None` where it did not run twice.
+    /// Judgement on the machine by the reference against itself; `None` where it did not run twice.
     pub fitness: Option<Fitness>,
     /// The pair it is judged by.
     pub pairs: Vec<Pair>,
     /// Rounds, from 0, that were measured again because the floor had moved.
     pub repeated_rounds: BTreeSet<u32>,
-    /// Who did not run, or not to the end, and why.
+    /// Contenders that did not run, or not to the end, with reasons.
     pub absent: BTreeMap<String, String>,
-    /// Between which rates everybody's limit lies, by file, the best first.
+    /// Brackets of all limits, by file, the best first.
     pub limits: Vec<Limit>,
-    /// Every piece of work but the overload, which `limits` holds.
+    /// All works except overload, which `limits` contains.
     pub works: Vec<WorkSummary>,
 }
 
-/// One piece of work.
+/// One work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkSummary {
     /// Its name.
     pub work: String,
-    /// The file asked for.
+    /// The requested file.
     pub file: String,
-    /// How load was offered.
+    /// The offered load.
     pub offered: Offered,
-    /// What was particular about connections.
+    /// Special use of connections.
     #[serde(default)]
-    pub over: Option<Over>,
+    pub over: Option<ConnectionUse>,
     /// By contender.
     pub contenders: BTreeMap<String, Figures>,
 }
 
-/// One contender at one piece of work.
+/// One contender at one work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Samples that count.
     pub samples: usize,
-    /// How many of them bear which mark.
+    /// Number of rounds by mark.
     pub marks: BTreeMap<String, usize>,
     /// Handshakes of TLS, over all of these samples.
     #[serde(default)]
     pub handshakes: Handshakes,
     /// Medians over rounds, marked samples included; percentiles of all rounds' times together.
     pub medians: BTreeMap<Measure, f64>,
-    /// Ratios to the reference and what may be said of them, of samples that may be compared; the
-    /// floor has none.
+    /// Ratios to the reference with verdicts, from comparable samples; the floor has none.
     pub ratios: BTreeMap<Measure, Compared>,
 }
 
@@ -82,11 +81,11 @@ pub struct Figures {
 pub struct Compared {
     /// The ratio, its interval, and each round's.
     pub ratio: Ratio,
-    /// What may be said.
-    pub verdict: Shown,
+    /// Verdict.
+    pub verdict: ReportVerdict,
 }
 
-/// Everything a run says.
+/// Summarises a run.
 pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
     let pairs = report::pairs(run, samples);
     let moved = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
@@ -106,7 +105,7 @@ pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
     }
 }
 
-/// Every comparison of a run with its reference; the floor is no competitor.
+/// All comparisons of a run with its reference; the floor is not compared.
 pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking> {
     let names: BTreeSet<&str> = samples.iter().map(|s| s.contender.as_str()).collect();
     let mut rankings = Vec::new();
@@ -130,7 +129,7 @@ pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking
     rankings
 }
 
-/// A sample of each piece of work at which contenders can be compared, as they first appear.
+/// A sample of each work at which contenders can be compared, in order of first appearance.
 fn works(samples: &[Sample]) -> Vec<&Sample> {
     let mut seen = BTreeSet::new();
     let fit = samples.iter().filter(|s| counts(s) && !is_overload(s));
@@ -144,7 +143,7 @@ fn compared_by(offered: &Offered) -> &'static [Measure] {
     }
 }
 
-/// A contender's figure by round, of samples that may be compared by it.
+/// A contender's figure by round, from samples that may be compared by it.
 fn rounds(samples: &[Sample], name: &str, work: &str, measure: Measure) -> Rounds {
     let its = samples.iter().filter(|s| s.contender == name && s.work == work);
     by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
@@ -177,7 +176,7 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
 fn figures(samples: &[&Sample]) -> Figures {
     let mut figures = Figures { samples: samples.len(), ..Figures::default() };
     for mark in samples.iter().flat_map(|s| &s.marks) {
-        // As it is written in the samples.
+        // The name as written in the samples.
         let name = serde_json::to_value(mark).ok().and_then(|v| v.as_str().map(str::to_owned));
         *figures.marks.entry(name.unwrap_or_default()).or_default() += 1;
     }
@@ -198,16 +197,16 @@ fn figures(samples: &[&Sample]) -> Figures {
     figures
 }
 
-/// What may be said of a figure beside the reference's; `None` where they share no round.
+/// Verdict on a figure beside the reference's; `None` where they share no round.
 fn compared(figure: &Rounds, base: &Rounds, measure: Measure, own: bool) -> Option<Compared> {
     let ratio = Ratio::of(figure, base)?;
     let better = if measure.more_is_better() { Better::More } else { Better::Less };
     let verdict = match ratio.verdict(better) {
-        _ if own => Shown::Reference,
-        Verdict::Faster => Shown::Better,
-        Verdict::Slower => Shown::Worse,
-        Verdict::Equal => Shown::Equal,
-        Verdict::TooCloseToCall => Shown::TooClose,
+        _ if own => ReportVerdict::Reference,
+        Verdict::Faster => ReportVerdict::Better,
+        Verdict::Slower => ReportVerdict::Worse,
+        Verdict::Equal => ReportVerdict::Equal,
+        Verdict::TooCloseToCall => ReportVerdict::TooClose,
     };
     Some(Compared { ratio, verdict })
 }
@@ -247,8 +246,8 @@ mod tests {
         let closed = found.works.iter().find(|w| w.work.contains("as fast")).unwrap();
         let nginx = &closed.contenders["nginx"];
         assert_eq!(nginx.samples, 6, "the repeated round counts once");
-        assert_eq!(nginx.ratios[&Measure::Replies].verdict, Shown::Reference);
-        assert!(closed.contenders["floor"].ratios.is_empty(), "a yardstick");
+        assert_eq!(nginx.ratios[&Measure::Replies].verdict, ReportVerdict::Reference);
+        assert!(closed.contenders["floor"].ratios.is_empty(), "the floor is not compared");
         assert_eq!(closed.contenders["evil"].marks["wrong_bytes"], 6);
         let at_5k = found.works.iter().find(|w| w.work.contains("5000/s, 10 calls")).unwrap();
         let swift = &at_5k.contenders["swift"].ratios;

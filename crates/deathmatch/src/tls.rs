@@ -1,5 +1,5 @@
-//! The certificate of a run, the same for every server, and what it takes to speak TLS with one that
-//! has it: TLS 1.3, one suite and one group, so that all servers do the same arithmetic.
+//! The certificate of a run, the same for every server, and TLS clients for it: TLS 1.3, one suite
+//! and one group, so that all servers do the same cryptography.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// The only name the certificate is for, and the one servers are asked for (SNI).
+/// The certificate's only name, and the server name clients send (SNI).
 pub const NAME: &str = "localhost";
 
 const CERTIFICATE: &str = "certificate.pem";
@@ -25,10 +25,10 @@ const KEY: &str = "key.pem";
 pub struct Identity {
     /// The certificate's file (PEM).
     pub certificate: PathBuf,
-    /// The key's (PEM, PKCS #8). Everybody may read it, for servers become other users; nobody but this
-    /// run trusts it.
+    /// The key's file (PEM, PKCS #8). It is readable for all users, since servers become other
+    /// users; only this run trusts it.
     pub key: PathBuf,
-    /// What clients need.
+    /// Trust anchors of clients.
     pub trust: Trust,
 }
 
@@ -39,15 +39,15 @@ pub struct Trust {
 }
 
 impl Identity {
-    /// The files of one in this folder.
+    /// Paths of the files in this folder.
     pub fn files(folder: &Path) -> (PathBuf, PathBuf) {
         (folder.join(CERTIFICATE), folder.join(KEY))
     }
 
-    /// The one in this folder, which is made with it where there is none.
+    /// The certificate in this folder, made if there is none.
     ///
     /// # Errors
-    /// The file system's; a file that is there and no certificate.
+    /// The file system's; an existing file that is not a certificate.
     pub fn within(folder: &Path) -> io::Result<Identity> {
         let folder = std::path::absolute(folder)?;
         let (certificate, key) = Identity::files(&folder);
@@ -70,8 +70,8 @@ impl Trust {
         &self.certificate
     }
 
-    /// What a client speaks TLS with that checks all there is to check and resumes nothing; it offers
-    /// these protocols (ALPN, RFC 7301).
+    /// Configuration of a client that checks everything and resumes nothing; it offers these
+    /// protocols (ALPN, RFC 7301).
     ///
     /// # Errors
     /// A certificate that cannot be trusted.
@@ -88,17 +88,17 @@ impl Trust {
     }
 }
 
-/// A connection that is waited for, in clear or encrypted.
+/// A blocking connection, in clear text or encrypted.
 #[derive(Debug)]
 pub enum Stream {
     /// In clear.
     Plain(TcpStream),
-    /// The handshake is done with the first byte that is sent.
+    /// The first byte sent starts the handshake.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Stream {
-    /// Connects, within this time; each read and write may take as long. HTTP/1.1 is what will be spoken.
+    /// Connects within this time; each read and write may take as long. Offers HTTP/1.1.
     ///
     /// # Errors
     /// The network's.
@@ -123,7 +123,7 @@ impl Read for Stream {
         match self {
             Stream::Plain(stream) => stream.read(into),
             Stream::Tls(stream) => match stream.read(into).map_err(said) {
-                // Without a close_notify, which an answer's length makes up for.
+                // A missing close_notify is accepted, since the response's length is checked.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
             },
@@ -147,7 +147,7 @@ impl Write for Stream {
     }
 }
 
-/// An error of TLS, as one.
+/// An error of TLS as an I/O error.
 fn said(e: io::Error) -> io::Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidMessage(_)) => {
@@ -158,7 +158,7 @@ fn said(e: io::Error) -> io::Error {
     }
 }
 
-/// The name servers are asked for.
+/// The server name that clients send.
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("it is a DNS name")
 }

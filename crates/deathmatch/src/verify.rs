@@ -1,7 +1,7 @@
-//! Whether a server answers with a file's own bytes, before and after it is measured: on one
-//! connection, asked several times, every answer held against the file byte by byte.
+//! Checks that a server answers with a file's own bytes, before and after it is measured: several
+//! requests on one connection, every response compared with the file byte by byte.
 //!
-//! It reads HTTP by itself, apart from the load generator, so that the two cannot agree on a fault.
+//! It parses HTTP by itself, apart from the load generator, so that the two cannot share a fault.
 
 mod http2;
 
@@ -14,42 +14,42 @@ pub use http2::verify_http2;
 
 use crate::tls::{Stream, Trust};
 
-/// How often a file is asked for on one connection: it must be kept alive twice.
+/// Requests for a file on one connection: it must be kept alive twice.
 const REQUESTS: u32 = 3;
-/// How long nothing may come.
+/// Longest time without a byte.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// A head longer than this is no head.
+/// Largest size of a head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 
-/// A server's answers were right.
+/// The responses were right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// As the server wrote it.
+    /// The value as the server wrote it.
     pub content_type: String,
     /// The head's length, blank line included; of HTTP/2 that of its fields, before HPACK.
     pub head_bytes: usize,
 }
 
-/// The first answer that was wrong, and how.
+/// The first wrong response, and its fault.
 #[derive(Debug)]
-pub struct WrongAnswer {
-    /// What was asked for.
+pub struct VerifyError {
+    /// Path of the request.
     pub path: String,
-    /// Which answer on the connection, from 1.
+    /// Number of the response on the connection, from 1.
     pub answer: u32,
-    /// What was wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 
-/// What can be wrong with an answer.
+/// A fault of a response.
 #[derive(Debug)]
 pub enum Fault {
-    /// No connection, or none any more.
+    /// No connection, or a lost one.
     Io(io::Error),
-    /// The connection ended where an answer should have begun: it was not kept alive.
+    /// The connection ended before a response: it was not kept alive.
     NotKept,
-    /// The server said it would close.
+    /// The server announced that it would close.
     WillClose(String),
     /// Not the head of an HTTP/1.x answer.
     Head(String),
@@ -57,19 +57,19 @@ pub enum Fault {
     Status(String),
     /// A content or transfer coding: the bytes on the wire are not the file's.
     Coded(String),
-    /// The announced length (in words, for it may be none).
+    /// The announced length, as text, since it may be missing.
     Length(String, usize),
-    /// No type, or not the one this name has.
+    /// No media type, or not the one of this name.
     Type(String),
-    /// The first byte that differs: where, what came, what should have.
+    /// The first byte that differs: offset, received, expected.
     Byte(usize, u8, u8),
-    /// It ended early: bytes that came, bytes there should be.
+    /// It ended early: bytes received, bytes expected.
     Short(usize, usize),
     /// More bytes than announced.
     Surplus(usize),
 }
 
-impl fmt::Display for WrongAnswer {
+impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, answer {} of {REQUESTS} on a connection: ", self.path, self.answer)?;
         match &self.fault {
@@ -89,34 +89,34 @@ impl fmt::Display for WrongAnswer {
             Fault::Short(got, expected) => {
                 write!(f, "the body ended after {got} of {expected} bytes")
             }
-            Fault::Surplus(n) => write!(f, "{n} bytes follow the body that nobody asked for"),
+            Fault::Surplus(n) => write!(f, "{n} unexpected bytes follow the body"),
         }
     }
 }
 
-impl std::error::Error for WrongAnswer {}
+impl std::error::Error for VerifyError {}
 
-/// Asks for a path and holds what comes against what should; where there is a certificate, over TLS.
+/// Requests a path and compares the response with the file; with a certificate, over TLS.
 pub fn verify(
     addr: SocketAddr,
     trust: Option<&Trust>,
     path: &str,
     expected: &[u8],
-) -> Result<Verified, WrongAnswer> {
-    let wrong = |answer, fault| WrongAnswer { path: path.to_owned(), answer, fault };
+) -> Result<Verified, VerifyError> {
+    let wrong = |answer, fault| VerifyError { path: path.to_owned(), answer, fault };
     let mut connection = Connection::open(addr, trust).map_err(|e| wrong(1, Fault::Io(e)))?;
     let mut seen = None;
     for answer in 1..=REQUESTS {
         let verified = connection.ask(path, expected, answer > 1).map_err(|f| wrong(answer, f))?;
         seen.get_or_insert(verified);
     }
-    // REQUESTS is not 0, so there was one.
+    // REQUESTS is not 0, so there was a response.
     seen.ok_or_else(|| wrong(1, Fault::NotKept))
 }
 
-/// Puts bytes to a path; right if the server says that it took them (RFC 9110, 9.3.4).
-pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAnswer> {
-    let wrong = |fault| WrongAnswer { path: path.to_owned(), answer: 1, fault };
+/// Uploads bytes to a path; checks that the server accepts them (RFC 9110, 9.3.4).
+pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), VerifyError> {
+    let wrong = |fault| VerifyError { path: path.to_owned(), answer: 1, fault };
     let put = || {
         let mut connection = Connection::open(addr, None).map_err(Fault::Io)?;
         let length = bytes.len();
@@ -137,7 +137,7 @@ pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), WrongAns
 
 struct Connection {
     stream: Stream,
-    /// Received and not yet looked at.
+    /// Received bytes that are not parsed yet.
     buffer: Vec<u8>,
 }
 
@@ -157,7 +157,7 @@ impl Connection {
         Ok(Verified { content_type, head_bytes })
     }
 
-    /// Receives a head into the buffer; its length. `kept`: the connection was used before.
+    /// Receives a head into the buffer; returns its length. `kept`: the connection was used before.
     fn receive_head(&mut self, kept: bool) -> Result<usize, Fault> {
         loop {
             if let Some(at) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -216,7 +216,7 @@ fn gone(e: io::Error, kept: bool) -> Fault {
     }
 }
 
-/// Whether a head belongs to this file; its content type.
+/// Checks that a head belongs to this file; returns the content type.
 fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.split("\r\n");
@@ -246,7 +246,7 @@ fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault>
             "content-encoding" | "transfer-encoding" if !value.eq_ignore_ascii_case("identity") => {
                 return Err(Fault::Coded(line.to_owned()));
             }
-            // RFC 9112, 9.3: 1.1 persists unless closed, 1.0 only where it says so.
+            // RFC 9112, 9.3: 1.1 persists unless closed, 1.0 only if it says so.
             "connection" if value.eq_ignore_ascii_case("close") => {
                 return Err(Fault::WillClose(line.to_owned()));
             }
@@ -263,7 +263,7 @@ fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault>
     check_type(kind, path)
 }
 
-/// Types a name has, whichever server was asked; others only need to be one.
+/// Expected media types by name; other names only need a valid type.
 const TYPES: &[(&str, &str)] =
     &[(".html", "text/html"), (".txt", "text/plain"), (".css", "text/css"), (".png", "image/png")];
 
@@ -279,7 +279,7 @@ fn check_type(kind: Option<&str>, path: &str) -> Result<String, Fault> {
     Ok(kind.to_owned())
 }
 
-/// The beginning of what came, fit for a message.
+/// The beginning of received bytes, for a message.
 fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 60;
     match bytes {

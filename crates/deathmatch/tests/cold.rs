@@ -1,4 +1,4 @@
-//! Files that only the disk has beside a page, from the plan to the report, as a user runs it.
+//! Cold files beside a page, from the plan to the report, as a user runs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use scripted::folder;
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
-/// Looked for beside it.
+/// Searched beside the program.
 const READER: &str = env!("CARGO_BIN_EXE_deathmatch-reader");
 
 const FILES: u64 = 100;
@@ -63,9 +63,9 @@ fn every_cold_file_comes_from_the_disk_once_while_a_page_is_asked_for() {
     }
     assert!(output.status.success(), "{error}{}", String::from_utf8_lossy(&output.stdout));
     let samples: Vec<Sample> =
-        // What other tests disturb is taken again.
+        // Samples that other tests disturb are taken again.
         recorded(&out).unwrap().into_iter().filter(|s| !s.probe && s.trial == 0).collect();
-    // Where reads cannot be limited, the two are one.
+    // If reads cannot be limited, the two are one.
     let limited = samples.iter().filter(|s| s.work.ends_with("at 5000 reads/s")).count();
     assert_eq!(samples.len(), 1 + limited, "{samples:?}");
     for sample in &samples {

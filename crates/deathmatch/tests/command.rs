@@ -1,4 +1,5 @@
-//! `deathmatch run` on bad days, as a user sees them: what it says, what it leaves, what it ends.
+//! `deathmatch run` under faults, as a user sees it: its messages, its files, the processes it
+//! ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +21,7 @@ use scripted::{PLAN, Scripted, folder};
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
 
-/// The generator takes a whole core: one test at a time.
+/// The generator needs a whole core: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -102,7 +103,7 @@ fn a_port_in_use_is_named() {
     let taken = TcpListener::bind(("127.0.0.1", stage.port)).unwrap();
     let output = stage.command(&["--only", "floor"]).output().unwrap();
     let said = said(&output);
-    assert!(said.contains(&format!("127.0.0.1:{} cannot be listened on", stage.port)), "{said}");
+    assert!(said.contains(&format!("cannot listen on 127.0.0.1:{}", stage.port)), "{said}");
     assert_eq!(output.status.code(), Some(1), "nothing could be measured: {said}");
     drop(taken);
 }
@@ -174,7 +175,7 @@ struct Stage {
 impl Stage {
     fn new(name: &str) -> Stage {
         let root = folder(&format!("command-{name}"));
-        // Whoever the server becomes must get through.
+        // The user that the server becomes must be able to enter the folder.
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let stage = Stage { out: root.join("out"), root, port };
@@ -205,12 +206,12 @@ impl Stage {
         command
     }
 
-    /// Waits until the server is there to be measured.
+    /// Waits until the server gets requests.
     fn until_asked(&self, child: &mut Child) {
         self.until(child, || !self.processes().is_empty());
     }
 
-    /// Waits for something while the program lives; looking is all the waiting does.
+    /// Waits for a condition while the program lives, by polling.
     fn until(&self, child: &mut Child, mut is_so: impl FnMut() -> bool) {
         while !is_so() {
             if child.try_wait().unwrap().is_some() {
@@ -274,7 +275,7 @@ fn system_calls_are_counted_or_what_is_missing_is_said() {
     }
     let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let requests = all[0]["requests"].as_f64().unwrap();
-    // The floor receives once and sends once, beside what making two connections takes.
+    // The floor receives once and sends once for each request, apart from making two connections.
     for name in ["recvfrom", "sendto"] {
         let counts = all[0]["counts"].as_array().unwrap();
         let count = counts.iter().find(|count| count["name"] == name).unwrap();

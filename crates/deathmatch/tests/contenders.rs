@@ -1,6 +1,5 @@
-//! Every contender that is installed here starts, serves the files' own bytes on a connection it
-//! keeps, stops, and leaves no process; those that are not say why. The faults a server can have
-//! are shown to scripted ones.
+//! Every installed contender starts, serves the files' own bytes on a kept connection, stops, and
+//! leaves no process; missing ones give the reason. Scripted servers have the faults.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
@@ -19,7 +18,7 @@ use deathmatch::process::{Running, StartError};
 use deathmatch::verify::{Fault, upload, verify, verify_http2};
 use scripted::free_port;
 
-/// A folder that is gone when the test is over.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-/// Names and bytes: a page, the deck's picture, what is sent in many pieces, and nothing at all.
+/// Names and bytes: a page, the deck's picture, a file sent in many pieces, and an empty one.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     let noise = |length: u32| (0..length).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8);
     vec![
@@ -64,7 +63,7 @@ fn site(folder: &Folder) -> Site {
     }
 }
 
-/// Processes whose arguments or folder lead here.
+/// Processes whose arguments or folder contain this path.
 fn processes_in(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -97,8 +96,8 @@ fn each_contender_starts_serves_the_files_stops_and_leaves_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// With one worker, as the deck measures, and with two: what the first leaves behind must not stand
-/// in the way of the second.
+/// With one worker, as the deck measures, and with two: the first server's remains must not disturb
+/// the second.
 fn run(contender: &Contender) -> Result<String, String> {
     let folder = Folder::new(&contender.name);
     let mut site = site(&folder);
@@ -136,7 +135,7 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     }
     let cores = if site.workers == 1 { "0" } else { "0-1" };
     for pid in pids.iter().chain(&upstream) {
-        // One that has just ended is pinned to nothing.
+        // A process that has just ended has no affinity.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
         if !status.contains(&format!("Cpus_allowed_list:\t{cores}\n")) {
             return Err(format!("process {pid} is not pinned to {cores}"));
@@ -150,7 +149,7 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
     ))
 }
 
-/// A file is created, then replaced by another, and stored as it was sent.
+/// A file is created, then replaced by another, and stored unchanged.
 fn check_uploads(prepared: &Prepared, running: &Running) -> Result<&'static str, String> {
     let Some(path) = running.upload_path("new.bin") else { return Ok("") };
     for (name, bytes) in files() {
@@ -176,7 +175,7 @@ fn another_executable_runs_as_the_contender_it_stands_for() {
     }
 }
 
-/// A server in words: `sh -c SCRIPT`, as nginx in all else.
+/// A server from a shell script: `sh -c SCRIPT`, otherwise like nginx.
 fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
     let mut contender = Contender::named("nginx").unwrap();
     contender.chosen = Some("/bin/sh".into());
@@ -208,7 +207,7 @@ fn a_server_that_does_not_start_says_why_and_leaves_nothing() {
     assert!(matches!(error, StartError::PortTaken(..)), "a port in use: {error}");
 }
 
-/// A program that is killed, so that it cannot tidy up.
+/// A program that is killed, so that it cannot clean up.
 struct Victim(Child);
 
 impl Drop for Victim {
@@ -218,7 +217,7 @@ impl Drop for Victim {
     }
 }
 
-/// What the test below starts as a process of its own, to be killed.
+/// Set in the process that the test below starts and kills.
 const VICTIM: &str = "DEATHMATCH_VICTIM";
 
 #[test]
@@ -255,7 +254,7 @@ fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
     }
 }
 
-/// Answers each request on one connection with the next text, then closes.
+/// Answers successive requests on one connection with the given texts, then closes.
 fn script_answers(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -325,7 +324,7 @@ fn a_wrong_answer_is_named_exactly() {
     ];
     for (sentence, answer, is_it) in rows {
         for before in 0..3 {
-            // The fault may be in the first answer or in a later one.
+            // The fault may be in the first response or in a later one.
             let mut answers = vec![right.clone().into_bytes(); before];
             answers.push(answer.clone().into_bytes());
             let wrong = verify(script_answers(answers), None, "/a.txt", b"hello").unwrap_err();

@@ -1,5 +1,5 @@
-//! The generator's HTTP/2 against servers made of the library h2, and against some that break the
-//! protocol.
+//! The generator's HTTP/2 against servers made with the library h2, and against some that violate
+//! the protocol.
 
 #![allow(clippy::unwrap_used)] // the servers' threads are tests too
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deathmatch::load::{Expected, Job, Tls, http2_request, marks, run};
-use deathmatch::sample::{Errors, Load, Mark, Offered, Over};
+use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered};
 use deathmatch::tls::Identity;
 use h2::server::{Connection, SendResponse};
 use http::{Request, Response};
@@ -121,7 +121,7 @@ fn in_a_closed_loop_every_stream_always_has_a_request() {
         (0..replies).for_each(|_| load.response.record(ms * 1_000_000));
         load
     };
-    // Little's law, of two connections with ten streams each.
+    // Little's law for two connections with ten streams each.
     assert_eq!(marks(&job, &load(1000, 20)), [], "20 = 1000/s x 20 ms");
     assert_eq!(marks(&job, &load(100, 20)), [Mark::LittlesLaw], "20 is not 100/s x 20 ms");
 }
@@ -134,7 +134,7 @@ fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, bod
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },
         offered,
         tls: Some(Tls::new(&identity.trust, None, true).unwrap()),
-        over: Some(Over::Streams(streams)),
+        over: Some(ConnectionUse::Streams(streams)),
         beside: None,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(200),
@@ -147,14 +147,14 @@ fn is_whole(load: &Load) -> bool {
     load.intended > 0 && load.intended == load.replies + load.errors.total()
 }
 
-/// What a server does with a request.
+/// A server's reaction to a request.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// A body of so many bytes.
     Answer(usize),
     Status(u16),
     Reset,
-    /// Every third one.
+    /// Every third response.
     ResetSome,
     GoAway,
     FewStreams,
@@ -166,7 +166,7 @@ enum Then {
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
-    /// The most on one connection.
+    /// The largest number of concurrent requests on one connection.
     at_once: Arc<AtomicU64>,
 }
 
@@ -266,10 +266,10 @@ async fn answer(
         Then::Status(status) => (status, 5),
         _ => (200, 5),
     };
-    // So that requests meet each other.
+    // A pause, so that requests overlap.
     tokio::task::yield_now().await;
     now.fetch_sub(1, Ordering::SeqCst);
-    // Some fields that are kept in the table, and one that is another each time.
+    // Some fields that stay in the table, and one that changes each time.
     let head = Response::builder()
         .status(status)
         .header("server", "a server of this test")

@@ -194,8 +194,8 @@ fn a_stall_is_seen_by_every_request_it_delays() {
     assert!(naive.response.quantile(0.99) < 100 * MS && open.response.quantile(0.99) >= 100 * MS);
 }
 
-/// One connection that takes a millisecond or more for an answer is offered ten times as much: what
-/// waits too long is given up, unsent or not, and the run ends.
+/// One connection with a response time of a millisecond or more is offered ten times as many
+/// requests: those that wait too long are given up, unsent or not, and the run ends.
 #[test]
 fn overload_ends_in_timeouts_and_is_not_the_generators_lateness() {
     let _turn = alone();
@@ -261,7 +261,7 @@ fn a_job_that_cannot_be_done_says_why() {
     assert!(error.contains("core 1000000"), "{error}");
 }
 
-/// A generator spins: tests that judge times do not run beside others'.
+/// A generator spins: tests that judge times do not run beside others.
 static PROCESSOR: RwLock<()> = RwLock::new(());
 
 fn alone() -> RwLockWriteGuard<'static, ()> {
@@ -298,14 +298,14 @@ fn brief(load: &Load) -> String {
     format!("{replies} of {intended}, {replies_per_second:?}, {errors:?}")
 }
 
-/// How many took longer.
+/// Number of times longer than this.
 fn slower(times: &Times, ns: u64) -> u64 {
     let within =
         times.steps().iter().filter(|(t, _)| *t <= ns).map(|(_, s)| *s).fold(0.0, f64::max);
     ((1.0 - within) * times.count() as f64).round() as u64
 }
 
-/// What a scripted server does with a request.
+/// A scripted server's reaction to a request.
 #[derive(Clone)]
 enum Then {
     Answer(Vec<u8>),
@@ -323,7 +323,7 @@ struct Server {
     requests: Arc<AtomicU64>,
 }
 
-/// A thread for every connection, that ends with it.
+/// A thread for every connection, which ends with it.
 fn serve(then: Then) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -369,7 +369,7 @@ fn converse(mut socket: TcpStream, then: &Then, requests: &AtomicU64) {
     }
 }
 
-/// One request at a time, whichever connection it came on, and one stall.
+/// One request at a time over all connections, and one stall.
 fn serve_with_a_stall(after: Duration, stall: Duration) -> SocketAddr {
     let (gate, stalled) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

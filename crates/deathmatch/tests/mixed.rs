@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deathmatch::load::{Bulk, Expected, Job, Once, marks, run};
+use deathmatch::load::{Bulk, Expected, Job, OneTimeDownload, marks, run};
 use deathmatch::sample::{BulkLoad, Errors, Load, Mark, Offered};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -18,7 +18,7 @@ const REFUSED: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
 const BODY_BYTES: u64 = 1_000_000;
 const MS: u64 = 1_000_000;
 
-/// The generator takes a whole core: one test at a time.
+/// The generator needs a whole core: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -27,7 +27,7 @@ fn every_byte_is_counted_once() {
     for (sentence, downloads, uploads) in
         [("both ways", 2, 2), ("downloads alone", 3, 0), ("uploads alone", 0, 1)]
     {
-        // Each stream gets what it asked for once; after that nobody is answered any more.
+        // Each stream gets one response; after that there are no more.
         let server = Server::start(|request| match request.times {
             0 => Then::Answer,
             _ => Then::Silence,
@@ -50,7 +50,7 @@ fn every_byte_is_counted_once() {
 fn what_is_asked_for_once_is_not_asked_for_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, u32, fn(&Request) -> Then, u64, bool);
-    // Of ten; a stream that failed pauses for 100 ms, and the run takes 1,000.
+    // Of ten; a failed stream pauses for 100 ms, and the run takes 1,000.
     let rows: [Row; 4] = [
         ("one after the other", 1, |_| Then::Answer, 10, true),
         ("by whoever is free, more than there are", 16, |_| Then::Answer, 10, true),
@@ -60,7 +60,7 @@ fn what_is_asked_for_once_is_not_asked_for_again() {
     for (sentence, downloads, then, right, over) in rows {
         let server = Server::start(then);
         let sizes = || (1..=10).map(|at| at * 1000);
-        let once = |bytes| Once { request: download(bytes), body_bytes: bytes };
+        let once = |bytes| OneTimeDownload { request: download(bytes), body_bytes: bytes };
         let beside = Bulk { once: sizes().map(once).collect(), ..bulk(downloads, 0, None) };
         let job = Job { duration: Duration::from_secs(1), ..job(server.address, beside) };
         let load = run(&job).unwrap();
@@ -96,7 +96,7 @@ fn a_rate_is_shared_and_kept() {
         let asked = rate * load.seconds / f64::from(downloads + uploads);
         for (bytes, streams) in [(moved.down_bytes, downloads), (moved.up_bytes, uploads)] {
             let share = bytes as f64 / (asked * f64::from(streams)).max(1.0);
-            // Never more; less where the machine has no time for the generator.
+            // Never more; less if the machine has no time for the generator.
             let fits = (0.5..=1.02).contains(&share) || streams == 0 && bytes == 0;
             assert!(fits, "{downloads} and {uploads}: {moved:?}");
         }
@@ -129,7 +129,7 @@ fn streams_that_do_not_get_their_rate_are_marked() {
 fn a_stream_that_fails_is_counted_and_stops_nobody() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, fn(&Request) -> Then, u64, u64, bool);
-    // In a run of 350 ms; a stream that failed pauses for 100.
+    // In a run of 350 ms; a failed stream pauses for 100.
     let rows: [Row; 6] = [
         ("an upload refused", |r| refuse_if(r.upload == Some(0)), 1, 4, false),
         ("a download cut short", |r| cut_if(r.upload.is_none() && r.times == 1), 1, 8, false),
@@ -166,8 +166,9 @@ fn streams_without_a_rate_are_marked() {
     assert!(marks(&job, &load).contains(&Mark::GeneratorBusy), "{:?}", load.bulk);
 }
 
-/// A server that writes a whole download before it looks at anybody else: at 20 MB/s one of 20 MB
-/// takes a second, less what the kernel's buffers hold, and who asks for a page meanwhile waits.
+/// A server that writes a whole download before it handles another connection: at 20 MB/s one of 20
+/// MB takes a second, less the contents of the kernel's buffers, and requests for a page wait
+/// meanwhile.
 #[test]
 fn a_page_sees_the_download_it_waits_for() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +210,7 @@ fn bulk(downloads: u32, uploads: u32, rate: Option<f64>) -> Bulk {
     }
 }
 
-/// Asks for so many bytes.
+/// A request for so many bytes.
 fn download(bytes: u64) -> Vec<u8> {
     format!("GET /{bytes} HTTP/1.1\r\n\r\n").into_bytes()
 }
@@ -242,11 +243,11 @@ fn large(bytes: u64) -> Vec<u8> {
     answer
 }
 
-/// What a scripted server does with a download or an upload; pages are always answered.
+/// A scripted server's reaction to a download or an upload; pages are always answered.
 #[derive(Clone, Copy)]
 enum Then {
     Answer,
-    /// And meanwhile nobody else.
+    /// And no other connection meanwhile.
     AnswerAlone,
     AnswerAndClose,
     Refuse,
@@ -286,7 +287,7 @@ struct Server {
 }
 
 impl Server {
-    /// A thread for every connection, that ends with it.
+    /// A thread for every connection, which ends with it.
     fn start(then: impl Fn(&Request) -> Then + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -298,7 +299,7 @@ impl Server {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let (then, gate, uploaded) = &*shared;
-                    // A client that has gone ends the conversation.
+                    // The thread ends when its client is gone.
                     let _ = converse(socket.unwrap(), then, gate, uploaded);
                 });
             }
@@ -349,7 +350,7 @@ fn converse(
     Ok(())
 }
 
-/// A head, byte by byte, so that nothing of what follows is taken with it.
+/// A head, byte by byte, so that no byte after it is consumed.
 fn read_head(socket: &mut TcpStream) -> io::Result<String> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {

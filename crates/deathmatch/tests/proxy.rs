@@ -1,4 +1,4 @@
-//! A contender that passes requests on: its upstream runs beside it, is seen, and is not counted to it.
+//! A proxy as contender: its upstream runs beside it, is measured, and is not counted.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 

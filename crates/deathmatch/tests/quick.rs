@@ -1,27 +1,22 @@
-//! The quick look at real servers: nginx and lighttpd as Debian has them, and hurtle from this tree.
+//! The quick plan with real servers: Debian's nginx and lighttpd, and hurtle from this tree.
 
 #![allow(clippy::unwrap_used)]
 
 mod scripted;
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use deathmatch::arena::recorded;
 use deathmatch::contender::Contender;
 use deathmatch::sample::Mark;
-use scripted::folder;
+use scripted::{folder, hurtle_beside};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
 #[test]
 fn every_server_serves_the_same_bytes_and_is_measured() {
-    let cargo = std::env::var_os("CARGO").unwrap();
-    let built =
-        Command::new(cargo).args(["build", "--package", "hurtle", "--bin", "hurtle"]).status();
-    assert!(built.unwrap().success(), "hurtle must be built to be measured");
-    let hurtle = Path::new(DEATHMATCH).with_file_name("hurtle");
+    let hurtle = hurtle_beside(DEATHMATCH);
     let mut names = vec!["floor", "hurtle"];
     for name in ["nginx", "lighttpd"] {
         match Contender::named(name).unwrap().probe() {

@@ -1,4 +1,4 @@
-//! The report as a reader gets it: written to a directory, opened in a browser where there is one.
+//! The report as a reader gets it: written to a directory, and opened in a browser if there is one.
 
 #![allow(clippy::unwrap_used)] // A test that cannot write has failed.
 
@@ -7,13 +7,13 @@ mod invented;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deathmatch::report::{self, PAGE, TABLE};
+use deathmatch::report::{self, Measure, PAGE, TABLE};
 use deathmatch::summary;
 
 /// Browsers that can dump a page's document, by the names they are installed under.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A page of a whole deck may be this large.
+/// Largest size of the page of a whole deck.
 const PAGE_BYTES_MAX: usize = 6 << 20;
 
 /// Charts of the invented run: of its rates, thirteen measures and a distribution; of its closed
@@ -55,7 +55,7 @@ fn the_full_deck_says_what_it_should() {
         ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),
         ("load-limited", "what the generator could not offer"),
         ("it answers", "overload"),
-        ("Offered 1.5 times what each carries, these fell behind", "in a sentence"),
+        ("Offered 1.5 times what each carries, these fell below", "in a sentence"),
         (">all out<", "a cost of going all out"),
     ];
     for (part, why) in rows {
@@ -82,7 +82,8 @@ fn a_run_with_sendfile_and_without_has_the_table_of_2008() {
     let dir = directory("report-ways");
     report::write(&dir, &run, &samples, &[]).unwrap();
     let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
-    let table = page.split("As in the seed").nth(1).expect("the table").replace('\u{202f}', " ");
+    let table =
+        page.split("in the form of Yaws").nth(1).expect("the table").replace('\u{202f}', " ");
     let rows = [
         ("<td>nginx</td><td>10k.png</td>", "who, and which file"),
         ("<td>+0 %</td>", "the same samples under two names are the same"),
@@ -92,7 +93,7 @@ fn a_run_with_sendfile_and_without_has_the_table_of_2008() {
     for (part, why) in rows {
         assert!(table.contains(part), "{why}: {part} is not in the page");
     }
-    assert!(!full("report-no-ways").1.contains("As in the seed"), "nobody there has two ways");
+    assert!(!full("report-no-ways").1.contains("in the form of Yaws"), "nobody there has two ways");
 }
 
 fn written(name: &str) -> (PathBuf, String) {
@@ -136,6 +137,30 @@ fn a_run_without_anything_is_a_page_that_says_so() {
 }
 
 #[test]
+fn a_plot_shows_every_contender_at_the_works_that_decide() {
+    let (run, samples, _) = invented::run();
+    let file = directory("report-plot").join("plot.svg");
+    report::plot(&file, &run, &samples, Measure::CpuPerRequest).unwrap();
+    let plot = std::fs::read_to_string(&file).unwrap();
+    for part in
+        ["CPU per request, µs", "Hurtle", "&lt;b&gt;&quot;Evil&quot;", "10k at 50 connections"]
+    {
+        assert!(plot.contains(part), "{part} is missing");
+    }
+    assert!(plot.contains("xmlns=\"http://www.w3.org/2000/svg\""), "a viewer needs the namespace");
+    assert!(
+        !plot.contains("NaN") && !plot.contains("<b>"),
+        "every place is a number, a title text"
+    );
+    let ends = plot.matches("</").count() + plot.matches("/>").count();
+    let begins = plot.matches('<').count() - plot.matches("</").count();
+    assert_eq!(begins, ends, "every element ends");
+
+    let error = report::plot(&file, &run, &[], Measure::P99).unwrap_err().to_string();
+    assert!(error.contains("no sample of this run has"), "{error}");
+}
+
+#[test]
 fn a_directory_that_is_not_there_is_named() {
     let error = report::write(Path::new("/nowhere/at/all"), &report::Run::default(), &[], &[]);
     assert!(error.unwrap_err().to_string().contains("/nowhere/at/all/report.html"));
@@ -172,7 +197,7 @@ const WIDTHS: [u32; 2] = [1_100, 400];
 #[test]
 fn in_a_browser_everything_has_a_size_and_nothing_is_complained_about() {
     let (dir, page) = full("report-seen");
-    // The page itself runs no script; a copy of it is asked what became of it.
+    // The page itself runs no script; a copy of it contains one that inspects it.
     let asked =
         page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'");
     let asked = asked.replace("</body>", &format!("<script>{QUESTION}</script></body>"));
@@ -186,14 +211,14 @@ fn in_a_browser_everything_has_a_size_and_nothing_is_complained_about() {
         };
         let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert!(complaints.is_empty(), "at {width} pixels: {complaints:?}");
-        // The last: the question itself names it, too.
+        // The last one: the script's own text contains the first.
         let answer = document.rsplit("id=\"answer\">").next().expect("an answer");
         let answer = answer.split('<').next().unwrap();
         assert_eq!(answer, "all is well", "at {width} pixels");
     }
 }
 
-/// Which of the things a reader must see have no size, or reach beyond the page's sides.
+/// Finds elements that must be visible but have no size, or reach beyond the page's sides.
 const QUESTION: &str = "
 const faults = [];
 const see = (what, least, wide = 20, high = 8) => {
@@ -216,12 +241,12 @@ document.body.insertAdjacentHTML('beforeend',
   '<p id=\"answer\">' + (faults.join('; ') || 'all is well') + '</p>');
 ";
 
-/// The document as a browser understood it; `None` where that browser is not installed.
+/// The document as a browser parsed it; `None` if that browser is not installed.
 fn dumped(browser: &str, dir: &Path) -> Option<String> {
     opened(browser, dir, "--window-size=1100,900").map(|(document, _)| document)
 }
 
-/// (document, log) of a browser that opened the page; `None` where it is not installed.
+/// (document, log) of a browser that opened the page; `None` if it is not installed.
 fn opened(browser: &str, dir: &Path, size: &str) -> Option<(String, String)> {
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let page = format!("file://{}", dir.join(PAGE).display());

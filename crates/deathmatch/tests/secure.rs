@@ -1,17 +1,17 @@
-//! A plan over TLS and HTTP/2 with real servers: hurtle from this tree, and nginx where Debian has it.
+//! A plan over TLS and HTTP/2 with real servers: hurtle from this tree, and Debian's nginx if
+//! installed.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
 mod scripted;
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use deathmatch::arena::recorded;
 use deathmatch::contender::Contender;
-use deathmatch::sample::{Handshakes, Mark, Over, Sample};
-use scripted::{folder, free_port};
+use deathmatch::sample::{ConnectionUse, Handshakes, Mark, Sample};
+use scripted::{folder, free_port, hurtle_beside};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
@@ -51,11 +51,7 @@ closed = { connections = [2] }
 
 #[test]
 fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
-    let cargo = std::env::var_os("CARGO").unwrap();
-    let built =
-        Command::new(cargo).args(["build", "--package", "hurtle", "--bin", "hurtle"]).status();
-    assert!(built.unwrap().success(), "hurtle must be built to be measured");
-    let hurtle = Path::new(DEATHMATCH).with_file_name("hurtle");
+    let hurtle = hurtle_beside(DEATHMATCH);
     let root = folder("secure");
     let (plan, out) = (root.join("plan.toml"), root.join("out"));
     fs::write(&plan, PLAN).unwrap();
@@ -89,13 +85,13 @@ fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
             let Handshakes { full, resumed } = load.handshakes;
             let replies = load.replies;
             let (wanted_full, wanted_resumed) = match sample.over {
-                Some(Over::Anew { resumed: false }) => (replies, 0),
-                Some(Over::Anew { resumed: true }) => (0, replies),
-                Some(Over::Streams(_)) => (2, 0),
+                Some(ConnectionUse::Anew { resumed: false }) => (replies, 0),
+                Some(ConnectionUse::Anew { resumed: true }) => (0, replies),
+                Some(ConnectionUse::Streams(_)) => (2, 0),
                 None => (4, 0),
             };
             assert!(resumed == wanted_resumed, "{what}");
-            // Connections made in advance may have been there before what is counted.
+            // Connections made in advance may have been established before the measured time.
             assert!(full == wanted_full || sample.over.is_none() && full <= 4, "{what}");
         }
     }

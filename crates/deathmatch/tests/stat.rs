@@ -1,5 +1,5 @@
-//! The helper that looks files up for lighttpd, asked as lighttpd asks it; what lighttpd makes of that is
-//! among the contenders' tests.
+//! The external stat helper, with requests like lighttpd's; the contenders' tests run it with
+//! lighttpd.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
@@ -16,7 +16,7 @@ use scripted::folder;
 
 const STAT: &str = env!("CARGO_BIN_EXE_deathmatch-stat");
 
-/// Longer than any answer takes.
+/// Longer than any response takes.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 struct Helper(Child);

@@ -1,4 +1,4 @@
-//! The statistics against what holds for any figures, and the verdicts' rules.
+//! The statistics' properties for arbitrary figures, and the rules of verdicts.
 
 use deathmatch::sample::{Load, Mark, Offered, Sample};
 use deathmatch::stats::{

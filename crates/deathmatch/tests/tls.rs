@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use deathmatch::load::{Expected, Job, Tls, marks, run};
-use deathmatch::sample::{Errors, Handshakes, Load, Mark, Offered, Over};
+use deathmatch::sample::{ConnectionUse, Errors, Handshakes, Load, Mark, Offered};
 use deathmatch::tls::Identity;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -24,12 +24,12 @@ const OPEN: Offered = Offered::Open { rate: 500.0, poisson: false, connections: 
 const CLOSED: Offered = Offered::Closed { connections: 3 };
 const SESSIONS: Offered = Offered::Sessions { rate: 100.0, calls: 5 };
 const ONE_CALL: Offered = Offered::Sessions { rate: 100.0, calls: 1 };
-const FULL: Over = Over::Anew { resumed: false };
-const RESUMED: Over = Over::Anew { resumed: true };
+const FULL: ConnectionUse = ConnectionUse::Anew { resumed: false };
+const RESUMED: ConnectionUse = ConnectionUse::Anew { resumed: true };
 
 const CLOSING: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Longer than a record, so that an answer comes in some of them.
+/// Longer than a record, so that a response takes several.
 const LARGE: usize = 300_000;
 
 #[test]
@@ -70,7 +70,7 @@ fn every_handshake_is_of_the_kind_that_is_measured() {
                 requests: vec![CLOSING.to_vec()],
                 ..job(server.address, offered, 5)
             };
-            // Tickets are got here, where nothing is counted, as in a warm-up.
+            // Tickets are collected here, where nothing is counted, as in a warm-up.
             run(&Job { duration: Duration::from_millis(50), ..anew.clone() }).unwrap();
             let before = server.connections.load(Ordering::SeqCst);
             let load = run(&anew).unwrap();
@@ -167,7 +167,7 @@ fn serve(identity: &Identity, body: usize) -> Server {
     serve_with(identity, body, |_| {})
 }
 
-/// A thread for every connection, which it closes where it is asked to.
+/// A thread for every connection, which it closes if the request asks for it.
 fn serve_with(identity: &Identity, body: usize, set: impl Fn(&mut ServerConfig)) -> Server {
     let certificate = CertificateDer::from_pem_file(&identity.certificate).unwrap();
     let key = PrivateKeyDer::from_pem_file(&identity.key).unwrap();
@@ -231,7 +231,7 @@ fn converse(
     }
 }
 
-/// A server without TLS: says this once something came, and waits.
+/// A server without TLS: sends this after the first bytes, and waits.
 fn in_clear(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Files that only the disk has: which disk that is, how they are made cold, how fast it may be read.
+//! Cold files: the disk they are on, how they are made cold, and the limit of their reads.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,14 +10,14 @@ use rustix::fs::{Advice, fadvise, major, minor, sync};
 /// Block devices by their numbers.
 const BLOCK: &str = "/sys/dev/block";
 
-/// Written to by root, the kernel forgets what it holds of files (Linux,
+/// Written to by root, it makes the kernel drop its caches of files (Linux,
 /// Documentation/admin-guide/sysctl/vm.rst).
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-/// What files hold, and their names and inodes.
+/// Drops file contents, names and inodes.
 const PAGES_AND_INODES: &str = "3";
 
-/// Where version 1 of the control groups limits reads; version 2 is not written to.
+/// Control groups, version 1, that limit reads; version 2 is not written to.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
 /// Reads a second, by device, in a group's folder (Linux,
@@ -40,7 +40,7 @@ impl Disk {
     /// The disk a file is on.
     ///
     /// # Errors
-    /// That it is on none, but on a tmpfs, say, or on several.
+    /// The file is on no disk (on a tmpfs, for example), or on several.
     pub(super) fn of(path: &Path) -> io::Result<Disk> {
         let device = fs::metadata(path)?.dev();
         let folder = Path::new(BLOCK).join(format!("{}:{}", major(device), minor(device)));
@@ -58,19 +58,19 @@ impl Disk {
         Ok(Disk { name, number: number.trim().to_owned() })
     }
 
-    /// Whether a server can be kept from reading it faster than at a rate.
+    /// `true` if the server's reads from it can be limited to a rate.
     pub(super) fn can_be_slowed(&self) -> bool {
-        Slowed::begin(self, 1, &[]).is_ok()
+        ReadLimit::begin(self, 1, &[]).is_ok()
     }
 }
 
-/// Makes files cold, and says whether their names and inodes were forgotten too: root can have the
-/// kernel forget everything it holds of any file, anybody what it holds in these.
+/// Makes files cold; `true` if their names and inodes were dropped too. As root, all file caches of
+/// the kernel are dropped; otherwise the contents of these files.
 ///
 /// # Errors
 /// A file that cannot be opened.
 pub(super) fn cool(files: impl Iterator<Item = PathBuf>) -> io::Result<bool> {
-    // What is yet to be written cannot be forgotten.
+    // Bytes that are not written yet cannot be dropped.
     sync();
     if fs::write(DROP_CACHES, PAGES_AND_INODES).is_ok() {
         return Ok(true);
@@ -81,21 +81,23 @@ pub(super) fn cool(files: impl Iterator<Item = PathBuf>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A group of processes that may read a disk only so fast, for as long as this lives.
+/// A group of processes whose reads of a disk are limited while this value lives.
 #[derive(Debug)]
-pub(super) struct Slowed {
+pub(super) struct ReadLimit {
     group: PathBuf,
 }
 
-impl Slowed {
+impl ReadLimit {
+    /// Makes the group.
+    ///
     /// # Errors
-    /// The kernel's, where it offers no such groups or this is not root.
-    pub(super) fn begin(disk: &Disk, reads_per_s: u32, pids: &[u32]) -> io::Result<Slowed> {
+    /// The kernel offers no such groups, or this process is not root's.
+    pub(super) fn begin(disk: &Disk, reads_per_s: u32, pids: &[u32]) -> io::Result<ReadLimit> {
         let group = Path::new(BLKIO).join(format!("deathmatch-{}", std::process::id()));
         if !group.exists() {
             fs::create_dir(&group)?;
         }
-        let slowed = Slowed { group };
+        let slowed = ReadLimit { group };
         let limit = format!("{} {reads_per_s}", disk.number);
         fs::write(slowed.group.join(READS_PER_S), limit)?;
         for pid in pids {
@@ -105,9 +107,9 @@ impl Slowed {
     }
 }
 
-impl Drop for Slowed {
-    /// Whoever is in the group goes back to where everybody is. What cannot be undone limits nobody
-    /// but a server that is about to be stopped.
+impl Drop for ReadLimit {
+    /// Moves the group's processes back to the root group. If that fails, it affects only a server
+    /// that is about to be stopped.
     fn drop(&mut self) {
         let inside = fs::read_to_string(self.group.join(PROCESSES)).unwrap_or_default();
         for pid in inside.lines() {
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
     use crate::machine::counters::{Counters, SECTOR_BYTES};
 
-    /// Where cargo builds, which is seldom a tmpfs.
+    /// A folder that cargo builds in, which is seldom a tmpfs.
     fn folder() -> PathBuf {
         let exe = std::env::current_exe().unwrap();
         let folder = exe.parent().unwrap().join(format!("cold-{}", std::process::id()));
@@ -151,14 +153,14 @@ mod tests {
         assert!(bytes() - before >= u64::from(FILES) * 10_000, "they came from memory");
         assert!(Disk::of(Path::new("/proc")).is_err(), "which is on no disk");
         if disk.can_be_slowed() {
-            // It waits for a line, so that it is in the group before it reads, and reads by itself: no
-            // other program has to come from the disk.
+            // It waits for a line, so that it is in the group before it reads. It reads by itself,
+            // so that no other program must be loaded from the disk.
             let mut reader = Command::new("sh");
             reader
                 .args(["-c", "read line; for file do read line <\"$file\"; done", "sh"])
                 .args(&paths);
             let mut reader = reader.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-            let slowed = Slowed::begin(&disk, 20, &[reader.id()]).unwrap();
+            let slowed = ReadLimit::begin(&disk, 20, &[reader.id()]).unwrap();
             cool(paths.iter().cloned()).unwrap();
             let begun = Instant::now();
             reader.stdin.take().unwrap().write_all(b"\n").unwrap();

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use crate::plan::Plan;
 
-/// Of the first file of a kind; the next has the next.
+/// Seed of the first file of a kind; the next file has the next seed.
 const SEED: u64 = 0x2009;
 
-/// How far ahead the files' times of access are: a file system that notes when a file is first read
-/// after it was written (relatime) would otherwise write while cold files are read.
+/// Files' access times lie so far in the future. Otherwise a file system that records the first
+/// access after a write (relatime) would write while cold files are read.
 const NOT_READ_FOR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Makes the files to be served.
@@ -41,7 +41,7 @@ pub(super) fn lay_out(docroot: &Path, plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that no compression makes shorter, the same every time (xorshift64*, Vigna 2016).
+/// Incompressible bytes, the same every time (xorshift64*, Vigna 2016).
 fn noise(seed: u64, bytes: u64) -> Vec<u8> {
     let mut state = seed;
     let words = (0..bytes.div_ceil(8)).flat_map(|_| {

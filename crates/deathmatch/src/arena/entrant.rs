@@ -1,5 +1,5 @@
-//! Who takes part: a contender that is started here, or a server that runs already, perhaps on
-//! another machine, where nothing but its answers can be seen.
+//! A participant: a contender that is started here, or a server that runs already, perhaps on
+//! another machine, where only its responses can be seen.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use crate::tls::Trust;
 pub struct Entrant {
     /// As in the samples.
     pub name: String,
-    /// As people call it.
+    /// The name in the report.
     pub title: String,
-    /// As it says itself.
+    /// The version it reports.
     pub version: String,
     host: Host,
 }
@@ -35,10 +35,10 @@ pub(super) enum Server {
 }
 
 impl Entrant {
-    /// Gets a contender ready to be started.
+    /// Prepares a contender for starting.
     ///
     /// # Errors
-    /// Why it cannot take part.
+    /// It cannot take part; the text gives the reason.
     pub fn prepare(contender: &Contender, site: &Site) -> Result<Entrant, String> {
         let version = contender.probe().map_err(|missing| missing.to_string())?;
         let prepared = contender.prepare(site).map_err(|e| e.to_string())?;
@@ -50,8 +50,8 @@ impl Entrant {
         })
     }
 
-    /// A server that runs already and serves the plan's files at its root. It is not started, not
-    /// stopped, and its machine not looked at.
+    /// A server that runs already and serves the plan's files at its root. It is neither started
+    /// nor stopped, and its machine is not measured.
     pub fn elsewhere(name: &str, at: SocketAddr) -> Entrant {
         Entrant {
             name: name.to_owned(),
@@ -61,7 +61,7 @@ impl Entrant {
         }
     }
 
-    /// Exactly what it is started with: the command and every file written for it.
+    /// The command and all configuration files it is started with.
     pub fn config(&self) -> String {
         let prepared = match &self.host {
             Host::Here(prepared) => prepared,
@@ -76,7 +76,7 @@ impl Entrant {
         text
     }
 
-    /// Each setting as it is here, and why.
+    /// Each setting with its value here, and its reason.
     pub fn tuned(&self) -> &[(String, String)] {
         match &self.host {
             Host::Here(prepared) => &prepared.tuned,
@@ -84,12 +84,12 @@ impl Entrant {
         }
     }
 
-    /// Whether files can be uploaded to it.
+    /// `true` if files can be uploaded to it.
     pub(super) fn takes_uploads(&self) -> bool {
         self.prepared().is_some_and(Prepared::takes_uploads)
     }
 
-    /// Where it stores an upload of this name, if it stores it where it can be seen.
+    /// Path of a stored upload of this name; `None` if it is stored out of sight.
     pub(super) fn stored(&self, name: &str) -> Option<PathBuf> {
         self.prepared().and_then(|prepared| prepared.stored(name))
     }
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// The certificate it has, where it speaks TLS.
+    /// The certificate of a TLS server.
     pub(super) fn trust(&self) -> Option<&Trust> {
         match self {
             Server::Here(running) => running.trust(),
@@ -139,7 +139,7 @@ impl Server {
         }
     }
 
-    /// The path under which it takes a file of this name; `None` where it takes none.
+    /// The path of uploads of this name; `None` if it takes none.
     pub(super) fn upload_path(&self, file: &str) -> Option<String> {
         match self {
             Server::Here(running) => running.upload_path(file),
@@ -155,7 +155,7 @@ impl Server {
         }
     }
 
-    /// The processes of what it passes requests on to.
+    /// The processes of its upstream.
     pub(super) fn upstream_pids(&self) -> Vec<u32> {
         match self {
             Server::Here(running) => running.upstream_pids(),
@@ -163,8 +163,10 @@ impl Server {
         }
     }
 
+    /// Checks that it still runs.
+    ///
     /// # Errors
-    /// That it died, and its last words.
+    /// It died; the text has the end of its log.
     pub(super) fn check_alive(&mut self) -> Result<(), String> {
         match self {
             Server::Elsewhere(_) => Ok(()),

@@ -1,6 +1,6 @@
-//! Carries a plan out: one contender alive at a time, everybody doing the same work in every round,
-//! every sample written down the moment it is over. What is there already is not measured again, so
-//! a run that was cut goes on where it stood.
+//! Carries a plan out. One contender is alive at a time, all do the same work in every round, and
+//! every sample is written as soon as it is over. Existing samples are not measured again, so an
+//! interrupted run continues.
 
 mod cold;
 mod docroot;
@@ -25,59 +25,59 @@ use crate::plan::Plan;
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{self, Rounds};
 use record::Record;
-use turn::{Ended, Turn};
+use turn::{Turn, TurnError};
 
 /// Every sample of a run, a JSON line each.
 pub const SAMPLES: &str = "samples.jsonl";
 
-/// What the works of floor probes begin with.
+/// Prefix of the names of floor probes' works.
 const PROBE: &str = "floor ";
 
-/// How long a look at the floor takes.
+/// Duration of a floor probe.
 const PROBE_FOR: Duration = Duration::from_millis(500);
 
-/// How the floor is asked meanwhile.
+/// Load of a floor probe.
 const PROBE_OFFERED: Offered = Offered::Closed { connections: 50 };
 
-/// Rounds that are repeated at most: a machine that is never quiet would be measured for ever, and of
-/// one that moves in every round a repetition says no more.
+/// Largest number of repeated rounds. A machine that is never quiet would be measured without end,
+/// and if the floor moves in every round a repetition adds nothing.
 const REPEATS_MAX: usize = 1;
 
-/// Below so many rounds nobody knows what the floor's usual value is.
+/// Number of rounds below which the floor's usual value is unknown.
 const REPEAT_ROUNDS_MIN: u32 = 3;
 
-/// Where and how a plan is carried out.
+/// Settings for carrying out a plan.
 #[derive(Clone, Debug)]
 pub struct Arena {
     /// Everything the run leaves, and the contenders' own folders.
     pub out: PathBuf,
-    /// What the order of contenders is drawn from.
+    /// Seed of the order of contenders.
     pub seed: u64,
-    /// Where contenders listen, one at a time, on 127.0.0.1; what is behind a proxy has the port
-    /// after it.
+    /// Port on which contenders listen, one at a time, on 127.0.0.1; a proxy's upstream has the
+    /// next port.
     pub port: u16,
     /// The contender's processor.
     pub server_core: usize,
     /// The generator's processor.
     pub load_core: usize,
-    /// Once set, the run ends at once, as by a Ctrl-C; every sample that is over has been written.
+    /// Once set, the run ends at once, as after a Ctrl-C; all samples so far are written.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What happens, for whoever shows it.
+/// Progress of a run, for display.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A contender begins a piece of work.
     Turn { round: u32, contender: &'a str, work: &'a str },
-    /// It is over, or was there already.
+    /// The work is over, or was done before.
     Done,
-    /// A round is done again, for the floor beside it had moved.
+    /// A round is repeated, since the floor beside it had moved.
     Again { round: u32 },
-    /// A contender's turn ended early, and why: it has no other in this round.
+    /// A contender's turn ended early, with the reason; it has no other in this round.
     Failed { contender: &'a str, why: &'a str },
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// All samples, those of an earlier part of the run too.
@@ -95,15 +95,15 @@ impl Arena {
         docroot::lay_out(&self.docroot(), plan)
     }
 
-    /// Where these files are.
+    /// Directory of these files.
     pub fn docroot(&self) -> PathBuf {
         self.out.join("docroot")
     }
 
-    /// Gets a contender ready to be started for the plan's work.
+    /// Prepares a contender for the plan's work.
     ///
     /// # Errors
-    /// Why it cannot take part.
+    /// It cannot take part; the text gives the reason.
     pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
         let name = &contender.name;
         if plan.needs_app() && !contender.app {
@@ -118,14 +118,14 @@ impl Arena {
         if contender.tls && plan.works.iter().any(|work| work.beside.is_some()) {
             return Err(format!("{name} speaks TLS, and this plan's streams are in clear"));
         }
-        self.yardstick(plan, contender)
+        self.prepare_floor(plan, contender)
     }
 
-    /// The same for one that only shows how the machine is, whatever the plan measures.
+    /// Prepares the floor for probes, which show the machine's state, whatever the plan measures.
     ///
     /// # Errors
-    /// Why it cannot.
-    pub fn yardstick(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
+    /// The floor cannot be prepared; the text gives the reason.
+    pub fn prepare_floor(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),
@@ -137,11 +137,11 @@ impl Arena {
         Entrant::prepare(contender, &site)
     }
 
-    /// Runs the plan with these entrants, and looks at `floor` before and after every round.
+    /// Runs the plan with these entrants, and probes `floor` before and after every round.
     ///
     /// # Errors
-    /// What keeps the whole run from going on: a full disk, a processor that is not there, that it
-    /// was told to stop (`Interrupted`). A contender that fails is in the outcome.
+    /// The whole run cannot continue: a full disk, a missing processor, or a stop request
+    /// (`Interrupted`). A contender that fails is in the outcome.
     pub fn run(
         &self,
         plan: &Plan,
@@ -185,12 +185,13 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         let names: Vec<String> = self.entrants.iter().map(|e| e.name.clone()).collect();
         self.probe(round, attempt, "before")?;
         let mut order = self.plan.order(&names, round, self.arena.seed);
-        // Everybody does one work before anybody does the next: what is compared lies close in time.
+        // All contenders do one work before the next work begins: compared samples lie close in
+        // time.
         for work in &self.plan.works {
             for name in order.clone() {
                 let Some(entrant) = self.entrants.iter().find(|e| e.name == name) else { continue };
                 let ended = self.turn(entrant, round, attempt).run(work);
-                if let Err(Ended::Contender(_)) = ended {
+                if let Err(TurnError::Contender(_)) = ended {
                     order.retain(|other| *other != name);
                 }
                 self.note(round, &name, ended)?;
@@ -213,7 +214,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         }
     }
 
-    /// A short look at the floor: how the machine is now.
+    /// A short sample of the floor, which shows the machine's present state.
     fn probe(&mut self, round: u32, attempt: u32, when: &str) -> io::Result<()> {
         let (Some(floor), Some(work)) = (self.floor, self.plan.works.first()) else {
             return Ok(());
@@ -223,11 +224,11 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         self.note(round, &floor.name, ended)
     }
 
-    fn note(&mut self, round: u32, name: &str, ended: Result<(), Ended>) -> io::Result<()> {
+    fn note(&mut self, round: u32, name: &str, ended: Result<(), TurnError>) -> io::Result<()> {
         match ended {
             Ok(()) => Ok(()),
-            Err(Ended::Run(e)) => Err(e),
-            Err(Ended::Contender(why)) => {
+            Err(TurnError::Run(e)) => Err(e),
+            Err(TurnError::Contender(why)) => {
                 (self.tell)(Event::Failed { contender: name, why: &why });
                 self.failed.insert(name.to_owned(), format!("in round {}: {why}", round + 1));
                 Ok(())

@@ -1,16 +1,17 @@
-//! Which of many files is asked for next: drawn once, so that every contender is asked the same.
+//! The order in which many files are requested: drawn once, so that it is the same for every
+//! contender.
 
 use crate::plan::File;
 use crate::random::SplitMix;
 
-/// Requests until the order begins anew: many times what a cache of file names could learn from.
+/// Requests until the order repeats: many times the size of any cache of file names.
 const DRAWN: usize = 1 << 17;
 
-/// A number, for the same order in every run.
+/// A fixed seed, for the same order in every run.
 const SEED: u64 = 0x7a69_7066;
 
-/// Numbers of files; empty where there is only one. `zipf`: the kth is as likely as k to the power of
-/// minus this (0: all alike).
+/// Numbers of files; empty if there is only one. `zipf`: the kth is requested in proportion to k to
+/// the power of minus this (0: all alike).
 pub(super) fn order(file: &File, zipf: f64) -> Vec<u32> {
     if file.count < 2 {
         return Vec::new();
@@ -26,13 +27,13 @@ pub(super) fn order(file: &File, zipf: f64) -> Vec<u32> {
     let mut random = SplitMix(SEED);
     let mut draw = || {
         let at = random.unit() * total;
-        // The last sum is the total, which nothing drawn reaches.
+        // The last sum is the total, which no drawn number reaches.
         sums.partition_point(|sum| *sum <= at).min(sums.len() - 1) as u32
     };
     (0..DRAWN).map(|_| draw()).collect()
 }
 
-/// Every one of so many files once, in a random order that is the same for everybody.
+/// Each of so many files once, in a random order that is the same for all contenders.
 pub(super) fn each_once(count: u32) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
     SplitMix(SEED).shuffle(&mut order);

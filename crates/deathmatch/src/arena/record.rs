@@ -1,5 +1,5 @@
-//! The samples of a run, in memory and on the disk at once: what was measured is written down before
-//! anything else happens, and what is known of it later is written down again.
+//! The samples of a run, in memory and on the disk: a sample is written as soon as it is over, and
+//! written again when it is marked later.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,10 +18,10 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Goes on with the run in this directory, or begins it.
+    /// Opens the journal of a run in this directory, or begins one.
     ///
     /// # Errors
-    /// When the journal is damaged or cannot be written.
+    /// The journal is damaged or cannot be written.
     pub(super) fn open(out: &Path) -> io::Result<Record> {
         let file = journal::open(&out.join(SAMPLES)).map_err(io::Error::other)?;
         Ok(Record { file, samples: recorded(out)? })
@@ -56,10 +56,10 @@ impl Record {
     }
 }
 
-/// The samples of a run's directory; of one marked later, the last line.
+/// The samples of a run's directory; of a sample marked later, the last line.
 ///
 /// # Errors
-/// When the file is damaged; one that is not there has none.
+/// The file is damaged. A missing file has no samples.
 pub fn recorded(out: &Path) -> io::Result<Vec<Sample>> {
     let path = out.join(SAMPLES);
     if !path.exists() {

@@ -1,6 +1,6 @@
-//! One contender's turn at one piece of work in one round: started, its bytes checked, its work sampled,
-//! its bytes checked again, stopped. What the journal holds already is not measured again; if that is
-//! everything, it is not even started.
+//! One contender's turn at one work in one round: it is started, its bytes are checked, its work is
+//! sampled, its bytes are checked again, and it is stopped. Samples in the journal are not measured
+//! again; if all are there, the contender is not started.
 
 use std::fs;
 use std::io;
@@ -8,55 +8,55 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::cold::{Disk, Slowed, cool};
+use super::cold::{Disk, ReadLimit, cool};
 use super::entrant::Server;
 use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
-use crate::load::saturation::{self, Judged};
-use crate::load::{self, Bulk, Expected, Job, Once, Tls, http2_request};
-use crate::machine::Look;
+use crate::load::saturation::{self, RateVerdict};
+use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
+use crate::machine::Snapshot;
 use crate::plan::{File, Plan, Shape, Work};
-use crate::sample::{Beside, Cooling, Load, MachineUse, Mark, Offered, Over, Sample};
+use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{WrongAnswer, upload, verify, verify_http2};
+use crate::verify::{VerifyError, upload, verify, verify_http2};
 
-/// An answer that takes longer is an error.
+/// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Others may use this share of the machine before a sample is marked.
+/// Share of the machine that other programs may use before a sample is marked.
 const FOREIGN_MAX: f64 = 0.01;
 
-/// Of what was sent of cold files, the share that must have been read from the disk.
+/// Share of the cold files' bytes sent that must have been read from the disk.
 const COLD_SHARE_MIN: f64 = 0.9;
 
-/// The overload beyond what a contender carries.
+/// Rate of an overload, as a multiple of the rate carried.
 const OVERLOAD: f64 = 1.5;
 
-/// Samples of one rate in a search, or of one work where others use the machine, at most.
+/// Largest number of samples of one rate in a search, or of one work that other programs disturb.
 const TRIALS: u32 = 3;
 
-/// Sessions that may be under way at once, in seconds of their rate: for as many the warm-up must have
-/// brought tickets before handshakes are resumed.
+/// Sessions that may be under way at once, in seconds of their rate: the warm-up must collect as
+/// many tickets before handshakes are resumed.
 const TICKETS_S: f64 = 0.2;
 
-/// Files of one kind whose bytes are checked.
+/// Number of files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
 
-/// The name of an upload that is only checked.
+/// Name of an upload that is only checked.
 const CHECKED_UPLOAD: &str = "checked.bin";
 
-/// Why a turn ended early.
-pub(super) enum Ended {
-    /// The contender's fault: the others go on.
+/// Reason for which a turn ended early.
+pub(super) enum TurnError {
+    /// A fault of the contender: the others continue.
     Contender(String),
-    /// The whole run cannot go on.
+    /// The whole run cannot continue.
     Run(io::Error),
 }
 
-impl From<io::Error> for Ended {
-    fn from(e: io::Error) -> Ended {
-        Ended::Run(e)
+impl From<io::Error> for TurnError {
+    fn from(e: io::Error) -> TurnError {
+        TurnError::Run(e)
     }
 }
 
@@ -69,15 +69,15 @@ pub(super) struct Turn<'a, T> {
     pub(super) attempt: u32,
     pub(super) record: &'a mut Record,
     pub(super) tell: &'a mut T,
-    /// Once it had to be started.
+    /// Set once it had to be started.
     pub(super) server: Option<Server>,
-    /// Samples of this turn begin here in the journal.
+    /// Index in the journal of the first sample of this turn.
     pub(super) first: usize,
 }
 
 impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     /// Does this work.
-    pub(super) fn run(mut self, work: &Work) -> Result<(), Ended> {
+    pub(super) fn run(mut self, work: &Work) -> Result<(), TurnError> {
         self.first = self.record.samples.len();
         let work = self.possible(work);
         let name = work.name();
@@ -85,15 +85,15 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         (self.tell)(Event::Turn { round, contender, work: &name });
         match work.shape {
             Shape::Steady(offered) => self.undisturbed(&name, &work, offered)?,
-            Shape::Upward { from, connections } => self.upwards(&work, from, connections)?,
+            Shape::Upward { from, connections } => self.search(&work, from, connections)?,
         }
         (self.tell)(Event::Done);
         self.close()
     }
 
-    /// A sample, and another where other programs used the machine meanwhile: whether they did is known
-    /// without a look at the figures.
-    fn undisturbed(&mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
+    /// Takes a sample, and another if other programs disturbed it. That is known without looking at
+    /// the figures.
+    fn undisturbed(&mut self, name: &str, work: &Work, offered: Offered) -> Result<(), TurnError> {
         for trial in 0..TRIALS {
             let at = self.sampled(name, work, offered, trial)?;
             if !self.record.samples[at].marks.contains(&Mark::ForeignCpu) {
@@ -103,7 +103,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(())
     }
 
-    /// What of a piece of work can be done with this contender on this machine.
+    /// The part of a work that can be done with this contender on this machine.
     fn possible(&self, work: &Work) -> Work {
         let mut work = work.clone();
         if !self.entrant.takes_uploads() {
@@ -117,15 +117,20 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     }
 
     /// Takes one short sample of the floor.
-    pub(super) fn probe(mut self, name: &str, work: &Work, offered: Offered) -> Result<(), Ended> {
+    pub(super) fn probe(
+        mut self,
+        name: &str,
+        work: &Work,
+        offered: Offered,
+    ) -> Result<(), TurnError> {
         self.first = self.record.samples.len();
         let alone = Work { over: None, beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
         self.close()
     }
 
-    /// Finds what the contender carries, and looks at it beyond that.
-    fn upwards(&mut self, work: &Work, from: f64, connections: u32) -> Result<(), Ended> {
+    /// Searches the rate the contender carries, and takes a sample of overload.
+    fn search(&mut self, work: &Work, from: f64, connections: u32) -> Result<(), TurnError> {
         let file = &work.file;
         let open = |rate| Offered::Open { rate, poisson: false, connections };
         let start = self.start_rate(file, from);
@@ -139,26 +144,31 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(())
     }
 
-    /// Two of three samples of one rate, where the first is bad and the server does not drown: a
-    /// pause of the machine is no fault of the server's.
-    fn judge(&mut self, name: &str, work: &Work, offered: Offered) -> Result<Judged, Ended> {
-        let mut judged = Judged::Unknown;
+    /// Judges a rate by two of three samples if the first is bad and the server does not drown: a
+    /// pause of the machine is no fault of the server.
+    fn judge(
+        &mut self,
+        name: &str,
+        work: &Work,
+        offered: Offered,
+    ) -> Result<RateVerdict, TurnError> {
+        let mut judged = RateVerdict::Unknown;
         let mut carried = 0;
         for trial in 0..TRIALS {
             let at = self.sampled(name, work, offered, trial)?;
             let sample = &self.record.samples[at];
             judged = saturation::judged(sample);
-            carried += u32::from(judged == Judged::Carried);
+            carried += u32::from(judged == RateVerdict::Carried);
             let is_clear = trial == 0 && (carried == 1 || saturation::drowned(&sample.load));
-            if is_clear || judged == Judged::Unknown || trial == 1 && carried == 0 {
+            if is_clear || judged == RateVerdict::Unknown || trial == 1 && carried == 0 {
                 break;
             }
         }
         Ok(judged)
     }
 
-    /// The plan's first rate, or half of it as often as this round has seen it needed: a server far
-    /// slower would only be shown drowning.
+    /// The plan's first rate, halved as often as was needed in this round: a far slower server
+    /// would only be shown in overload.
     fn start_rate(&self, file: &str, from: f64) -> f64 {
         let of_round = |s: &&Sample| self.is_of_round(s) && s.file == file;
         let drowned = self.record.samples.iter().filter(of_round).filter_map(|s| match s.offered {
@@ -179,23 +189,23 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         s.round == self.round && s.attempt == self.attempt && s.contender == self.entrant.name
     }
 
-    /// A sample, taken now unless the journal has it; where it stands among the samples.
+    /// A sample, taken now unless the journal has it; returns its index.
     fn sampled(
         &mut self,
         name: &str,
         work: &Work,
         offered: Offered,
         trial: u32,
-    ) -> Result<usize, Ended> {
+    ) -> Result<usize, TurnError> {
         let known = |s: &Sample| self.is_of_round(s) && s.work == name && s.trial == trial;
         if let Some(at) = self.record.samples.iter().position(known) {
             return Ok(at);
         }
         if self.arena.stop.load(Ordering::Relaxed) {
-            return Err(Ended::Run(io::ErrorKind::Interrupted.into()));
+            return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
         if is_cold(work) {
-            // What it remembers of the files is not cold.
+            // Files that the server has cached are not cold.
             self.close()?;
         }
         let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };
@@ -204,43 +214,45 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             None => self.start()?,
         };
         if is_cold(work) && server.pids().is_none() {
-            return Err(Ended::Contender("files elsewhere cannot be made cold".to_owned()));
+            return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
         let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
-        server.check_alive().map_err(Ended::Contender)?;
+        server.check_alive().map_err(TurnError::Contender)?;
         self.server = Some(server);
         self.record.add(sample)?;
         Ok(self.record.samples.len() - 1)
     }
 
-    fn start(&self) -> Result<Server, Ended> {
-        let server = self.entrant.start().map_err(Ended::Contender)?;
+    fn start(&self) -> Result<Server, TurnError> {
+        let server = self.entrant.start().map_err(TurnError::Contender)?;
         self.check(&server)?;
         Ok(server)
     }
 
-    /// Checks the bytes again and stops it, where it runs.
-    fn close(&mut self) -> Result<(), Ended> {
+    /// Checks the bytes again and stops the server, if it runs.
+    fn close(&mut self) -> Result<(), TurnError> {
         let Some(server) = self.server.take() else { return Ok(()) };
         let checked = self.check(&server);
-        if let Err(Ended::Contender(_)) = checked {
-            // What it sent meanwhile cannot be trusted either.
+        if let Err(TurnError::Contender(_)) = checked {
+            // Its samples of this turn cannot be trusted either.
             self.record.mark(self.first.., Mark::WrongBytes)?;
         }
         let stopped = server.stop();
         self.entrant.discard_uploads()?;
         checked?;
-        stopped.map_err(|e| Ended::Contender(format!("it did not stop: {e}")))
+        stopped.map_err(|e| TurnError::Contender(format!("it did not stop: {e}")))
     }
 
-    /// Whether every file comes back as it is on the disk; of many, some from everywhere among them.
-    fn check(&self, server: &Server) -> Result<(), Ended> {
+    /// Compares every file byte by byte with the one on the disk; of many files a selection from
+    /// the whole list.
+    fn check(&self, server: &Server) -> Result<(), TurnError> {
         for file in &self.plan.files {
             let every = (file.count as usize).div_ceil(CHECKED_MAX);
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong = |w: WrongAnswer| Ended::Contender(format!("its answer is wrong: {w}"));
+                let wrong =
+                    |w: VerifyError| TurnError::Contender(format!("its answer is wrong: {w}"));
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -251,17 +263,19 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         beside.find(|b| b.uploads > 0).map_or(Ok(()), |beside| self.check_upload(server, beside))
     }
 
-    /// Whether what is uploaded is stored as it was sent, by those who take uploads and store them.
-    fn check_upload(&self, server: &Server, beside: &Beside) -> Result<(), Ended> {
+    /// Checks that an upload is stored unchanged, if this contender takes uploads and stores them.
+    fn check_upload(&self, server: &Server, beside: &Beside) -> Result<(), TurnError> {
         let Some(path) = server.upload_path(CHECKED_UPLOAD) else { return Ok(()) };
         let bytes = fs::read(self.arena.docroot().join(&beside.file))?;
         upload(server.addr(), &path, &bytes)
-            .map_err(|wrong| Ended::Contender(format!("it took no upload: {wrong}")))?;
+            .map_err(|wrong| TurnError::Contender(format!("it took no upload: {wrong}")))?;
         let Some(stored) = self.entrant.stored(CHECKED_UPLOAD) else { return Ok(()) };
         match fs::read(&stored) {
             Ok(there) if there == bytes => Ok(()),
-            Ok(_) => Err(Ended::Contender("it stored other bytes than were uploaded".to_owned())),
-            Err(e) => Err(Ended::Contender(format!("it did not store what it took: {e}"))),
+            Ok(_) => {
+                Err(TurnError::Contender("it stored other bytes than were uploaded".to_owned()))
+            }
+            Err(e) => Err(TurnError::Contender(format!("it did not store what it took: {e}"))),
         }
     }
 
@@ -275,7 +289,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     ) -> io::Result<Sample> {
         let mut job = self.job(server, work, offered)?;
         let cooling = self.cool(work)?;
-        // Cold files are for what is counted; the file that is not among them is in memory again.
+        // Cold files are for measured requests; the other file is in memory again.
         let cold = job.beside.take_if(|_| cooling.is_some());
         job.duration = warm_up;
         if !job.duration.is_zero() {
@@ -288,15 +302,15 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
         let began_unix_s =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let upstream = Look::take(&server.upstream_pids());
-        let before = server.pids().map(|pids| Look::afresh(&pids));
+        let upstream = Snapshot::take(&server.upstream_pids());
+        let before = server.pids().map(|pids| Snapshot::take_resetting_peaks(&pids));
         let begun = Instant::now();
         let load = load::run(&job)?;
         drop(slowed);
-        // The generator spins: its processor is its own for all of that time.
+        // The generator spins, so it used its processor for all of that time.
         let generator_cpu_s = begun.elapsed().as_secs_f64();
-        let after = server.pids().map(|pids| Look::take(&pids));
-        let upstream_cpu_s = upstream.until(&Look::take(&server.upstream_pids()), 0.0).0.cpu_s;
+        let after = server.pids().map(|pids| Snapshot::take(&pids));
+        let upstream_cpu_s = upstream.until(&Snapshot::take(&server.upstream_pids()), 0.0).0.cpu_s;
         let known_cpu_s = generator_cpu_s + upstream_cpu_s;
         let uses = before.zip(after).map(|(then, now)| then.until(&now, known_cpu_s));
         let (server, machine) = uses.unzip();
@@ -305,7 +319,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if machine.as_ref().is_some_and(|m| m.foreign > FOREIGN_MAX) {
             marks.push(Mark::ForeignCpu);
         }
-        marks.extend(cooling.as_ref().zip(machine.as_ref()).and_then(|(c, m)| warmth(c, m, &load)));
+        marks.extend(
+            cooling.as_ref().zip(machine.as_ref()).and_then(|(c, m)| cold_mark(c, m, &load)),
+        );
         Ok(Sample {
             plan: self.plan.name.clone(),
             round: self.round,
@@ -333,11 +349,11 @@ impl<T> Turn<'_, T> {
         let target = server.addr();
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
-        let resumes = matches!(work.over, Some(Over::Anew { resumed: true }));
+        let resumes = matches!(work.over, Some(ConnectionUse::Anew { resumed: true }));
         let stock = resumes.then(|| tickets(&offered));
-        let http2 = matches!(work.over, Some(Over::Streams(_)));
+        let http2 = matches!(work.over, Some(ConnectionUse::Streams(_)));
         let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
-        let ask = |name: String| asking(target, &server.url_path(&name), work.over);
+        let ask = |name: String| request_bytes(target, &server.url_path(&name), work.over);
         Ok(Job {
             target,
             requests: file.names().map(ask).collect(),
@@ -372,21 +388,21 @@ impl<T> Turn<'_, T> {
         }
     }
 
-    /// Every cold file, in the order in which they are asked for.
-    fn once(&self, server: &Server, beside: &Beside) -> Vec<Once> {
+    /// Every cold file, in the order of the requests.
+    fn once(&self, server: &Server, beside: &Beside) -> Vec<OneTimeDownload> {
         let files = self.plan.files.iter();
         let Some(file) = files.filter(|_| beside.cold.is_some()).find(|f| f.name == beside.file)
         else {
             return Vec::new();
         };
-        let ask = |number| Once {
+        let ask = |number| OneTimeDownload {
             request: request(server.addr(), &server.url_path(&file.nth(number))),
             body_bytes: file.size(number),
         };
         each_once(file.count).into_iter().map(ask).collect()
     }
 
-    /// Makes cold what has to be.
+    /// Makes the cold files of a work cold.
     fn cool(&self, work: &Work) -> io::Result<Option<Cooling>> {
         if !is_cold(work) {
             return Ok(None);
@@ -398,15 +414,15 @@ impl<T> Turn<'_, T> {
         Ok(Some(Cooling { disk: disk.name, inodes }))
     }
 
-    /// Keeps the server from reading faster than the work allows.
-    fn slow(&self, work: &Work, server: &Server) -> io::Result<Option<Slowed>> {
+    /// Limits the server's reads as the work says.
+    fn slow(&self, work: &Work, server: &Server) -> io::Result<Option<ReadLimit>> {
         let Some(reads) = reads_per_s(work) else { return Ok(None) };
         let disk = Disk::of(&self.arena.docroot())?;
-        Slowed::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
+        ReadLimit::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
     }
 }
 
-/// Tickets for all connections that there are at once.
+/// Number of tickets for all simultaneous connections.
 fn tickets(offered: &Offered) -> usize {
     match *offered {
         Offered::Closed { connections } | Offered::Open { connections, .. } => connections as usize,
@@ -422,8 +438,8 @@ fn reads_per_s(work: &Work) -> Option<u32> {
     work.beside.as_ref()?.cold.as_ref()?.reads_per_s
 }
 
-/// Why files that were made cold are no measure of the disk, if they are not.
-fn warmth(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> {
+/// Mark for files made cold that are no measure of the disk; `None` if they are.
+fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> {
     let bulk = load.bulk.as_ref()?;
     let read = machine.disks.get(&cooling.disk).map_or(0, |disk| disk.read_bytes);
     if (read as f64) < COLD_SHARE_MIN * bulk.down_bytes as f64 {
@@ -433,15 +449,16 @@ fn warmth(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> 
 }
 
 fn request(target: SocketAddr, path: &str) -> Vec<u8> {
-    asking(target, path, None)
+    request_bytes(target, path, None)
 }
 
-/// A request as these connections carry it.
-fn asking(target: SocketAddr, path: &str, over: Option<Over>) -> Vec<u8> {
-    if let Some(Over::Streams(_)) = over {
+/// The bytes of a request on such a connection.
+fn request_bytes(target: SocketAddr, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
+    if let Some(ConnectionUse::Streams(_)) = over {
         return http2_request(&target.to_string(), path);
     }
-    let close = if matches!(over, Some(Over::Anew { .. })) { "Connection: close\r\n" } else { "" };
+    let close =
+        if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };
     let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
     format!("{head}{close}\r\n").into_bytes()
 }

@@ -1,8 +1,10 @@
-//! The floor: what the kernel alone asks for receiving a request and sending a file. No server: it
-//! looks for the end of a head, finds the path as it is written among the files it opened when it
-//! started (of a very large folder: opens it), and sends; what is put to it, it drops. Everything a server must do besides is left out on purpose.
+//! The floor: the kernel's cost of receiving a request and sending a file. It is no server: it
+//! searches the end of a head, looks its path up as written among the files it opened at the start
+//! (of a very large folder: opens the file), and sends it. It drops bodies of uploads. All other
+//! work of a server is left out on purpose.
 //!
-//! `deathmatch-floor PORT DIRECTORY WORKERS [FIELD]`, on 127.0.0.1. FIELD is in every answer with a file.
+//! `deathmatch-floor PORT DIRECTORY WORKERS [FIELD]`, on 127.0.0.1. FIELD is in every response with
+//! a file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,18 +27,18 @@ use socket2::{Domain, Socket, Type};
 
 /// Larger files go by sendfile: from here on it is cheaper than sending from memory.
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
-/// Still larger ones leave in turns, between which everybody else is answered.
+/// Still larger files leave in turns, between which other connections are served.
 const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
-/// Of a folder that holds more, each file is opened when it is asked for, by the worker itself.
+/// Of a larger folder, the worker opens each file when it is requested.
 const KEPT_MAX: usize = 4096;
-/// Of a file or of an upload, in one turn.
+/// Bytes of a file or an upload in one turn.
 const TURN_BYTES: usize = 64 * 1024;
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 const BACKLOG: i32 = 4096;
-/// Taken from the kernel at once.
+/// Events taken at once.
 const EVENTS: usize = 512;
-/// Folders within folders.
+/// Depth of nested folders.
 const DEPTH_MAX: u32 = 16;
 /// The listener's mark among the events; connections have their slot's.
 const LISTENER: u64 = u64::MAX;
@@ -94,14 +96,14 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// What is sent for a path.
+/// The response for a path.
 enum Answer {
     Kept(Kept),
-    /// To be made from this file.
+    /// Made from this file when requested.
     Found(PathBuf),
 }
 
-/// A whole answer, or a head and the file behind it.
+/// A whole response, or a head and the file behind it.
 struct Kept {
     bytes: Vec<u8>,
     file: Option<(Arc<File>, u64)>,
@@ -154,7 +156,7 @@ impl Answers {
         Ok(Kept { bytes, file })
     }
 
-    /// The answer to `GET PATH HTTP/1.1`, the path taken as it is written.
+    /// The response to `GET PATH HTTP/1.1`; the path is used as written.
     fn find(&self, head: &[u8]) -> Sending<'_> {
         let path = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
         let file = |file: &Option<(Arc<File>, u64)>| file.clone().map(|(file, end)| (file, 0, end));
@@ -185,16 +187,16 @@ struct Connection<'a> {
     stream: TcpStream,
     /// The beginning of a head that has not ended.
     head: Vec<u8>,
-    /// Bytes of an upload still to come.
+    /// Bytes of an upload that are still to come.
     dropping: u64,
     sending: Option<Sending<'a>>,
     waits_to_send: bool,
 }
 
-/// An answer under way.
+/// A response being sent.
 struct Sending<'a> {
     bytes: Cow<'a, [u8]>,
-    /// How many of them are sent.
+    /// Number of bytes sent.
     sent: usize,
     file: Option<(Arc<File>, u64, u64)>, // the file, where in it, its end
 }
@@ -226,7 +228,7 @@ impl<'a> Worker<'a> {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
-                // Out of descriptors as well: those who wait are accepted when one is free.
+                // No descriptors left: waiting clients are accepted when one is free.
                 Err(_) => return Ok(()),
             };
             stream.set_nonblocking(true)?;
@@ -250,7 +252,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does what can be done on a connection, and ends it if it failed.
+    /// Handles a connection once, and closes it if it failed.
     fn turn(&mut self, slot: u64, buffer: &mut [u8]) {
         let Some(connection) = self.connections.at(slot) else { return };
         let outcome = connection.turn(self.answers, buffer).and_then(|waits| {
@@ -262,20 +264,20 @@ impl<'a> Worker<'a> {
             Ok(epoll::modify(&self.epoll, &connection.stream, EventData::new_u64(slot), flags)?)
         });
         if outcome.is_err() {
-            // Closing takes it out of the epoll set.
+            // Closing removes it from the epoll set.
             self.connections.remove(slot);
         }
     }
 }
 
 impl<'a> Connection<'a> {
-    /// Whether it waits to send; an error ends it.
+    /// Handles the connection once; `true` if it waits to send. An error closes the connection.
     fn turn(&mut self, answers: &'a Answers, buffer: &mut [u8]) -> io::Result<bool> {
         if !self.send()? {
             return Ok(true);
         }
         if !self.waits_to_send {
-            // With MSG_TRUNC the kernel drops what comes, uncopied (tcp(7)).
+            // With MSG_TRUNC the kernel drops the bytes without copying (tcp(7)).
             let (most, flags) = match usize::try_from(self.dropping) {
                 Ok(0) => (HEAD_BYTES_MAX, RecvFlags::empty()),
                 left => (left.map_or(TURN_BYTES, |left| left.min(TURN_BYTES)), RecvFlags::TRUNC),
@@ -314,7 +316,7 @@ impl<'a> Connection<'a> {
         Ok(false)
     }
 
-    /// So much of an upload is gone; answers when that was all. Whether it waits to send.
+    /// Counts dropped bytes of an upload, and responds after the last; `true` if it waits to send.
     fn drop_upload(&mut self, bytes: u64) -> io::Result<bool> {
         self.dropping -= bytes;
         if self.dropping == 0 {
@@ -324,7 +326,7 @@ impl<'a> Connection<'a> {
         Ok(false)
     }
 
-    /// Sends what is under way; whether that is all.
+    /// Sends the response; `true` once all of it is sent.
     fn send(&mut self) -> io::Result<bool> {
         let Some(sending) = &mut self.sending else { return Ok(true) };
         let sent = sending.send(&self.stream);
@@ -339,7 +341,7 @@ impl<'a> Connection<'a> {
 
 impl Sending<'_> {
     fn send(&mut self, stream: impl AsFd) -> rustix::io::Result<()> {
-        // The head waits in the kernel for the file, so that both leave in one segment.
+        // With MSG_MORE the head waits for the file, so that both leave in one segment.
         let more = if self.file.is_some() { SendFlags::MORE } else { SendFlags::empty() };
         while self.sent < self.bytes.len() {
             self.sent += send(&stream, &self.bytes[self.sent..], SendFlags::NOSIGNAL | more)?;
@@ -349,7 +351,7 @@ impl Sending<'_> {
         while *at < *end {
             let rest = usize::try_from(*end - *at).unwrap_or(usize::MAX);
             let most = if in_turns { rest.min(TURN_BYTES) } else { rest };
-            // It has become shorter since it was opened.
+            // The file has become shorter since it was opened.
             if sendfile(&stream, &*file, Some(at), most)? == 0 {
                 return Err(Errno::IO);
             }
@@ -361,7 +363,7 @@ impl Sending<'_> {
     }
 }
 
-/// The length of a PUT's body, nothing being said as 0; `None` of another request.
+/// The length of a PUT's body, 0 if not stated; `None` for other requests.
 fn upload_bytes(head: &[u8]) -> Option<u64> {
     const NAME: &[u8] = b"content-length:";
     let fields = head.strip_prefix(b"PUT ")?.split(|&b| b == b'\n');
@@ -371,7 +373,7 @@ fn upload_bytes(head: &[u8]) -> Option<u64> {
     Some(text.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// Connections by number; a number is given again once its connection ended.
+/// Connections by number; the number of a closed connection is used again.
 mod slots {
     pub(super) struct Slots<T> {
         all: Vec<Option<T>>,

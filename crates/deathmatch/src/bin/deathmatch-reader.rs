@@ -1,6 +1,6 @@
-//! The reader: what a disk gives to who just asks it for files and sends them. No server: a thread for
-//! each connection finds the path as it is written, opens the file, reads it and sends it, so that
-//! nobody ever waits for another's disk.
+//! The reader shows the speed of a disk for a program that only reads files and sends them. It is
+//! no server: a thread for each connection uses the path as written, opens the file, reads it and
+//! sends it, so that no connection waits for another one's disk access.
 //!
 //! `deathmatch-reader PORT DIRECTORY`, on 127.0.0.1.
 
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
-/// Read and sent at once.
+/// Bytes read and sent at once.
 const PIECE_BYTES: usize = 128 * 1024;
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: u64 = 8 * 1024;
@@ -43,7 +43,7 @@ fn serve(port: u16, root: &Path) -> io::Result<()> {
     let root: Arc<Path> = root.into();
     for stream in listener.incoming() {
         let (stream, root) = (stream?, root.clone());
-        // A client that has gone ends its thread.
+        // The thread ends when its client is gone.
         thread::spawn(move || converse(&stream, &root));
     }
     Ok(())
@@ -62,7 +62,7 @@ fn converse(stream: &TcpStream, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of the next request, as it is written; `Some(None)` of one that leads elsewhere, `None`
+/// The path of the next request, as written; `Some(None)` for a path that leads elsewhere, `None`
 /// at the connection's end.
 fn asked(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
     let mut head = requests.take(HEAD_BYTES_MAX);
@@ -102,7 +102,7 @@ fn send(mut stream: &TcpStream, file: File, kind: &str, piece: &mut [u8]) -> io:
         let count = file.read(&mut piece[held..])?;
         left -= count as u64;
         held += count;
-        // It has become shorter since it was opened.
+        // The file has become shorter since it was opened.
         if count == 0 && left > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -1,7 +1,7 @@
-//! The simple server of a mail to web-devel ("Making throughput much better", 2013): receive, send,
-//! and receive again at once, whether something has come or not; with `--yield` only after every
-//! other connection that is ready had its turn. No server: it answers with files from memory, by
-//! names taken as they are written, on one thread.
+//! The simple server of a mail to web-devel ("Making throughput much better", 2013): it receives,
+//! sends, and receives again at once, whether data has arrived or not; with `--yield` only after
+//! every other ready connection had its turn. It answers with files from memory, by names used as
+//! written, on one thread.
 //!
 //! `deathmatch-simple [--yield] PORT DIRECTORY`, on 127.0.0.1.
 
@@ -19,11 +19,11 @@ use tokio::task::{spawn_local, yield_now};
 
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Taken from the kernel at once.
+/// Bytes taken from the kernel at once.
 const READ_BYTES: usize = 4 * 1024;
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
-/// Whole answers by path.
+/// Whole responses by path.
 type Answers = HashMap<Vec<u8>, Vec<u8>>;
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn serve(port: &str, root: &Path, gives_way: bool) -> io::Result<()> {
     event_loop.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         loop {
-            // A client that is gone, or no descriptor free: the next one may have more luck.
+            // The client is gone, or no descriptor is free: accepting continues.
             let Ok((stream, _)) = listener.accept().await else {
                 yield_now().await;
                 continue;

@@ -1,8 +1,9 @@
-//! What stood beside lighttpd before it had threads for it: a FastCGI authorizer (FastCGI 1.0, 6.3) that
-//! looks the file of each request up, so that lighttpd finds its inode in memory and does not wait for a
-//! disk. It allows what is there; lighttpd sends it.
+//! An external stat helper, as lighttpd used before it had threads: a FastCGI authorizer (FastCGI
+//! 1.0, 6.3) that looks up the file of each request, so that lighttpd finds its inode in memory and
+//! does not wait for a disk. It allows every file that exists; lighttpd sends it.
 //!
-//! `deathmatch-stat`, with a listening socket as standard input, as lighttpd starts it (`bin-path`).
+//! `deathmatch-stat`, with a listening socket as standard input, as lighttpd starts it
+//! (`bin-path`).
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,12 +16,12 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, accept, shutdown};
 
-/// As many as the plan `cold` has downloads: nobody waits for another's look-up.
+/// One thread for each download of the plan `cold`, so that no look-up waits for another.
 const THREADS: usize = 64;
-/// More of a request's parameters than this is none of lighttpd's.
+/// lighttpd never sends more parameters for a request.
 const PARAMS_BYTES_MAX: usize = 64 * 1024;
 
-/// The only version there is, and the kinds of records that matter here (FastCGI 1.0, 8).
+/// The only version, and the kinds of records used here (FastCGI 1.0, 8).
 const VERSION: u8 = 1;
 const END_REQUEST: u8 = 3;
 const PARAMS: u8 = 4;
@@ -40,7 +41,7 @@ fn serve() -> io::Result<()> {
     let listener = io::stdin();
     loop {
         match accept(&listener) {
-            // Who asks and is gone before the answer is lighttpd's affair.
+            // A client that leaves before the response is lighttpd's concern.
             Ok(connection) => drop(converse(&File::from(connection))),
             Err(Errno::CONNABORTED | Errno::INTR) => {}
             Err(e) => return Err(e.into()),
@@ -48,7 +49,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// One request, as lighttpd sends one on each connection.
+/// Handles one request; lighttpd sends one on each connection.
 fn converse(mut connection: &File) -> io::Result<()> {
     let mut requests = BufReader::new(connection);
     let params = params(&mut requests)?;
@@ -60,7 +61,7 @@ fn converse(mut connection: &File) -> io::Result<()> {
     };
     connection.write_all(&answer(head))?;
     shutdown(connection, Shutdown::Write)?;
-    // Closed with something unread, the answer could be lost.
+    // Closing a socket with unread data could lose the response.
     io::copy(&mut requests, &mut io::sink()).map(|_| ())
 }
 
@@ -87,7 +88,7 @@ fn params(requests: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Names and values (FastCGI 1.0, 3.4); what is cut off is left out.
+/// Names and values (FastCGI 1.0, 3.4); a truncated pair is left out.
 fn pairs(mut params: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     std::iter::from_fn(move || {
         let (name, rest) = length(params)?;
@@ -112,7 +113,7 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
 
 /// The answer to request 1, the only one on its connection.
 fn answer(head: &[u8]) -> Vec<u8> {
-    // Far below the 64 KB a record may hold.
+    // Far below the record's limit of 64 KB.
     let length = head.len() as u8;
     let record = |kind, length| [VERSION, kind, 0, 1, 0, length, 0, 0];
     let complete = [0; 8];

@@ -1,5 +1,5 @@
-//! `deathmatch calls`: starts each contender, has it answered as fast as it goes, and says which
-//! system calls that took.
+//! `deathmatch calls`: starts each contender, loads it in a closed loop, and prints its system
+//! calls.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,13 +19,13 @@ use deathmatch::sample::{Load, Offered};
 
 use super::usage;
 
-/// Whose file is asked for.
+/// Plan whose file is requested.
 const PLAN: &str = "yield";
 
-/// How long every call is listed: some of it is shown.
+/// Time for which every call is listed; a part of the list is shown.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// An answer that takes longer is an error.
+/// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Counts the calls of each contender.
@@ -120,7 +120,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
     })
 }
 
-/// On a thread of its own, so that nothing else is kept on its core.
+/// On a thread of its own, so that only the generator is pinned to the core.
 fn drive(job: &Job, core: usize) -> io::Result<Load> {
     let driving = || load::pin(core).and_then(|()| load::run(job));
     thread::scope(|scope| scope.spawn(driving).join())

@@ -1,4 +1,4 @@
-//! What each command does, and what it says about it.
+//! The commands and their output.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use deathmatch::cli::CompareArgs;
 use deathmatch::contender::{self, Contender};
 use deathmatch::machine::doctor;
 use deathmatch::plan::{BUILT_IN, Plan};
-use deathmatch::report::{self, Run};
+use deathmatch::report::{self, Measure, Run};
 use deathmatch::sample::Sample;
 use deathmatch::{compare as comparing, summary};
 use serde_json::json;
@@ -22,22 +22,30 @@ mod run;
 pub(crate) use calls::calls;
 pub(crate) use run::run;
 
-/// What a report needs beside the samples.
+/// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";
 
-/// Bad arguments or a plan that is none.
+/// Exit code for bad arguments or a bad plan.
 const EXIT_USAGE: u8 = 2;
 
 /// `deathmatch report`.
-pub(crate) fn report(dir: &Path, as_json: bool) -> io::Result<ExitCode> {
-    draw(dir, &read_run(dir)?, &arena::recorded(dir)?, as_json)?;
+pub(crate) fn report(
+    dir: &Path,
+    plot: Option<(&Path, Measure)>,
+    as_json: bool,
+) -> io::Result<ExitCode> {
+    let (run, samples) = (read_run(dir)?, arena::recorded(dir)?);
+    if let Some((file, measure)) = plot {
+        report::plot(file, &run, &samples, measure)?;
+    }
+    draw(dir, &run, &samples, as_json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run's directory says of it.
+/// Reads the facts of a run from its directory.
 fn read_run(dir: &Path) -> io::Result<Run> {
     let text = fs::read(dir.join(RUN)).map_err(|e| {
-        io::Error::new(e.kind(), format!("{} is no run's directory: {e}", dir.display()))
+        io::Error::new(e.kind(), format!("{} is not the directory of a run: {e}", dir.display()))
     })?;
     serde_json::from_slice(&text).map_err(|e| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", dir.join(RUN).display()))
@@ -145,7 +153,7 @@ pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
     Ok(ExitCode::from(compared.exit_code()))
 }
 
-/// The samples of a run that must be there.
+/// The samples of a run; an error if there are none.
 fn held(dir: &Path) -> io::Result<Vec<Sample>> {
     let samples = arena::recorded(dir)?;
     if samples.is_empty() {
@@ -166,12 +174,12 @@ fn chosen_plan(name: &str) -> Result<Plan, String> {
     }
     let text = fs::read_to_string(name).map_err(|e| {
         let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        format!("{name} is no built-in plan ({}), and as a file: {e}", known.join(", "))
+        format!("{name} is neither a built-in plan ({}) nor a readable file: {e}", known.join(", "))
     })?;
     Plan::read(&text).map_err(|e| format!("{name}: {e}"))
 }
 
-/// Writes the report; says what it says, or all of it for a program.
+/// Writes the report; prints its summary, or all of it as JSON.
 fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<()> {
     let rankings = summary::rankings(samples, &run.reference, &run.floor);
     report::write(dir, run, samples, &rankings)?;

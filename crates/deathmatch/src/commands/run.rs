@@ -1,4 +1,4 @@
-//! `deathmatch run`: who takes part, what is said before, meanwhile and after.
+//! `deathmatch run`: its participants, and its output before, during and after the run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,13 +24,13 @@ use signal_hook::flag;
 
 use super::{RUN, chosen_plan, draw, minutes, read_run, usage};
 
-/// Of files to be served, so many bytes take a while to be written.
+/// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
 
-/// The contender that is only a yardstick.
+/// The contender that is not ranked.
 const FLOOR: &str = "floor";
 
-/// What a shell says of a program that a Ctrl-C ended (128 and SIGINT's number).
+/// A shell's exit code for a program that Ctrl-C ended (128 and the number of SIGINT).
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
         announce_files(&plan)?;
     }
     arena.lay_out(&plan)?;
-    let field = match Field::gather(&arena, &plan, args) {
+    let field = match Participants::gather(&arena, &plan, args) {
         Ok(field) => field,
         Err(why) => return usage(&why),
     };
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     if !args.json {
         announce(&plan, &arena, &field)?;
     }
-    let outcome = match fight(&arena, &plan, &field) {
+    let outcome = match carry_out(&arena, &plan, &field) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => return interrupted(&arena),
         outcome => outcome?,
     };
@@ -88,23 +88,24 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Who takes part.
-struct Field {
+/// The participants of a run.
+struct Participants {
     entrants: Vec<Entrant>,
-    /// Measured beside every round; also where it takes no part.
+    /// Measured beside every round, also if it takes no part.
     floor: Option<Entrant>,
-    /// The name of the reference's second self.
+    /// Name of the reference's second turn.
     twin: Option<String>,
-    /// All that were asked for, with those that cannot take part.
+    /// All requested contenders, including those that cannot take part.
     shown: Vec<report::Contender>,
 }
 
-impl Field {
-    fn gather(arena: &Arena, plan: &Plan, args: &RunArgs) -> Result<Field, String> {
+impl Participants {
+    fn gather(arena: &Arena, plan: &Plan, args: &RunArgs) -> Result<Participants, String> {
         if !args.targets.is_empty() {
-            return Field::elsewhere(args);
+            return Participants::elsewhere(args);
         }
-        let mut field = Field { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
+        let mut field =
+            Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
         for contender in contenders(plan, args)? {
             match arena.prepare(plan, &contender) {
                 Ok(entrant) => field.add(entrant),
@@ -119,16 +120,18 @@ impl Field {
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
-        field.floor = Contender::named(FLOOR).and_then(|floor| arena.yardstick(plan, &floor).ok());
-        // Fewer rounds give no interval that could tell how far the two are apart.
+        field.floor =
+            Contender::named(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
+        // With fewer rounds there is no interval for the difference of the two.
         if plan.rounds as usize >= ROUNDS_MIN {
             field.twin = field.add_twin(arena, plan);
         }
         Ok(field)
     }
 
-    fn elsewhere(args: &RunArgs) -> Result<Field, String> {
-        let mut field = Field { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
+    fn elsewhere(args: &RunArgs) -> Result<Participants, String> {
+        let mut field =
+            Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
         for words in &args.targets {
             let (name, at) = target(words)?;
             field.add(Entrant::elsewhere(&name, at));
@@ -164,7 +167,7 @@ impl Field {
     }
 }
 
-/// The seed: as written, as the run to be gone on with had it, or the time.
+/// The seed: as given, as in the run to be continued, or the time.
 fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, String>> {
     let shown = out.display();
     if !out.join(arena::SAMPLES).exists() {
@@ -172,12 +175,12 @@ fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, Strin
         return Ok(Ok(args.seed.unwrap_or(now)));
     }
     if !args.resume {
-        let why = format!("{shown} holds a run: go on with it (--resume), or use another --out");
+        let why = format!("{shown} contains a run: continue it (--resume), or use another --out");
         return Ok(Err(why));
     }
     let run = read_run(out)?;
     if run.plan != plan.name {
-        return Ok(Err(format!("{shown} holds a run of {}, not of {}", run.plan, plan.name)));
+        return Ok(Err(format!("{shown} contains a run of {}, not of {}", run.plan, plan.name)));
     }
     if args.seed.is_some_and(|seed| seed != run.seed) {
         return Ok(Err(format!("{shown} was begun with --seed {}; leave it out", run.seed)));
@@ -234,7 +237,7 @@ fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
     };
     let given = args.contenders.iter().map(|words| Contender::overridden(words));
     let given = given.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
-    // Under its own name one takes the other's place.
+    // A contender with an existing name replaces the other.
     let listed = plan.contenders.iter().filter(|name| given.iter().all(|c| c.name != **name));
     let mut all = listed.map(named).collect::<Result<Vec<_>, _>>()?;
     all.extend(given);
@@ -249,30 +252,30 @@ fn target(words: &str) -> Result<(String, SocketAddr), String> {
     found.next().map(|at| (name.to_owned(), at)).ok_or_else(|| bad("no such host".to_owned()))
 }
 
-/// Says that files are written, where that takes time.
+/// Announces that files are written, if that takes time.
 fn announce_files(plan: &Plan) -> io::Result<()> {
     let sizes = plan.files.iter().flat_map(|file| (0..file.count).map(|number| file.size(number)));
     let bytes: u64 = sizes.sum();
     if bytes < BYTES_ANNOUNCED_MIN {
         return Ok(());
     }
-    writeln!(io::stdout(), "{} MB to be served, written where they are not yet", bytes / 1_000_000)
+    writeln!(io::stdout(), "writing up to {} MB of files to serve", bytes / 1_000_000)
 }
 
-fn announce(plan: &Plan, arena: &Arena, field: &Field) -> io::Result<()> {
+fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     for contender in &field.shown {
         match &contender.absent {
             None => writeln!(out, "  {:<15} {}", contender.name, contender.version)?,
-            Some(why) => writeln!(out, "  {:<15} left out: {why}", contender.name)?,
+            Some(why) => writeln!(out, "  {:<15} cannot take part: {why}", contender.name)?,
         }
     }
     let time = minutes(plan.duration(field.entrants.len()));
     writeln!(out, "{} rounds, seed {}, {time}; in {}", plan.rounds, arena.seed, arena.out.display())
 }
 
-fn fight(arena: &Arena, plan: &Plan, field: &Field) -> io::Result<Outcome> {
+fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Outcome> {
     let works = plan.works.len() * field.entrants.len() * plan.rounds as usize;
     let bar = ProgressBar::new(works as u64);
     let style = "{bar:30} {pos}/{len}, {eta} left  {msg}";
@@ -286,7 +289,7 @@ fn fight(arena: &Arena, plan: &Plan, field: &Field) -> io::Result<Outcome> {
         Event::Done => bar.inc(1),
         Event::Again { round } => {
             bar.inc_length((plan.works.len() * field.entrants.len()) as u64);
-            bar.println(format!("round {} again: the floor had moved beside it", round + 1));
+            bar.println(format!("round {} is repeated: the floor had moved beside it", round + 1));
         }
         Event::Failed { contender, why } => bar.println(format!("{contender} failed: {why}")),
     });
@@ -325,7 +328,7 @@ fn facts(congestion: &Congestion) -> Vec<Fact> {
     facts
 }
 
-/// What such a run cannot show.
+/// Limits of a run with such arguments, a sentence each.
 fn limits(args: &RunArgs) -> Vec<String> {
     let texts: &[&str] = if args.targets.is_empty() {
         &[

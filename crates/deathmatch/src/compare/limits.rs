@@ -1,16 +1,16 @@
-//! The highest rates carried, before and after. Searches try rates of their own, so that few are the
-//! same in two runs; their brackets compare all the same.
+//! The highest rates carried, before and after. Searches try rates of their own, so few rates are
+//! the same in two runs; brackets can be compared.
 
 use super::row::{Figure, Outcome, Row};
 use crate::sample::Sample;
 use crate::stats::{Saturation, saturation};
 
-/// A contender's limit for a file on one side; `None` where nobody searched for it.
+/// A contender's limit for a file on one side; `None` if it was not searched.
 pub(super) fn limit(samples: &[Sample], file: &str, contender: &str) -> Option<Saturation> {
     saturation(samples.iter().filter(|s| s.file == file && s.contender == contender))
 }
 
-/// What became of a limit: only brackets that lie apart, by more than the tolerance, differ.
+/// Compares a limit: only brackets that lie apart by more than the tolerance differ.
 pub(super) fn row(
     file: &str,
     contender: &str,

@@ -1,5 +1,4 @@
-//! Two runs, or two contenders of one run, held against each other: for use where a machine decides
-//! whether a change may go in.
+//! Comparison of two runs, or of two contenders of one run, for automatic decisions about a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,27 +16,27 @@ pub mod row;
 use limits::limit;
 pub use row::{Figure, Outcome, Row};
 
-/// The contender every run is measured against: what the kernel alone costs.
+/// The contender every run is normalised by: the kernel's cost.
 pub const FLOOR: &str = "floor";
 
-/// How far the floor may move between two runs before they are of two machines.
+/// Largest change of the floor between two runs that are comparable.
 pub const FLOOR_MOVED_MAX: f64 = 0.05;
 
-/// How much the share of failed requests may grow.
+/// Largest increase of the share of failed requests that is no regression.
 const ERRORS_GROWN_MAX: f64 = 0.0001;
 
-/// What came of it.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// How much worse is still fine.
+    /// Share by which a figure may be worse.
     pub tolerance: f64,
     /// By work and contender.
     pub rows: Vec<Row>,
 }
 
 impl Comparison {
-    /// Of all rows: a regression tells; else what could not be decided; nothing to compare is not
-    /// fine either.
+    /// Outcome of all rows: a regression decides, then an inconclusive row; no rows are
+    /// inconclusive too.
     pub fn outcome(&self) -> Outcome {
         let any = |outcome| self.rows.iter().any(|row| row.outcome == outcome);
         match () {
@@ -58,17 +57,17 @@ impl Comparison {
     }
 }
 
-/// Compares run `b` with run `a`, which came before. Rounds of two runs are no pairs, so each
-/// contender is divided by its run's floor within the round, and the two sets of quotients are
-/// compared as such. `tolerance` is a share: 0.05 lets a figure be 5 % worse.
+/// Compares run `b` with the earlier run `a`. Rounds of two runs are no pairs, so each contender is
+/// divided by its run's floor within the round, and the two sets of quotients are compared.
+/// `tolerance` is a share: 0.05 allows a figure to be 5 % worse.
 pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
-    let all = || a.iter().chain(b).filter(|s| s.contender != FLOOR && has_a_say(s));
+    let all = || a.iter().chain(b).filter(|s| s.contender != FLOOR && is_comparable(s));
     let mut searched = BTreeMap::new();
     for (file, contender) in all().map(|s| (s.file.as_str(), s.contender.as_str())) {
         let limits = || Some((limit(a, file, contender)?, limit(b, file, contender)?));
         searched.entry((file, contender)).or_insert_with(limits);
     }
-    // A rate that one search alone came upon is not missing from the other: the limits compare.
+    // A rate that only one search tried is not missing in the other: the limits are compared.
     let of_search = |s: &Sample| {
         let open = matches!(s.offered, Offered::Open { .. });
         let found = searched.get(&(s.file.as_str(), s.contender.as_str()));
@@ -88,8 +87,8 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
         let side = |all| Side { all, work, contender };
         (between_runs(side(a), side(b), tolerance), of_search)
     });
-    let mut rows: Vec<Row> = told(rows);
-    let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_still(moved));
+    let mut rows: Vec<Row> = shown_rows(rows);
+    let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_unmoved(moved));
     rows.extend(searched.into_iter().filter_map(|((file, contender), limits)| {
         let (before, after) = limits?;
         let row = limits::row(file, contender, before, after, tolerance);
@@ -98,29 +97,29 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
     Comparison { tolerance, rows }
 }
 
-/// Whether a sample can be compared with one of another run, or contender, by its work's name.
-fn has_a_say(sample: &Sample) -> bool {
+/// `true` if a sample can be compared, by its work's name, with one of another run or contender.
+fn is_comparable(sample: &Sample) -> bool {
     counts(sample) && !is_overload(sample)
 }
 
-/// The rows worth showing: a search is at some rates in few rounds only, and its limit tells.
-fn told(rows: impl Iterator<Item = (Row, bool)>) -> Vec<Row> {
+/// The rows to show: a search tries some rates in few rounds only, and its limit is shown instead.
+fn shown_rows(rows: impl Iterator<Item = (Row, bool)>) -> Vec<Row> {
     rows.filter(|(row, of_search)| !of_search || row.interval.is_some())
         .map(|(row, _)| row)
         .collect()
 }
 
-/// Whether the floor is where it was.
-fn is_still(moved: f64) -> bool {
+/// `true` if the floor has not moved.
+fn is_unmoved(moved: f64) -> bool {
     moved.ln().abs() <= (1.0 + FLOOR_MOVED_MAX).ln()
 }
 
-/// Compares contender `two` with contender `one` of the same run, within its rounds: there the
-/// weather is the same, and no floor is needed.
+/// Compares contender `two` with contender `one` of the same run, within its rounds: the machine's
+/// state is the same there, and no floor is needed.
 pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> Comparison {
     let mut works = [BTreeSet::new(), BTreeSet::new()];
     let mut files = BTreeSet::new();
-    for sample in samples.iter().filter(|s| has_a_say(s)) {
+    for sample in samples.iter().filter(|s| is_comparable(s)) {
         for (name, works) in [one, two].into_iter().zip(&mut works) {
             let open = matches!(sample.offered, Offered::Open { .. });
             if sample.contender == name {
@@ -131,7 +130,7 @@ pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> C
     }
     let limits = |file| Some((limit(samples, file, one)?, limit(samples, file, two)?));
     let searched: Vec<_> = files.into_iter().filter_map(|f| Some((f, limits(f)?))).collect();
-    // Each searches by rates of its own.
+    // Each search tries rates of its own.
     let both = |(work, open): &&(&str, bool)| {
         !open || searched.is_empty() || works.iter().all(|works| works.contains(&(work, true)))
     };
@@ -139,7 +138,7 @@ pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> C
         let side = |contender| Side { all: samples, work, contender };
         (within_run(side(one), side(two), tolerance), *open && !searched.is_empty())
     });
-    let mut rows: Vec<Row> = told(rows);
+    let mut rows: Vec<Row> = shown_rows(rows);
     rows.extend(
         searched
             .into_iter()
@@ -159,7 +158,7 @@ fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
     };
     let moved = after / before;
     row.floor_moved = Some(moved);
-    if !is_still(moved) {
+    if !is_unmoved(moved) {
         return row.undecided(&format!("the floor moved by {:+.1} %", (moved - 1.0) * 100.0));
     }
     let logs = |side: Side<'_>, floor: &Rounds| {
@@ -188,8 +187,8 @@ fn within_run(one: Side<'_>, two: Side<'_>, tolerance: f64) -> Row {
     }
 }
 
-/// The figure both sides have, or `None` with the row decided: by errors, or by what is missing. The
-/// first of each side is what is compared.
+/// The first figure that both sides have. `None` with the row decided: by errors, or by a missing
+/// figure.
 fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
     if before.samples().next().is_none() {
@@ -245,7 +244,7 @@ impl<'a> Side<'a> {
         by_round(self.samples().filter(|s| comparable(s, by_time)), |s| figure.value(s))
     }
 
-    /// The floor often is as fast as the generator; as a measure of the machine it serves all the same.
+    /// The floor is often as fast as the generator, and still a valid measure of the machine.
     fn floor_rounds(self, figure: Figure) -> Rounds {
         let spoilt =
             |mark: &Mark| matches!(mark, Mark::ForeignCpu | Mark::WrongBytes | Mark::FloorMoved);
@@ -253,7 +252,7 @@ impl<'a> Side<'a> {
         by_round(fit, |sample| figure.value(sample))
     }
 
-    /// Share of requests that failed; wrong bytes without a count are a failure of all.
+    /// Share of requests that failed; 1 for wrong bytes without a count.
     fn failed(self) -> f64 {
         let (mut failed, mut all) = (0, 0);
         for sample in self.samples() {

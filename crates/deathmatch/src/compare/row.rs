@@ -1,4 +1,4 @@
-//! One line of a comparison: which figure decides it, and how.
+//! One line of a comparison: the deciding figure and the outcome.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ pub struct Row {
     pub work: String,
     /// The contender; of two, the second.
     pub contender: String,
-    /// What was compared; `None` where it did not come to that.
+    /// The compared figure; `None` if none was compared.
     pub figure: Option<Figure>,
     /// The median over rounds, in the figure's unit.
     pub before: Option<f64>,
-    /// The same.
+    /// The figure after; likewise.
     pub after: Option<f64>,
-    /// After over before, each through its run's floor: not always the quotient of those two.
+    /// After over before, each divided by its run's floor: not always the quotient of those two.
     pub ratio: Option<f64>,
-    /// Where the ratio lies; `None` with too few rounds.
+    /// Interval of the ratio; `None` with too few rounds.
     pub interval: Option<Interval>,
     /// The floor's figure, after over before; `None` within a run.
     pub floor_moved: Option<f64>,
-    /// What came of it.
+    /// Outcome of the row.
     pub outcome: Outcome,
-    /// Why; empty where the numbers say it.
+    /// Reason of the outcome; empty if the numbers say it.
     pub why: String,
 }
 
-/// What is compared.
+/// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -42,27 +42,27 @@ pub enum Figure {
     CpuPerReply,
     /// The highest rate carried, in requests a second.
     Saturation,
-    /// The time within which half of all answers came, in microseconds.
+    /// Median response time, in microseconds.
     ResponseMedian,
 }
 
-/// What may be said of a row, or of all.
+/// Outcome of a row, or of all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Not worse beyond the tolerance.
     Fine,
-    /// Better beyond it, and surely better.
+    /// Better by more than the tolerance, in the whole interval.
     Improved,
-    /// Worse beyond it, and surely worse; or more requests fail.
+    /// Worse by more than the tolerance, in the whole interval; or more requests fail.
     Regressed,
-    /// It cannot be said.
+    /// Undecided.
     Inconclusive,
 }
 
 impl Figure {
-    /// What decides such work, best first. Replies at an offered rate are the rate, so there cost
-    /// decides, and where that was not measured (another machine) the time to answer.
+    /// Figures that decide such work, best first. Replies at an offered rate equal the rate, so
+    /// there cost decides, or response time if cost was not measured (another machine).
     pub fn of(offered: &Offered) -> &'static [Figure] {
         match offered {
             Offered::Closed { .. } => &[Figure::RepliesPerSecond],
@@ -72,7 +72,7 @@ impl Figure {
         }
     }
 
-    /// Which way it is good.
+    /// The direction in which the figure is better.
     pub fn better(self) -> Better {
         match self {
             Figure::RepliesPerSecond | Figure::Saturation => Better::More,
@@ -80,12 +80,12 @@ impl Figure {
         }
     }
 
-    /// Whether a sample can have it.
+    /// `true` if a sample can have the figure.
     pub fn has(self, sample: &Sample) -> bool {
         self != Figure::CpuPerReply || sample.server.is_some()
     }
 
-    /// A sample's; one alone has no saturation.
+    /// A sample's value; a single sample has no saturation.
     pub fn value(self, sample: &Sample) -> Option<f64> {
         match self {
             Figure::RepliesPerSecond => replies_per_second(sample),
@@ -97,7 +97,7 @@ impl Figure {
 }
 
 impl Row {
-    /// Nothing known yet.
+    /// A row without figures.
     pub(super) fn new(work: &str, contender: &str) -> Row {
         Row {
             work: work.to_owned(),
@@ -118,7 +118,7 @@ impl Row {
         self
     }
 
-    /// Decides by a ratio: beyond the tolerance the whole interval must agree which way it went.
+    /// Decides by a ratio: beyond the tolerance, and the whole interval on one side.
     pub(super) fn judged(
         mut self,
         figure: Figure,

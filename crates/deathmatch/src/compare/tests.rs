@@ -1,4 +1,4 @@
-//! Runs that differ in one thing, and what must be said of them.
+//! Runs that differ in one thing, and the outcome of their comparison.
 
 use super::*;
 use crate::sample::{Errors, Load, Offered, ServerUse};
@@ -137,7 +137,7 @@ fn at_an_offered_rate_cost_decides_or_else_time() {
 #[test]
 fn two_contenders_are_compared_within_their_rounds() {
     let closed = Offered::Closed { connections: 50 };
-    // The machine is half as fast in every other round; the quotient is not.
+    // The machine is half as fast in every other round; the quotient is constant.
     let of = |round: usize| {
         let weather = if round.is_multiple_of(2) { 1.0 } else { 0.5 };
         [

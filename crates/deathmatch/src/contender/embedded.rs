@@ -1,7 +1,6 @@
-//! The texts under arena/contenders, as part of this program.
+//! The files under arena/contenders, embedded in this program.
 
-/// The contenders: the deck's in its order, those the other seeds name, today's, and those that
-/// are ours.
+/// The contenders: the deck's in its order, those of the other seeds, today's, and this project's.
 pub(super) const CONTENDERS: &[&str] = &[
     "apache-prefork",
     "apache-worker",

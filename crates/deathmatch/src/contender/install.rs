@@ -1,4 +1,4 @@
-//! What sets contenders up on Debian: said first, done after.
+//! Steps that set contenders up on Debian: shown first, then carried out.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,10 +9,10 @@ use super::Contender;
 use super::probe::{find, is_root};
 use super::template;
 
-/// One thing to do, and why.
+/// One step, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// For the user, before it is done.
+    /// Shown to the user beforehand.
     pub says: String,
     /// A program and its arguments.
     pub command: Vec<String>,
@@ -25,7 +25,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// Does it before the user's eyes.
+    /// Runs the command with its output visible.
     pub fn run(&self) -> io::Result<()> {
         let (program, arguments) = self.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let status = Command::new(program).args(arguments).stdin(Stdio::null()).status();
@@ -38,8 +38,8 @@ impl Step {
     }
 }
 
-/// What sets these contenders up, those that are installed already left out. Who is not root is
-/// asked by sudo.
+/// Steps that set these contenders up, without those that are installed already. Users other than
+/// root run them with sudo.
 pub fn install(contenders: &[Contender]) -> Vec<Step> {
     let absent: Vec<&Contender> = contenders.iter().filter(|c| c.probe().is_err()).collect();
     let mut steps = Vec::new();
@@ -60,7 +60,7 @@ pub fn install(contenders: &[Contender]) -> Vec<Step> {
     }
     for contender in absent {
         for command in &contender.install {
-            // Only names under `vars` can stand here, and a test fills them all in.
+            // Only names under `vars` can occur here, and a test fills them all in.
             let words = command.iter().map(|w| template::fill(w, &contender.vars));
             let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { continue };
             let says = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
@@ -80,7 +80,7 @@ fn step<'a>(says: &str, words: impl Iterator<Item = &'a str>) -> Step {
 mod tests {
     use super::*;
 
-    /// A contender that cannot be there.
+    /// A contender that cannot be installed.
     fn absent(name: &str) -> Contender {
         let mut contender = Contender::named(name).unwrap();
         contender.chosen = None;

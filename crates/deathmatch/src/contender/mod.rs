@@ -1,7 +1,7 @@
-//! Contenders as data: what each is, how it is found, prepared and started, and why it is set as it
-//! is. One folder each under arena/contenders, built into this program so that it works alone.
+//! Contenders as data: what each is, how it is found, prepared and started, and the reasons for its
+//! settings. Each is a folder under arena/contenders, embedded in this program.
 //!
-//! Processes are `process`'s business; what a server answers is held against the files by `verify`.
+//! `process` runs them; `verify` compares their responses with the files.
 
 mod embedded;
 mod install;
@@ -16,88 +16,89 @@ use serde::Deserialize;
 
 pub use install::{Step, install};
 pub use prepare::{Prepared, Site};
-pub use probe::Missing;
+pub use probe::ProbeError;
 
-/// One web server and how it is run. Texts may hold `{BIN}` (the executable), `{WORK}` (its own
-/// folder), `{DOCROOT}`, `{PORT}`, `{NEXT_PORT}`, `{CERTIFICATE}`, `{KEY}`, `{CORES}`, `{WORKERS}`, `{TITLE}`, `{USER}` and `{GROUP}` (whom
-/// a server started by root becomes) and the names under `vars`; a line that begins with `{ROOT}`
-/// counts only when started by root, one that begins with `{UPLOADS}` only where the work uploads.
+/// One web server and how it is run. Texts may contain `{BIN}` (the executable), `{WORK}` (its own
+/// folder), `{DOCROOT}`, `{PORT}`, `{NEXT_PORT}`, `{CERTIFICATE}`, `{KEY}`, `{CORES}`, `{WORKERS}`,
+/// `{TITLE}`, `{USER}` and `{GROUP}` (which a server started by root becomes) and the names under
+/// `vars`. A line that begins with `{ROOT}` counts only if started by root, one that begins with
+/// `{UPLOADS}` only if the work uploads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
-    /// As it is called on the command line and in samples.
+    /// Its name on the command line and in samples.
     pub name: String,
-    /// As it is called in the report.
+    /// Its name in the report.
     pub title: String,
-    /// Debian packages that hold it and what builds it.
+    /// Debian packages that contain it and the tools that build it.
     pub packages: Vec<String>,
-    /// What it is installed by beside its packages; each a command.
+    /// Commands that install it in addition to its packages.
     #[serde(default)]
     pub install: Vec<Vec<String>>,
-    /// How it is installed where no package holds it.
+    /// How to install it if no package has it.
     #[serde(default)]
     pub hint: Option<String>,
-    /// Programs (in PATH) or files it needs beside its executable.
+    /// Programs (in PATH) or files it needs in addition to its executable.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Whether only root can run it.
+    /// `true` if only root can run it.
     #[serde(default)]
     pub root: bool,
     /// `{BIN}`: a program in PATH, or the file that `build` makes.
     pub executable: String,
-    /// Whether it is looked for beside this program first.
+    /// `true` if it is searched beside this program first.
     #[serde(default)]
     pub sibling: bool,
-    /// What is written into its folder.
+    /// Files that are written into its folder.
     #[serde(default)]
     pub files: Vec<File>,
-    /// What makes its executable out of them; each a command.
+    /// Commands that build its executable from them.
     #[serde(default)]
     pub build: Vec<Vec<String>>,
-    /// What starts it in the foreground.
+    /// Command that starts it in the foreground.
     pub start: Vec<String>,
-    /// Set for it beside this program's own environment.
+    /// Environment variables, in addition to this program's own.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
-    /// Whether it speaks TLS, and nothing in clear, with the run's certificate: `{CERTIFICATE}` and `{KEY}`.
+    /// `true` if it speaks TLS only, with the run's certificate: `{CERTIFICATE}` and `{KEY}`.
     #[serde(default)]
     pub tls: bool,
-    /// Whether it speaks HTTP/2 over TLS, too.
+    /// `true` if it also speaks HTTP/2 over TLS.
     #[serde(default)]
     pub http2: bool,
-    /// Whether it runs an application, which answers `hello` with a text.
+    /// `true` if it runs an application, which answers `hello` with a text.
     #[serde(default)]
     pub app: bool,
-    /// How it takes files, if it does.
+    /// Its settings for uploads; `None` if it takes none.
     #[serde(default)]
     pub uploads: Option<Uploads>,
-    /// It is ready when it answers a file with 200; seconds this may take.
+    /// Seconds until it must answer a file with 200.
     pub ready_s: u64,
-    /// Logs it writes beside its standard output and error.
+    /// Logs it writes in addition to its standard output and error.
     #[serde(default)]
     pub logs: Vec<String>,
-    /// The contender it passes all requests on to, at 127.0.0.1:`{NEXT_PORT}`: started with it, on the same
-    /// processors, and not counted.
+    /// Its upstream contender, at 127.0.0.1:`{NEXT_PORT}`: started with it, on the same processors,
+    /// and not counted.
     #[serde(default)]
     pub upstream: Option<String>,
     /// Another program of this project that it starts itself: `{HELPER}`.
     #[serde(default)]
     pub helper: Option<String>,
-    /// Names of its own for the texts.
+    /// Additional names for the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
-    /// How its version is found out.
+    /// How its version is read.
     pub version: Version,
     /// How it is stopped.
     pub stop: Stop,
-    /// What was set for speed, and why.
+    /// Settings chosen for speed, with reasons.
     pub tuned: Vec<Tuned>,
-    /// What a reader of its figures must know.
+    /// Notes that a reader of its figures must know.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Another executable, given on the command line.
+    /// An executable given on the command line.
     #[serde(skip)]
     pub chosen: Option<PathBuf>,
 }
@@ -112,30 +113,30 @@ pub struct File {
     pub to: String,
 }
 
-/// How a server takes files by PUT. Where it stores them is `{WORK}/up`, which is there, empty and
-/// its own when it starts.
+/// How a server takes files by PUT. It stores them in `{WORK}/up`, which exists, is empty and
+/// belongs to the server when it starts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uploads {
     /// The path of an upload, with `{FILE}` for its name.
     pub url: String,
-    /// Files without which it takes none.
+    /// Files without which it takes no uploads.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// It drops what it takes.
+    /// It discards uploads.
     #[serde(default)]
     pub drops: bool,
 }
 
-/// How a version is found out.
+/// How a version is read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Prints it, on standard output or error.
+    /// Prints the version, on standard output or error.
     pub command: Vec<String>,
-    /// What stands before it.
+    /// Text in front of the version.
     pub after: String,
-    /// What stands behind it; the end of the line, if nothing is said.
+    /// Text behind the version; default: the end of the line.
     #[serde(default)]
     pub until: Option<String>,
 }
@@ -144,7 +145,7 @@ pub struct Version {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// What its first process is told.
+    /// Signal for its first process.
     pub signal: StopSignal,
     /// Seconds until it is killed.
     pub grace_s: u64,
@@ -166,28 +167,28 @@ pub enum StopSignal {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuned {
-    /// As its own documentation spells it.
+    /// The setting, spelt as in its documentation.
     pub setting: String,
-    /// What it is for.
+    /// Reason for the setting.
     pub why: String,
 }
 
-/// Words after `--contender` that name none.
+/// An argument of `--contender` that names no contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadOverride(pub String);
+pub struct OverrideError(pub String);
 
-impl std::fmt::Display for BadOverride {
+impl std::fmt::Display for OverrideError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadOverride {}
+impl std::error::Error for OverrideError {}
 
 impl Contender {
-    /// Every contender there is, in the order of the deck, then those of today.
+    /// All contenders, in the order of the deck, then today's.
     pub fn all() -> Vec<Contender> {
-        // The texts are part of this program, and a test reads them all.
+        // The files are part of this program, and a test reads them all.
         embedded::CONTENDERS.iter().filter_map(|name| Contender::named(name)).collect()
     }
 
@@ -197,10 +198,10 @@ impl Contender {
         toml::from_str(text).ok()
     }
 
-    /// The contender that `NEW=NAME:/path/to/executable` or `NEW=NAME` means: as NAME in all but
-    /// its own name and, where one is given, its executable.
-    pub fn overridden(words: &str) -> Result<Contender, BadOverride> {
-        let bad = |why: &str| BadOverride(format!("--contender {words}: {why}"));
+    /// The contender of `NEW=NAME:/path/to/executable` or `NEW=NAME`: NAME with another name and,
+    /// if given, another executable.
+    pub fn overridden(words: &str) -> Result<Contender, OverrideError> {
+        let bad = |why: &str| OverrideError(format!("--contender {words}: {why}"));
         let (new, rest) = words.split_once('=').ok_or_else(|| {
             bad("write NEW=NAME:/path/to/executable, such as old=nginx:/opt/nginx")
         })?;

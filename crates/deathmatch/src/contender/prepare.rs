@@ -1,4 +1,4 @@
-//! From a contender to one that can be started: its folder, its files, its program.
+//! Prepares a contender for starting: its folder, its files, its program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,35 +17,35 @@ use super::{Contender, StopSignal, embedded};
 use crate::process::{Launch, Running, StartError};
 use crate::tls::Identity;
 
-/// Seconds a program may take to be built.
+/// Timeout of a build, in seconds.
 const BUILD_WITHIN_S: &str = "600";
-/// Stands in the folder of a contender whose program was built from the files beside it; names the
-/// executable it was built for.
+/// File in the folder of a contender whose program was built from the files beside it; it contains
+/// the name of the executable.
 const BUILT_MARK: &str = ".built";
-/// Whom a server started by root becomes, where it can: Debian's own choice.
+/// User that a server started by root becomes, if it can: Debian's own choice.
 const USER: &str = "www-data";
-/// A file every docroot gets, asked for to know whether a server is ready.
+/// A file in every docroot, requested to find out if a server is ready.
 const READY_FILE: &str = "deathmatch-ready.txt";
 const READY_TEXT: &str = "ready\n";
-/// Where the run's certificate is, beside the contenders' folders.
+/// Folder of the run's certificate, beside the contenders' folders.
 const TLS: &str = "tls";
-/// Where uploads are stored, in a contender's folder.
+/// Folder for uploads, in a contender's folder.
 const INBOX: &str = "up";
 
-/// Where and for whom a contender is prepared.
+/// Place and settings for which a contender is prepared.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Each contender gets a folder of its own beneath it.
     pub work: PathBuf,
     /// The files to be served.
     pub docroot: PathBuf,
-    /// Where it listens, on 127.0.0.1; the port after it is for what it passes requests on to, or starts.
+    /// Port on 127.0.0.1; the next port is for its upstream or a program it starts.
     pub port: u16,
     /// The processors it may use; empty: all.
     pub cores: Vec<usize>,
-    /// Its processes or threads, where it can be told.
+    /// Number of its processes or threads, if it can be configured.
     pub workers: usize,
-    /// Whether it is asked to take uploads; not all can.
+    /// `true` if it should take uploads; not all contenders can.
     pub uploads: bool,
 }
 
@@ -53,16 +53,16 @@ pub struct Site {
 #[derive(Clone, Debug)]
 pub struct Prepared {
     launch: Launch,
-    /// Where it stores uploads.
+    /// Directory where it stores uploads.
     inbox: Option<PathBuf>,
-    /// Name and text of each file written for it: its exact configuration, for the report.
+    /// Name and text of each file written for it, for the report.
     pub files: Vec<(String, String)>,
-    /// Each setting as it is here, and why.
+    /// Each setting with its value here, and its reason.
     pub tuned: Vec<(String, String)>,
 }
 
 impl Prepared {
-    /// Starts it, and returns once it answers. Nothing was uploaded yet.
+    /// Starts it, and returns once it answers. There are no uploads yet.
     pub fn start(&self) -> Result<Running, StartError> {
         if let Some(inbox) = &self.inbox {
             let shown = inbox.display().to_string();
@@ -71,12 +71,12 @@ impl Prepared {
         self.launch.start()
     }
 
-    /// Whether it takes uploads.
+    /// `true` if it takes uploads.
     pub fn takes_uploads(&self) -> bool {
         self.launch.uploads.is_some()
     }
 
-    /// The file in which an upload is stored; `None` where it is not.
+    /// The file in which an upload is stored; `None` if it is not stored.
     pub fn stored(&self, name: &str) -> Option<PathBuf> {
         self.inbox.as_ref().map(|inbox| inbox.join(name))
     }
@@ -102,7 +102,7 @@ impl Contender {
         }
         fs::create_dir_all(&work)?;
         if self.helper.is_some() {
-            // Its socket is made by the server, once that is another user.
+            // A server that has become another user makes its socket there.
             open_to_all(&work)?;
             check_reachable(&work)?;
         }
@@ -134,7 +134,7 @@ impl Contender {
         Ok(Prepared { launch, inbox, files, tuned })
     }
 
-    /// What it passes requests on to, on the next port and with the same files.
+    /// Prepares its upstream, on the next port and with the same files.
     fn upstream(&self, site: &Site, work: &Path) -> io::Result<Option<Launch>> {
         let Some(name) = &self.upstream else { return Ok(None) };
         let upstream = Contender::named(name).ok_or_else(|| io::Error::other(name.clone()))?;
@@ -143,7 +143,7 @@ impl Contender {
         upstream.prepare(&site).map(|prepared| Some(prepared.launch))
     }
 
-    /// Whether it takes uploads, where they are asked for.
+    /// `true` if it takes uploads and they are wanted.
     fn takes(&self, site: &Site) -> bool {
         let has = |need: &String| {
             template::fill(need, &self.vars).is_ok_and(|path| find(&path).is_some())
@@ -151,7 +151,7 @@ impl Contender {
         site.uploads && self.uploads.as_ref().is_some_and(|u| u.needs.iter().all(has))
     }
 
-    /// Whether its program is yet to be built: a chosen executable stands in for the one that would
+    /// `true` if its program has yet to be built. A chosen executable replaces the one that would
     /// be built, but another Erlang builds its modules anew.
     fn is_to_build(&self, is_new: bool, work: &Path, filler: &Filler<'_>) -> bool {
         let is_given = self.chosen.is_some() && self.executable.starts_with(BUILT);
@@ -197,7 +197,7 @@ impl Contender {
     }
 }
 
-/// Where a contender's upstream listens, or a program it starts.
+/// Port of a contender's upstream, or of a program it starts.
 fn next_port(site: &Site) -> io::Result<u16> {
     site.port.checked_add(1).ok_or_else(|| io::Error::other("use a port below 65535"))
 }
@@ -222,7 +222,7 @@ impl Filler<'_> {
         env.iter().map(|(name, value)| Ok((name.clone(), self.fill(value)?))).collect()
     }
 
-    /// The files, and whether any differs from what was there.
+    /// Writes the files; `true` if any differs from the existing one.
     fn write_files(&self, work: &Path) -> io::Result<(Vec<(String, String)>, bool)> {
         let (mut written, mut is_new) = (Vec::new(), false);
         for file in &self.contender.files {
@@ -241,7 +241,7 @@ impl Filler<'_> {
 
     fn build(&self, work: &Path) -> io::Result<()> {
         let mark = work.join(BUILT_MARK);
-        // Gone first, so that what fails is tried again.
+        // Removed first, so that a failed build is tried again.
         let _ = fs::remove_file(&mark);
         for command in &self.contender.build {
             let command = self.fill_all(command)?;
@@ -266,7 +266,7 @@ impl Filler<'_> {
     fn launch(&self, site: &Site, work: PathBuf) -> io::Result<Launch> {
         let contender = self.contender;
         let mut command = self.fill_all(&contender.start)?;
-        // By its whole path, for it may be where PATH does not lead.
+        // Run by its absolute path, since PATH may not contain it.
         if let Some(program) = command.first_mut()
             && let Some(path) = find(program)
         {
@@ -300,7 +300,7 @@ impl Filler<'_> {
     }
 }
 
-/// Sixteen configuration languages quote in as many ways, so paths must need no quoting.
+/// Refuses paths that need quoting, since sixteen configuration languages quote in different ways.
 fn check_plain(path: &Path) -> io::Result<()> {
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+".contains(b);
     let shown = path.display().to_string();
@@ -320,8 +320,8 @@ fn make_empty(inbox: &Path) -> io::Result<()> {
     open_to_all(inbox)
 }
 
-/// What root starts writes there as another user, who is not looked up: everybody may, each his own
-/// files.
+/// Makes a folder writable for all users, each for his own files: a server started by root writes
+/// there as another user, who is not looked up.
 fn open_to_all(folder: &Path) -> io::Result<()> {
     const EVERYBODY_MAY_WRITE: u32 = 0o1777;
     match is_root() {
@@ -330,7 +330,7 @@ fn open_to_all(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Servers that were started by root read the files as another user.
+/// Servers started by root read the files as another user.
 fn check_reachable(docroot: &Path) -> io::Result<()> {
     const OTHERS_MAY_ENTER: u32 = 0o001;
     let ancestors = docroot.ancestors().filter(|_| is_root());

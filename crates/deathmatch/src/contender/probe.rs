@@ -1,4 +1,4 @@
-//! Whether a contender is installed, and which version it is.
+//! Finds out if a contender is installed, and its version.
 
 use std::env;
 use std::fmt;
@@ -10,35 +10,35 @@ use rustix::process::geteuid;
 use super::Contender;
 use super::template::{self, Names};
 
-/// Seconds a program may take to say its version.
+/// Timeout for printing a version, in seconds.
 const VERSION_WITHIN_S: &str = "20";
-/// How the name of an executable begins that has yet to be built.
+/// Prefix of the name of an executable that has yet to be built.
 pub(super) const BUILT: &str = "{WORK}/";
-/// Where servers are, though not in every user's PATH.
+/// Folders of servers that are not in every user's PATH.
 const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Why a contender cannot take part.
+/// Reason for which a contender cannot take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct ProbeError {
     /// The contender's name.
     pub name: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.name, self.reason, self.remedy)
     }
 }
 
-impl std::error::Error for Missing {}
+impl std::error::Error for ProbeError {}
 
 impl Contender {
-    /// Its version where it is installed.
-    pub fn probe(&self) -> Result<String, Missing> {
+    /// Its version, if it is installed.
+    pub fn probe(&self) -> Result<String, ProbeError> {
         if self.root && !is_root() {
             return Err(self.missing("only root can run it", "run deathmatch as root"));
         }
@@ -61,8 +61,8 @@ impl Contender {
         self.version(&names).map_err(|reason| self.missing(&reason, ""))
     }
 
-    /// Its executable, or `None` where it has yet to be built.
-    pub(super) fn executable(&self) -> Result<Option<PathBuf>, Missing> {
+    /// Its executable; `None` if it has yet to be built.
+    pub(super) fn executable(&self) -> Result<Option<PathBuf>, ProbeError> {
         if let Some(chosen) = &self.chosen {
             let remedy = "check the path given with --contender";
             let reason = format!("{} is not a file", chosen.display());
@@ -80,20 +80,20 @@ impl Contender {
     }
 
     /// The program of this project that it starts.
-    pub(super) fn helper(&self, name: &str) -> Result<PathBuf, Missing> {
+    pub(super) fn helper(&self, name: &str) -> Result<PathBuf, ProbeError> {
         let remedy = "it is installed with deathmatch: cargo install --path crates/deathmatch";
         let missing = || self.missing(&format!("{name} was not found"), remedy);
         find_sibling(name).or_else(|| find(name)).ok_or_else(missing)
     }
 
-    /// With its own remedy where none is given.
-    fn missing(&self, reason: &str, remedy: &str) -> Missing {
+    /// A missing part; without a remedy, the contender's own.
+    fn missing(&self, reason: &str, remedy: &str) -> ProbeError {
         let remedy = match (remedy, &self.hint) {
             ("", Some(hint)) => hint.clone(),
             ("", None) => format!("`deathmatch install {}` sets it up", self.name),
             (remedy, _) => remedy.to_owned(),
         };
-        Missing { name: self.name.clone(), reason: reason.to_owned(), remedy }
+        ProbeError { name: self.name.clone(), reason: reason.to_owned(), remedy }
     }
 
     fn version(&self, names: &Names) -> Result<String, String> {
@@ -117,7 +117,7 @@ impl Contender {
     }
 }
 
-/// What stands between these words, at most to the end of the line.
+/// The text between these words, at most to the end of the line.
 fn read_version(said: &str, after: &str, until: Option<&str>) -> Option<String> {
     let (_, behind) = said.split_once(after)?;
     let line = behind.lines().next()?.trim();
@@ -125,7 +125,7 @@ fn read_version(said: &str, after: &str, until: Option<&str>) -> Option<String> 
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// Whether this program may do everything.
+/// `true` if this program runs as root.
 pub(super) fn is_root() -> bool {
     geteuid().is_root()
 }
@@ -140,7 +140,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// A program beside this one; a test of this one stands a folder deeper, in `deps`.
+/// A program beside this one; tests run one folder deeper, in `deps`.
 fn find_sibling(name: &str) -> Option<PathBuf> {
     let this = env::current_exe().ok()?;
     let folder = this.parent()?;

@@ -1,20 +1,21 @@
-//! Filling in the names in a contender's texts.
+//! Fills in the names in a contender's texts.
 
 use std::collections::BTreeMap;
 
-/// Stands at the beginning of a line that counts only when started by root.
+/// Prefix of a line that counts only if started by root.
 pub(super) const ROOT: &str = "ROOT";
-/// Stands at the beginning of a line that counts only where uploads are part of the work.
+/// Prefix of a line that counts only if the work uploads.
 pub(super) const UPLOADS: &str = "UPLOADS";
-/// Filled in when a file is asked for, not before.
+/// Filled in for each request, not in advance.
 const LATER: &str = "FILE";
 
 /// Values by name.
 pub(super) type Names = BTreeMap<String, String>;
 
-/// The text with every `{NAME}` replaced. A name is capitals and underscores, so the braces of
-/// configuration languages stay; one that has no value is an error, and values are not filled in
-/// again. A line that begins with a condition counts only where the condition is among the names.
+/// The text with every `{NAME}` replaced. A name consists of capitals and underscores, so the
+/// braces of configuration languages stay. A name without a value is an error; values are not
+/// expanded again. A line that begins with a condition counts only if the condition is among the
+/// names.
 pub(super) fn fill(text: &str, names: &Names) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Requests, or sessions, that should have begun: when they come, and those that wait for a connection.
+//! Requests, or sessions, by their intended times, and those that wait for a connection.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use super::tally::{Failure, Tally};
 
 /// First in, first out; none older than the timeout, if `expire` is called.
 pub(super) struct Arrivals {
-    /// None in a closed loop.
+    /// `None` in a closed loop.
     pace: Option<Pace>,
     waiting: VecDeque<u64>,
-    /// Calls that each of them is.
+    /// Calls of each session.
     calls: u32,
 }
 
@@ -19,7 +19,7 @@ impl Arrivals {
         Arrivals { pace, waiting: VecDeque::new(), calls }
     }
 
-    /// Takes what has come by now.
+    /// Adds arrivals due by now.
     pub(super) fn come(&mut self, now: u64, tally: &mut Tally) {
         let Some(pace) = &mut self.pace else { return };
         while let Some(intended) = pace.due(now.min(tally.to().saturating_sub(1))) {
@@ -28,17 +28,17 @@ impl Arrivals {
         }
     }
 
-    /// When the first of those that wait should have begun.
+    /// Intended time of the first that waits.
     pub(super) fn first(&self) -> Option<u64> {
         self.waiting.front().copied()
     }
 
-    /// The first waits no more.
+    /// Removes the first that waits.
     pub(super) fn begin(&mut self) {
         self.waiting.pop_front();
     }
 
-    /// Gives up those from before a moment.
+    /// Removes those intended before a moment.
     pub(super) fn expire(&mut self, before: u64, tally: &mut Tally) {
         while let Some(intended) = self.first().filter(|&intended| intended < before) {
             self.begin();

@@ -1,14 +1,14 @@
-//! How many bytes the streams beside the requests may move at a rate.
+//! Limits the bytes of the streams beside the requests to a rate.
 
 use super::bulk::PIECE_BYTES;
 
-/// What a rate may make up for after a pause, of the server's or of the generator's, in seconds:
-/// the machines this runs on pause for some milliseconds.
+/// Seconds of the rate that may be made up for after a pause of the server or the generator: these
+/// machines pause for some milliseconds.
 const MADE_UP_S: f64 = 0.02;
 
-/// What a rate allows.
+/// A token bucket.
 pub(super) struct Bucket {
-    /// Bytes a nanosecond; `None`: any.
+    /// Bytes a nanosecond; `None`: unlimited.
     rate: Option<f64>,
     most: f64,
     held: f64,
@@ -30,7 +30,7 @@ impl Bucket {
         self.held as usize
     }
 
-    /// More than what was allowed has to be made up for.
+    /// Bytes beyond the allowance delay later ones.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.held -= bytes as f64;
     }
@@ -42,7 +42,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Moves whole pieces from time to time until the end; how many bytes that were.
+    /// Moves whole pieces at intervals until the end; returns their bytes.
     fn moved(bucket: &mut Bucket, mut now: u64, end: u64, step: u64) -> usize {
         let mut all = 0;
         while now < end {

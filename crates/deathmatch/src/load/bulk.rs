@@ -1,7 +1,7 @@
-//! Streams beside the requests that are timed: downloads and uploads, one after the other without end,
-//! at a fixed rate in all. The generator spins anyway, so they are not watched for readiness: each
-//! turn of its loop tries the next few, and moves one piece at most, which is all that a small
-//! answer can be delayed by. How an answer is read is `reader`'s.
+//! Streams beside the timed requests: downloads and uploads, repeated without end, at a common
+//! fixed rate. The generator spins, so streams are not watched for readiness. Each turn of its loop
+//! tries the next few and moves one piece at most, which limits the delay of a small response.
+//! `reader` reads the responses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,49 +10,47 @@ use std::os::fd::OwnedFd;
 
 use super::Expected;
 use super::bucket::Bucket;
-use super::reader::{Memo, Reader, Step};
-use super::wire::{self, HEAD_RECEIVE_BYTES, Moved, Opened};
+use super::reader::{Memo, Progress, Reader};
+use super::wire::{self, HEAD_RECEIVE_BYTES, OpenResult, Transfer};
 use crate::sample::BulkLoad;
 
-/// The most an upload sends at once, and the least for which the rate must allow before a stream is
-/// tried: smaller pieces would cost more calls than they carry.
+/// Largest piece of an upload, and the smallest allowance for which a stream is tried: smaller
+/// pieces would cost more system calls.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
-/// What uploads consist of.
+/// Content of uploads.
 static PIECE: [u8; PIECE_BYTES] = [b'u'; PIECE_BYTES];
 
-/// Streams tried in a turn until one moves something: one that is not ready costs a system call.
+/// Streams tried in a turn until one moves bytes: a stream that is not ready costs a system call.
 const ATTEMPTS_MAX: usize = 4;
 
-/// A stream that failed is begun again after this.
+/// Pause before a failed stream is begun again.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// What runs beside the requests.
+/// Streams beside the requests.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     /// Downloads at once.
     pub downloads: u32,
-    /// What each asks for, over and over: a whole request.
+    /// The request that each download repeats, as bytes.
     pub download: Vec<u8>,
-    /// What is asked for instead: each once, in this order, by whichever download is free, until
-    /// none is left.
-    pub once: Vec<Once>,
-    /// The head of each upload at once, sent over and over, each with its own path; it announces
-    /// `body_bytes`.
+    /// Requests to send once each instead, in this order, by any idle download, until none is left.
+    pub once: Vec<OneTimeDownload>,
+    /// The head of each upload, repeated, each with its own path; it announces `body_bytes`.
     pub uploads: Vec<Vec<u8>>,
-    /// The length of every body, in bytes, either way.
+    /// The length of every body, in bytes, in both directions.
     pub body_bytes: u64,
-    /// Bytes a second, shared by downloads and uploads as their numbers are, so that neither gets
-    /// what a server leaves of the other; `None`: as fast as they go.
+    /// Bytes a second, shared by downloads and uploads in proportion to their numbers, so that
+    /// neither gets the other's unused part; `None`: unlimited.
     pub rate: Option<f64>,
 }
 
-/// A download that is asked for once.
+/// A download that is requested once.
 #[derive(Clone, Debug)]
-pub struct Once {
+pub struct OneTimeDownload {
     /// A whole request.
     pub request: Vec<u8>,
-    /// The length of its answer's body, in bytes.
+    /// The length of its response's body, in bytes.
     pub body_bytes: u64,
 }
 
@@ -64,7 +62,7 @@ pub(super) struct Streams<'a> {
     measured: Range<u64>,
     all: Vec<Stream<'a>>,
     next: usize,
-    /// How many of those asked for once have been.
+    /// Number of one-time requests begun.
     begun: usize,
     down: Bucket,
     up: Bucket,
@@ -72,23 +70,23 @@ pub(super) struct Streams<'a> {
     counts: BulkLoad,
 }
 
-/// Which way a stream's bodies go.
+/// Direction of a stream's bodies.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Down,
-    /// Which of the uploads.
+    /// Index of the upload.
     Up(usize),
 }
 
 struct Stream<'a> {
-    way: Way,
-    /// What it asks for, where that is asked for once.
-    once: Option<&'a Once>,
+    way: Direction,
+    /// Its request, if requests are sent once.
+    once: Option<&'a OneTimeDownload>,
     expected: Expected,
     socket: Option<OwnedFd>,
     state: State,
     reader: Reader,
-    /// Since when it could neither send nor receive.
+    /// Start of the time in which it could neither send nor receive.
     blocked: Option<u64>,
 }
 
@@ -96,17 +94,17 @@ struct Stream<'a> {
 enum State {
     /// Not connected until then.
     Shut { until: u64 },
-    /// So many bytes of the request, an upload's body included, have left.
+    /// Bytes of the request sent so far, an upload's body included.
     Asking { sent: u64 },
-    /// The answer is coming.
+    /// The response is being received.
     Answered,
 }
 
-/// What became of trying a stream.
-enum Tried {
-    Moved(usize),
+/// Result of trying a stream.
+enum Attempt {
+    Transfer(usize),
     Blocked,
-    /// The answer was over with so many bytes.
+    /// The response was complete with so many bytes.
     Done {
         bytes: usize,
         close: bool,
@@ -115,8 +113,8 @@ enum Tried {
 }
 
 impl<'a> Streams<'a> {
-    /// `measured`: when what they move is counted. They go on for as long as a request is under way:
-    /// who waits behind one would otherwise wait for ever.
+    /// `measured`: time in which bytes are counted. Streams continue while a request is under way:
+    /// a request behind one would otherwise never end.
     pub(super) fn new(
         bulk: &'a Bulk,
         target: SocketAddr,
@@ -129,9 +127,10 @@ impl<'a> Streams<'a> {
             let why = "streams beside the requests need a number and a rate above 0";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        // In turns of one each, for as long as there are both.
-        let mut ways: Vec<(usize, Way)> = (0..downs).map(|at| (2 * at, Way::Down)).collect();
-        ways.extend((0..ups).map(|at| (2 * at + 1, Way::Up(at))));
+        // Alternately, while there are both.
+        let mut ways: Vec<(usize, Direction)> =
+            (0..downs).map(|at| (2 * at, Direction::Down)).collect();
+        ways.extend((0..ups).map(|at| (2 * at + 1, Direction::Up(at))));
         ways.sort_by_key(|(place, _)| *place);
         let share = |count: usize| bulk.rate.map(|rate| rate * count as f64 / (downs + ups) as f64);
         let mut streams = Streams {
@@ -151,7 +150,7 @@ impl<'a> Streams<'a> {
         Ok(streams)
     }
 
-    /// Tries the next few; true once one moved something. An error is the generator's own.
+    /// Tries the next few streams; `true` once one moved bytes. An error is the generator's own.
     pub(super) fn turn(&mut self, now: u64, buffer: &mut [u8]) -> io::Result<bool> {
         for _ in 0..ATTEMPTS_MAX.min(self.all.len()) {
             let at = self.next;
@@ -163,7 +162,7 @@ impl<'a> Streams<'a> {
         Ok(false)
     }
 
-    /// What was moved in the time that is measured.
+    /// Totals of the measured time.
     pub(super) fn finish(self) -> BulkLoad {
         self.counts
     }
@@ -174,16 +173,16 @@ impl<'a> Streams<'a> {
             return if now < until { Ok(false) } else { self.open(at, now) };
         }
         let bucket = match stream.way {
-            Way::Down => &mut self.down,
-            Way::Up(_) => &mut self.up,
+            Direction::Down => &mut self.down,
+            Direction::Up(_) => &mut self.up,
         };
         let allowed = bucket.allowed(now);
         if allowed < PIECE_BYTES {
             return Ok(false);
         }
         let carries = match (stream.way, stream.state) {
-            (Way::Down, State::Answered) => Some(&mut self.counts.down_bytes),
-            (Way::Up(_), State::Asking { .. }) => Some(&mut self.counts.up_bytes),
+            (Direction::Down, State::Answered) => Some(&mut self.counts.down_bytes),
+            (Direction::Up(_), State::Asking { .. }) => Some(&mut self.counts.up_bytes),
             _ => None,
         };
         let tried = match stream.state {
@@ -194,16 +193,16 @@ impl<'a> Streams<'a> {
             }
         };
         let (bytes, over) = match tried {
-            Tried::Moved(bytes) => (bytes, None),
-            Tried::Done { bytes, close } => (bytes, Some(close)),
-            Tried::Blocked => {
+            Attempt::Transfer(bytes) => (bytes, None),
+            Attempt::Done { bytes, close } => (bytes, Some(close)),
+            Attempt::Blocked => {
                 let since = *stream.blocked.get_or_insert(now);
                 if now - since > self.timeout {
                     self.fail(at, now);
                 }
                 return Ok(false);
             }
-            Tried::Failed => {
+            Attempt::Failed => {
                 self.fail(at, now);
                 return Ok(true);
             }
@@ -217,8 +216,8 @@ impl<'a> Streams<'a> {
         if let Some(close) = over {
             stream.again(close, now);
             let count = match stream.way {
-                Way::Down => &mut self.counts.downloads,
-                Way::Up(_) => &mut self.counts.uploads,
+                Direction::Down => &mut self.counts.downloads,
+                Direction::Up(_) => &mut self.counts.uploads,
             };
             *count += u64::from(is_measured);
             self.choose(at, now);
@@ -226,7 +225,7 @@ impl<'a> Streams<'a> {
         Ok(true)
     }
 
-    /// Gives a stream what it asks for next, or ends it where nothing is left.
+    /// Gives a stream its next request, or ends it if none is left.
     fn choose(&mut self, at: usize, now: u64) {
         let stream = &mut self.all[at];
         stream.once = self.bulk.once.get(self.begun);
@@ -244,9 +243,9 @@ impl<'a> Streams<'a> {
 
     fn open(&mut self, at: usize, now: u64) -> io::Result<bool> {
         match wire::open(self.target)? {
-            Opened::Refused => self.fail(at, now),
-            // Until it stands, sending is blocked.
-            Opened::Begun(socket) => {
+            OpenResult::Refused => self.fail(at, now),
+            // Sending is blocked until the connection is established.
+            OpenResult::Begun(socket) => {
                 let stream = &mut self.all[at];
                 stream.socket = Some(socket);
                 stream.state = State::Asking { sent: 0 };
@@ -266,7 +265,7 @@ impl<'a> Streams<'a> {
 }
 
 impl Stream<'_> {
-    fn new<'a>(way: Way, body_bytes: u64) -> Stream<'a> {
+    fn new<'a>(way: Direction, body_bytes: u64) -> Stream<'a> {
         Stream {
             way,
             once: None,
@@ -279,10 +278,10 @@ impl Stream<'_> {
     }
 
     /// Sends a piece of the request.
-    fn ask(&mut self, sent: u64, bulk: &Bulk) -> Tried {
+    fn ask(&mut self, sent: u64, bulk: &Bulk) -> Attempt {
         let (head, body_bytes) = match self.way {
-            Way::Down => (self.once.map_or(&bulk.download, |once| &once.request), 0),
-            Way::Up(which) => (&bulk.uploads[which], bulk.body_bytes),
+            Direction::Down => (self.once.map_or(&bulk.download, |once| &once.request), 0),
+            Direction::Up(which) => (&bulk.uploads[which], bulk.body_bytes),
         };
         let whole = head.len() as u64 + body_bytes;
         let piece = match usize::try_from(sent).ok().and_then(|sent| head.get(sent..)) {
@@ -291,60 +290,60 @@ impl Stream<'_> {
                 &PIECE[..usize::try_from(whole - sent).map_or(PIECE_BYTES, |n| n.min(PIECE_BYTES))]
             }
         };
-        let Some(socket) = &self.socket else { return Tried::Failed };
+        let Some(socket) = &self.socket else { return Attempt::Failed };
         match wire::push(socket, piece) {
-            Moved::Bytes(count) => {
+            Transfer::Bytes(count) => {
                 let sent = sent + count as u64;
                 self.state = State::Asking { sent };
                 if sent == whole {
                     self.reader.reset();
                     self.state = State::Answered;
                 }
-                Tried::Moved(count)
+                Attempt::Transfer(count)
             }
-            Moved::Blocked => Tried::Blocked,
-            Moved::Broken => Tried::Failed,
+            Transfer::Blocked => Attempt::Blocked,
+            Transfer::Broken => Attempt::Failed,
         }
     }
 
-    /// Receives a piece of the answer, at most as much as the buffer holds.
-    fn take(&mut self, buffer: &mut [u8], memo: &mut Memo) -> Tried {
+    /// Receives a piece of the response, at most the buffer's size.
+    fn take(&mut self, buffer: &mut [u8], memo: &mut Memo) -> Attempt {
         let expected = &self.expected;
-        let Some(socket) = &self.socket else { return Tried::Failed };
+        let Some(socket) = &self.socket else { return Attempt::Failed };
         let discard = self.reader.may_discard(expected);
         let most = if self.reader.in_head() { HEAD_RECEIVE_BYTES } else { buffer.len() };
         let buffer = &mut buffer[..most];
         let how = if discard { wire::discard } else { wire::receive };
         let (count, step) = match how(socket, buffer) {
-            Moved::Blocked => return Tried::Blocked,
-            Moved::Broken => return Tried::Failed,
-            Moved::Bytes(0) => (0, self.reader.ended(expected)),
-            Moved::Bytes(count) if discard => {
+            Transfer::Blocked => return Attempt::Blocked,
+            Transfer::Broken => return Attempt::Failed,
+            Transfer::Bytes(0) => (0, self.reader.ended(expected)),
+            Transfer::Bytes(count) if discard => {
                 (count, Some(self.reader.skip(count as u64, expected)))
             }
-            Moved::Bytes(count) => {
+            Transfer::Bytes(count) => {
                 (count, Some(self.reader.feed(&buffer[..count], expected, memo, false)))
             }
         };
         match step {
-            Some(Step::More) => Tried::Moved(count),
-            Some(Step::Done { wrong, close }) if self.is_right(wrong.is_none()) => {
-                Tried::Done { bytes: count, close }
+            Some(Progress::More) => Attempt::Transfer(count),
+            Some(Progress::Done { wrong, close }) if self.is_right(wrong.is_none()) => {
+                Attempt::Done { bytes: count, close }
             }
-            _ => Tried::Failed,
+            _ => Attempt::Failed,
         }
     }
 
-    /// Whether the answer is what was asked for: a download as it was expected, an upload taken
-    /// (RFC 9110, 15.3), whatever is said of it.
+    /// `true` if the response is right: a download as expected, an upload accepted (RFC 9110,
+    /// 15.3), with any body.
     fn is_right(&self, as_expected: bool) -> bool {
         match self.way {
-            Way::Down => as_expected,
-            Way::Up(_) => (200..300).contains(&self.reader.status()),
+            Direction::Down => as_expected,
+            Direction::Up(_) => (200..300).contains(&self.reader.status()),
         }
     }
 
-    /// Begins the next request, over a new connection where this one closes.
+    /// Begins the next request, on a new connection if this one closes.
     fn again(&mut self, close: bool, now: u64) {
         self.state = State::Asking { sent: 0 };
         if close {

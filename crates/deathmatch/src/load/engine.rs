@@ -1,6 +1,6 @@
-//! The generator's loop: which connection sends which request when. It decides and calls; what is done
-//! on one connection is in `exchange`, sockets are in `wire`, encryption in `tls`, answers in `reader`,
-//! arrivals in `pace`, counts in `tally`, streams beside the requests in `bulk`.
+//! The generator's loop: it decides which connection sends which request when. `exchange` does the
+//! work on one connection, `wire` the sockets, `tls` encryption, `reader` responses, `pace`
+//! arrivals, `tally` counts, and `bulk` the streams beside the requests.
 
 mod exchange;
 
@@ -20,16 +20,17 @@ use super::tally::{Failure, Tally, nanoseconds};
 use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
-/// How often overdue requests are looked for and, in a closed loop, lost connections opened again.
+/// Interval at which overdue requests are searched and, in a closed loop, lost connections opened
+/// again.
 const SWEEP_NS: u64 = 10_000_000;
 
-/// From bodies of this length on only the head is copied: below, one receive that copies is cheaper
-/// than two.
+/// For bodies of this length and more only the head is copied: for shorter ones a single copying
+/// receive is cheaper than two.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 
 const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// One thread's worth of load.
+/// The load of one thread.
 pub(super) struct Engine<'a> {
     job: &'a Job,
     started: Instant,
@@ -37,17 +38,17 @@ pub(super) struct Engine<'a> {
     pool: Pool,
     arrivals: Arrivals,
     streams: Option<Streams<'a>>,
-    /// Slots with a call.
+    /// Number of slots with a call.
     calls: usize,
     tally: Tally,
     memo: Memo,
-    /// How many requests were chosen.
+    /// Number of requests chosen.
     chosen: usize,
     buffer: Vec<u8>,
     discards: bool,
     bodyless: bool,
     timeout: u64,
-    /// When this turn of the loop began.
+    /// Start of this turn of the loop.
     turn: u64,
 }
 
@@ -80,12 +81,12 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Spins until every request that was intended is answered or given up.
+    /// Spins until every intended request is answered or given up.
     pub(super) fn run(mut self) -> io::Result<Load> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = vec![none; EVENTS_MAX];
-        // Nothing waits longer than the timeout to be sent nor, once sent, to be answered; only a
-        // session, whose calls follow each other, can pass this.
+        // No request waits longer than the timeout to be sent or to be answered. Only a session,
+        // whose calls follow each other, can take longer.
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
         let mut sweep = SWEEP_NS;
         self.started = Instant::now();
@@ -106,7 +107,8 @@ impl<'a> Engine<'a> {
                 worked |= self.arrive()?;
             }
             if let Some(streams) = &mut self.streams {
-                // At most one piece: an answer that came meanwhile waits no longer than that.
+                // At most one piece: a response that has arrived meanwhile waits no longer than
+                // that.
                 worked |= streams.turn(self.turn, &mut self.buffer)?;
             }
             if count > 0 || worked {
@@ -142,8 +144,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Takes what has arrived by now and gives it to whichever connection is free. True if there
-    /// was anything to do.
+    /// Takes due arrivals and gives them to free connections; `true` if there were any.
     fn arrive(&mut self) -> io::Result<bool> {
         let now = self.now();
         self.arrivals.come(now, &mut self.tally);
@@ -152,8 +153,8 @@ impl<'a> Engine<'a> {
         while let Some(intended) = self.arrivals.first() {
             let Some(index) = self.pool.take(sessions) else { break };
             self.arrivals.begin();
-            // Only what the generator itself delays: while no connection was free the server was
-            // slow, and that belongs to the response time.
+            // Only the generator's own delay counts as lateness: while no connection was free the
+            // server was slow, and that is part of the response time.
             let free_since = self.pool.slots[index].free_since.max(intended);
             let now = self.now();
             self.tally.late(intended, now.saturating_sub(free_since));
@@ -167,7 +168,7 @@ impl<'a> Engine<'a> {
         calls_per_arrival(self.job)
     }
 
-    /// Which request is next.
+    /// Index of the next request.
     fn choose(&mut self) -> usize {
         self.chosen = self.chosen.wrapping_add(1);
         self.job.nth(self.chosen - 1)
@@ -183,7 +184,7 @@ impl<'a> Engine<'a> {
         self.proceed(index, call, now)
     }
 
-    /// Sends a call, over a new connection if there is none.
+    /// Sends a call, over a new connection if the slot has none.
     fn proceed(&mut self, index: usize, call: Call, now: u64) -> io::Result<()> {
         self.pool.slots[index].call = Some(Call { sent: now, ..call });
         if self.pool.slots[index].channel.is_some() {
@@ -202,7 +203,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Gives a call up, and those of its session that would have followed.
+    /// Fails a call and the rest of its session.
     fn fail(&mut self, index: usize, why: Failure) {
         if let Some(call) = self.pool.slots[index].call.take() {
             self.calls -= 1;
@@ -215,8 +216,8 @@ impl<'a> Engine<'a> {
         self.pool.release(index, close, self.now());
     }
 
-    /// Gives up what is overdue, and opens a closed loop's lost connections again: not at once, or
-    /// a server that refuses would be asked as fast as the processor can.
+    /// Gives up overdue calls, and opens a closed loop's lost connections again: not at once, or a
+    /// server that refuses would get requests as fast as the processor allows.
     fn sweep(&mut self) -> io::Result<()> {
         let now = self.turn;
         let oldest = now.saturating_sub(self.timeout);
@@ -235,7 +236,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Time is up for everything.
+    /// Gives up all calls at the end of time.
     fn abandon(&mut self) {
         for index in 0..self.pool.slots.len() {
             if self.pool.slots[index].call.is_some() {

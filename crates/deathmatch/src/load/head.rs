@@ -1,21 +1,21 @@
-//! The head of an answer (RFC 9112, sections 2 to 7) as the few facts a client needs to find its
-//! end. Pure: bytes in, facts out.
+//! Parses the head of a response (RFC 9112, sections 2 to 7), as far as a client needs it to find
+//! the response's end. Pure.
 
 /// A longer head is an error.
 pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What follows the head.
+/// Framing of the body after the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes.
+    /// A body of so many bytes.
     Length(u64),
-    /// Chunks.
+    /// The chunked coding.
     Chunked,
-    /// Everything until the connection ends.
+    /// The body ends with the connection.
     UntilClose,
 }
 
-/// What a head says.
+/// A parsed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -24,8 +24,8 @@ pub(super) struct Head {
     pub(super) close: bool,
 }
 
-/// Where the head ends that these bytes begin with, the empty line included. Looks again only from
-/// `seen` on, which earlier calls found nothing in.
+/// The end of the head that these bytes begin with, the empty line included. Searches from `seen`
+/// on, as earlier calls found nothing before it.
 pub(super) fn end(bytes: &[u8], seen: usize) -> Option<usize> {
     let from = seen.saturating_sub(3);
     bytes.get(from..)?.windows(4).position(|w| w == b"\r\n\r\n").map(|at| from + at + 4)

@@ -1,21 +1,21 @@
-//! Why a sample must not be ranked, as far as the generator can tell from its own figures.
+//! Marks of a sample that must not be ranked, as far as the generator's own figures show it.
 
 use super::Job;
-use crate::sample::{Handshakes, Load, Mark, Offered, Over};
+use crate::sample::{ConnectionUse, Handshakes, Load, Mark, Offered};
 
-/// The generator's lateness may be this share of the response time, both as 99th percentiles.
+/// Largest lateness as a share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
 
-/// The generator may work this share of the time.
+/// Largest share of the time that the generator may work.
 const BUSY_SHARE_MAX: f64 = 0.95;
 
-/// Connections may differ from throughput times response time by this share.
+/// Largest difference of connections from throughput times response time, as a share.
 const LITTLE_SHARE_MAX: f64 = 0.05;
 
-/// Of what streams beside the requests were offered, the share that must be moved.
+/// Smallest share of the streams' offered rate that must be moved.
 const STREAMS_SHARE_MIN: f64 = 0.95;
 
-/// The marks that a load earns by itself.
+/// Marks that follow from a load's own figures.
 pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
     let rows = [
         (Mark::GeneratorLate, is_late(load)),
@@ -23,7 +23,7 @@ pub fn marks(job: &Job, load: &Load) -> Vec<Mark> {
         (Mark::StreamsSlow, are_streams_slow(job, load)),
         (Mark::LittlesLaw, breaks_littles_law(job, load)),
         (Mark::WrongBytes, load.errors.bytes > 0),
-        (Mark::OtherHandshakes, shook_otherwise(job, load)),
+        (Mark::OtherHandshakes, has_other_handshakes(job, load)),
     ];
     rows.into_iter().filter(|(_, earned)| *earned).map(|(mark, _)| mark).collect()
 }
@@ -33,14 +33,14 @@ fn is_late(load: &Load) -> bool {
     load.lateness.count() > 0 && late as f64 > LATENESS_SHARE_MAX * response as f64
 }
 
-/// Streams without a rate or an end take all the time there is, from the requests too.
+/// Streams without a rate or an end use all free time, also that of requests.
 fn is_busy(job: &Job, load: &Load) -> bool {
     let endless =
         job.beside.as_ref().is_some_and(|bulk| bulk.rate.is_none() && bulk.once.is_empty());
     endless || load.busy_s > BUSY_SHARE_MAX * load.seconds
 }
 
-/// A server that lets the streams starve has an easier time with the requests.
+/// A server that lets the streams starve has less work with the requests.
 fn are_streams_slow(job: &Job, load: &Load) -> bool {
     let rate = job.beside.as_ref().and_then(|bulk| bulk.rate);
     rate.zip(load.bulk.as_ref()).is_some_and(|(rate, bulk)| {
@@ -49,22 +49,22 @@ fn are_streams_slow(job: &Job, load: &Load) -> bool {
     })
 }
 
-/// Where handshakes are measured, none may be of the other kind.
-fn shook_otherwise(job: &Job, load: &Load) -> bool {
+/// `true` if handshakes are measured and one was of the other kind.
+fn has_other_handshakes(job: &Job, load: &Load) -> bool {
     let Handshakes { full, resumed } = load.handshakes;
     match job.over {
-        Some(Over::Anew { resumed: true }) if job.tls.is_some() => full > 0,
-        Some(Over::Anew { resumed: false }) => resumed > 0,
+        Some(ConnectionUse::Anew { resumed: true }) if job.tls.is_some() => full > 0,
+        Some(ConnectionUse::Anew { resumed: false }) => resumed > 0,
         _ => false,
     }
 }
 
-/// N = X R: in a closed loop every connection, or stream, always has a request (Little, A proof for the queuing
-/// formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their time is in no
-/// response.
+/// N = X R: in a closed loop every connection, or stream, always has a request (Little, A proof for
+/// the queuing formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their
+/// time is in no response time.
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
-    let streams = if let Some(Over::Streams(streams)) = job.over { streams } else { 1 };
+    let streams = if let Some(ConnectionUse::Streams(streams)) = job.over { streams } else { 1 };
     let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;
     let busy = throughput * load.response.mean() / 1e9;

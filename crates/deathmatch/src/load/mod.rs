@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::sample::{Load, Offered, Over};
+use crate::sample::{ConnectionUse, Load, Offered};
 
 mod arrivals;
 mod bucket;
@@ -52,17 +52,17 @@ mod tally;
 mod tls;
 mod wire;
 
-pub use bulk::{Bulk, Once};
+pub use bulk::{Bulk, OneTimeDownload};
 pub use h2::request as http2_request;
 pub use marks::marks;
 pub use tls::Tls;
 
-/// Does a piece of work on the calling thread, which never sleeps meanwhile: `pin` it to a core of
-/// its own first. What a server does wrong is counted; an error is the generator's own: no
-/// descriptors or local ports left, or a job that cannot be done; `Interrupted` when it was told to stop.
+/// Carries out a job on the calling thread, which never sleeps meanwhile: `pin` it to a core of its
+/// own first. A server's faults are counted. An error is the generator's own: no descriptors or
+/// local ports left, an impossible job, or `Interrupted` after a stop request.
 pub fn run(job: &Job) -> io::Result<Load> {
     match job.over {
-        Some(Over::Streams(streams)) => h2::Engine::new(job, streams)?.run(),
+        Some(ConnectionUse::Streams(streams)) => h2::Engine::new(job, streams)?.run(),
         _ => engine::Engine::new(job)?.run(),
     }
 }
@@ -81,56 +81,55 @@ pub fn pin(core: usize) -> io::Result<()> {
     })
 }
 
-/// A piece of work for the generator.
+/// A job for the generator.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Where the server listens.
+    /// Address of the server.
     pub target: SocketAddr,
     /// Whole requests, as they are sent (HTTP/1.1, keep-alive); of HTTP/2 their fields (`http2_request`).
     pub requests: Vec<Vec<u8>>,
-    /// Which of them is sent next, over and over; empty: always the first.
+    /// Order of the requests, repeated; empty: always the first.
     pub order: Vec<u32>,
-    /// The body every answer must have.
+    /// The body every response must have.
     pub expected: Expected,
-    /// How load is offered.
+    /// The offered load.
     pub offered: Offered,
-    /// How connections are encrypted, if they are.
+    /// Encryption of connections; `None` in clear text.
     pub tls: Option<Tls>,
-    /// What is particular about connections, if anything is; requests on connections made anew say
-    /// that they shall be closed.
-    pub over: Option<Over>,
-    /// What runs beside it, if anything does.
+    /// Special use of connections, if any; requests on new connections ask for their end.
+    pub over: Option<ConnectionUse>,
+    /// Streams beside the requests, if any.
     pub beside: Option<Bulk>,
-    /// Not counted.
+    /// Time that is not counted.
     pub warm_up: Duration,
-    /// Counted.
+    /// Time that is counted.
     pub duration: Duration,
-    /// An answer that takes longer is an error.
+    /// A longer response time is an error.
     pub timeout: Duration,
-    /// Set by whoever wants the work to end at once, as by a Ctrl-C.
+    /// Set to end the job at once, as after a Ctrl-C.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Job {
-    /// Which request is the nth.
+    /// Index of the nth request.
     fn nth(&self, number: usize) -> usize {
         let at = number % self.order.len().max(1);
         self.order.get(at).map_or(0, |&which| which as usize)
     }
 
-    /// Whether every request has a connection of its own.
-    fn anew(&self) -> bool {
-        matches!(self.over, Some(Over::Anew { .. }))
+    /// `true` if every request has a connection of its own.
+    fn is_anew(&self) -> bool {
+        matches!(self.over, Some(ConnectionUse::Anew { .. }))
     }
 }
 
-/// What an answer must be.
+/// The expected response.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Its status.
+    /// The response's status.
     pub status: u16,
     /// Its body's length, in bytes.
     pub body_bytes: u64,
-    /// Its body, where every byte is compared; else only the length is.
+    /// Its body, if every byte is compared; otherwise only the length is.
     pub body: Option<Vec<u8>>,
 }

@@ -1,5 +1,5 @@
-//! When requests should be sent: equal or exponential gaps, fixed before anything is answered. Also
-//! whether a job can be offered at all.
+//! Intended times of requests: equal or exponential gaps, fixed in advance. Also checks that a job
+//! can be offered.
 
 use std::io;
 
@@ -8,19 +8,19 @@ use crate::random::SplitMix;
 use crate::sample::Offered;
 
 /// Rates that can be offered, in arrivals a second. One thread sends far less than the highest; it
-/// bounds what waits.
+/// limits the queue.
 const RATE_MIN: f64 = 0.001;
 const RATE_MAX: f64 = 1e6;
 
-/// Every run draws the same gaps, so that contenders meet the same arrivals.
+/// Every run draws the same gaps, so that arrivals are the same for all contenders.
 const SEED: u64 = 0x6875_7274_6c65;
 
-/// Intended times in nanoseconds since the start, one after the other.
+/// Successive intended times in nanoseconds since the start.
 #[derive(Debug)]
 pub(super) struct Pace {
     gap_ns: f64,
     random: Option<SplitMix>,
-    /// Of the next one. Equal gaps are multiplied, not added, so that no error adds up.
+    /// The next time. Equal gaps are multiplied, not added, so that errors do not accumulate.
     next_ns: f64,
     index: u64,
 }
@@ -31,7 +31,7 @@ impl Pace {
         Pace { gap_ns, random: poisson.then_some(SplitMix(SEED)), next_ns: 0.0, index: 0 }
     }
 
-    /// The next intended time, if it has come.
+    /// The next intended time, if it has passed.
     pub(super) fn due(&mut self, now: u64) -> Option<u64> {
         let next = self.next_ns as u64;
         if next > now {
@@ -47,7 +47,7 @@ impl Pace {
     }
 }
 
-/// Slots at the start, and the arrivals. An error says which figure of the job is unusable.
+/// Slots at the start, and the arrivals. An error names the unusable figure of the job.
 pub(super) fn plan(job: &Job, slots_max: usize) -> io::Result<(usize, Option<Pace>)> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let offered = &job.offered;

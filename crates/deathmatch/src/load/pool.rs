@@ -1,69 +1,68 @@
-//! The places for connections, and which of them are free. What is done with one is the engine's
-//! business.
+//! Slots for connections, and which of them are free. The engine uses them.
 
 use std::collections::VecDeque;
 
 use super::channel::Channel;
-use super::reader::{Reader, Wrong};
+use super::reader::{Reader, ResponseFault};
 
-/// All places. Each is in exactly one state: with a call, idle, shut, or being connected in advance.
+/// All slots. Each is in exactly one state: with a call, idle, closed, or being connected in
+/// advance.
 pub(super) struct Pool {
     pub(super) slots: Vec<Slot>,
-    /// Connected and without a call; the one that has been so longest is next, so that all are used
-    /// alike.
+    /// Connected slots without a call, the longest free first, so that all are used equally.
     idle: VecDeque<usize>,
-    /// Not connected and without a call.
+    /// Slots without connection and call.
     shut: Vec<usize>,
-    /// Places there may be at most.
+    /// Largest number of slots.
     slots_max: usize,
 }
 
-/// A place for a connection.
+/// A slot for a connection.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) channel: Option<Channel>,
-    /// Tells events of the present connection from those of its predecessors.
+    /// Distinguishes events of the present connection from those of earlier ones.
     pub(super) generation: u32,
     pub(super) state: State,
     pub(super) call: Option<Call>,
-    /// When the generator saw that no call needed it any more.
+    /// Time at which the generator saw that its last call had ended.
     pub(super) free_since: u64,
-    /// The connection stood before its call began, so the server may have closed it meanwhile.
+    /// The connection existed before its call, so the server may have closed it meanwhile.
     pub(super) reused: bool,
     pub(super) reader: Reader,
 }
 
-/// What a slot's connection is doing.
+/// State of a slot's connection.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
     Shut,
     Connecting,
-    /// Of TLS.
+    /// The TLS handshake.
     Handshake,
     Idle,
     Busy {
         /// Bytes of the request sent.
         pushed: usize,
     },
-    /// The answer is over; the server is to close.
+    /// The response is complete; the server must close.
     Closing {
-        wrong: Option<Wrong>,
+        wrong: Option<ResponseFault>,
     },
 }
 
-/// A request under way. Moments are nanoseconds since the start.
+/// A request under way. Times are nanoseconds since the start.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
-    /// When it, or the session it belongs to, should have begun.
+    /// Intended start of it or of its session.
     pub(super) intended: u64,
-    /// When its response time begins.
+    /// Start of its response time.
     pub(super) began: u64,
-    /// When it was sent; before that, when its connection was begun.
+    /// Time at which it was sent; before that, at which its connection was begun.
     pub(super) sent: u64,
-    /// Calls of this session to come, itself included.
+    /// Remaining calls of this session, itself included.
     pub(super) left: u32,
-    /// Which of the job's requests.
+    /// Index of the job's request.
     pub(super) which: usize,
     pub(super) bytes: u64,
     pub(super) retried: bool,
@@ -75,7 +74,7 @@ impl Pool {
         Pool { slots, idle: VecDeque::new(), shut: Vec::new(), slots_max }
     }
 
-    /// Takes a free slot, connected if there is one; `grows`: makes a new one if there is none.
+    /// Takes a free slot, a connected one if possible; `grows`: makes a new one if there is none.
     pub(super) fn take(&mut self, grows: bool) -> Option<usize> {
         let free = self.idle.pop_front().or_else(|| self.shut.pop());
         if free.is_some() || !grows || self.slots.len() >= self.slots_max {
@@ -85,12 +84,12 @@ impl Pool {
         Some(self.slots.len() - 1)
     }
 
-    /// Takes all that are not connected.
+    /// Takes all slots without connection.
     pub(super) fn take_shut(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.shut)
     }
 
-    /// The slot is free; its connection is closed on request.
+    /// Frees the slot; closes its connection on request.
     pub(super) fn release(&mut self, index: usize, close: bool, now: u64) {
         let slot = &mut self.slots[index];
         slot.free_since = now;
@@ -105,7 +104,7 @@ impl Pool {
         }
     }
 
-    /// An idle connection is no more.
+    /// Handles the loss of an idle connection.
     pub(super) fn lose(&mut self, index: usize, now: u64) {
         self.idle.retain(|&other| other != index);
         self.release(index, true, now);

@@ -1,5 +1,5 @@
-//! Follows one answer after the other on a connection and says when each is complete and whether it
-//! is what was expected. Pure: it is fed bytes, or told how many were discarded.
+//! Reads successive responses on a connection, and reports when each is complete and if it is as
+//! expected. Pure: it gets bytes, or the number of discarded bytes.
 
 use super::Expected;
 use super::head::{self, Framing, HEAD_BYTES_MAX, Head};
@@ -7,31 +7,31 @@ use super::head::{self, Framing, HEAD_BYTES_MAX, Head};
 /// The longest line of a chunked body: a size with its extensions, or a trailer field.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;
 
-/// What is wrong with an answer that came.
+/// Fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum ResponseFault {
     /// Another status, or no status at all.
     Status,
-    /// Another length or other bytes.
+    /// Another length, or other bytes.
     Bytes,
 }
 
-/// Where an answer is after what was fed.
+/// State of a response after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// More is to come.
+pub(super) enum Progress {
+    /// The response is incomplete.
     More,
     /// Complete.
     Done {
-        /// Why it does not count, if it does not.
-        wrong: Option<Wrong>,
+        /// Reason for which it does not count, if any.
+        wrong: Option<ResponseFault>,
         /// The connection cannot be used again.
         close: bool,
     },
 }
 
-/// The last head and what it said: a server sends the same one for a second on end, and comparing
-/// is cheaper than reading.
+/// The last head and its meaning: a server sends the same head for up to a second, and comparing is
+/// cheaper than parsing.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     bytes: Vec<u8>,
@@ -42,13 +42,13 @@ pub(super) struct Memo {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     part: Part,
-    /// A head or a chunk's line that came in pieces.
+    /// An incomplete head or chunk line.
     held: Vec<u8>,
-    /// Body bytes so far.
+    /// Bytes of the body so far.
     body: u64,
-    /// 0 before the head.
+    /// The status; 0 before the head.
     status: u16,
-    wrong: Option<Wrong>,
+    wrong: Option<ResponseFault>,
     close: bool,
 }
 
@@ -65,7 +65,7 @@ enum Part {
 }
 
 impl Reader {
-    /// Ready for the next answer.
+    /// Prepares for the next response.
     pub(super) fn reset(&mut self) {
         self.part = Part::Head;
         self.held.clear();
@@ -75,33 +75,33 @@ impl Reader {
         self.close = false;
     }
 
-    /// Nothing of the answer has come.
+    /// `true` if no byte of the response has been received.
     pub(super) fn is_untouched(&self) -> bool {
         self.part == Part::Head && self.held.is_empty()
     }
 
-    /// The head is still to come, at least in part.
+    /// `true` if the head is incomplete.
     pub(super) fn in_head(&self) -> bool {
         self.part == Part::Head
     }
 
-    /// The answer's status; 0 where there is none.
+    /// The response's status; 0 if there is none.
     pub(super) fn status(&self) -> u16 {
         self.status
     }
 
-    /// What comes next need not be looked at.
+    /// `true` if the bytes that follow need not be looked at.
     pub(super) fn may_discard(&self, expected: &Expected) -> bool {
         expected.body.is_none() && matches!(self.part, Part::Length(_) | Part::UntilClose)
     }
 
-    /// So many bytes came and were discarded unseen.
-    pub(super) fn skip(&mut self, count: u64, expected: &Expected) -> Step {
+    /// Handles bytes that were received and discarded.
+    pub(super) fn skip(&mut self, count: u64, expected: &Expected) -> Progress {
         match self.part {
             Part::Length(left) if count < left => {
                 self.body += count;
                 self.part = Part::Length(left - count);
-                Step::More
+                Progress::More
             }
             Part::Length(left) => {
                 self.body += left;
@@ -109,19 +109,19 @@ impl Reader {
             }
             _ => {
                 self.body += count;
-                Step::More
+                Progress::More
             }
         }
     }
 
-    /// These bytes came. `bodyless`: the request was a HEAD.
+    /// Handles received bytes. `bodyless`: the request was a HEAD.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
         expected: &Expected,
         memo: &mut Memo,
         bodyless: bool,
-    ) -> Step {
+    ) -> Progress {
         loop {
             let ended = match self.part {
                 Part::Head => self.take_head(&mut bytes, expected, memo, bodyless),
@@ -145,17 +145,17 @@ impl Reader {
                 return self.done(bytes.len() as u64, expected);
             }
             if bytes.is_empty() {
-                return Step::More;
+                return Progress::More;
             }
         }
     }
 
-    /// The connection ended: `None` if the answer was cut short by that.
-    pub(super) fn ended(&mut self, expected: &Expected) -> Option<Step> {
+    /// Handles the connection's end: `None` if it cut the response short.
+    pub(super) fn ended(&mut self, expected: &Expected) -> Option<Progress> {
         (self.part == Part::UntilClose).then(|| self.done(0, expected))
     }
 
-    /// Takes a head or a part of one; true if the answer is over with it.
+    /// Takes a head or a part of one; `true` if the response is complete with it.
     fn take_head(
         &mut self,
         bytes: &mut &[u8],
@@ -185,14 +185,14 @@ impl Reader {
                 _ => None,
             }
         };
-        let Some(head) = parsed else { return self.hopeless(Wrong::Status) };
+        let Some(head) = parsed else { return self.end_unknown(ResponseFault::Status) };
         if head.status < 200 && head.status != 101 {
             return false; // RFC 9110, 15.2: an interim answer; the real one follows
         }
         self.status = head.status;
         self.close = head.close;
         if head.status != expected.status {
-            self.wrong = Some(Wrong::Status);
+            self.wrong = Some(ResponseFault::Status);
         }
         self.part = match head.framing {
             Framing::Length(length) => Part::Length(length),
@@ -202,7 +202,7 @@ impl Reader {
         head.framing == Framing::Length(0)
     }
 
-    /// Takes up to `left` bytes of body, compares them where they are known, and says how many.
+    /// Takes up to `left` bytes of body, compares them if they are known, and returns their number.
     fn take_body(&mut self, bytes: &mut &[u8], left: u64, expected: &Expected) -> u64 {
         let count = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
         let (came, rest) = bytes.split_at(count);
@@ -211,19 +211,20 @@ impl Reader {
             let from = usize::try_from(self.body).unwrap_or(usize::MAX);
             let want = whole.get(from..).and_then(|want| want.get(..count));
             if want != Some(came) {
-                self.wrong = self.wrong.or(Some(Wrong::Bytes));
+                self.wrong = self.wrong.or(Some(ResponseFault::Bytes));
             }
         }
         self.body += count as u64;
         count as u64
     }
 
-    /// Takes a line of the chunked coding (RFC 9112, 7.1) or a part of one; true at the last.
+    /// Takes a line of the chunked coding (RFC 9112, 7.1) or a part of one; `true` at the last.
     fn take_line(&mut self, bytes: &mut &[u8]) -> bool {
         let Some(end) = bytes.iter().position(|&b| b == b'\n') else {
             self.held.extend_from_slice(bytes);
             *bytes = &[];
-            return self.held.len() > CHUNK_LINE_BYTES_MAX && self.hopeless(Wrong::Bytes);
+            return self.held.len() > CHUNK_LINE_BYTES_MAX
+                && self.end_unknown(ResponseFault::Bytes);
         };
         self.held.extend_from_slice(&bytes[..end]);
         *bytes = &bytes[end + 1..];
@@ -236,30 +237,30 @@ impl Reader {
             Part::ChunkSize => match chunk_size(line) {
                 Some(0) => self.part = Part::Trailer,
                 Some(size) => self.part = Part::Chunk(size),
-                None => return self.hopeless(Wrong::Bytes),
+                None => return self.end_unknown(ResponseFault::Bytes),
             },
-            _ => return self.hopeless(Wrong::Bytes),
+            _ => return self.end_unknown(ResponseFault::Bytes),
         }
         false
     }
 
-    /// The end of this answer cannot be found: it is over, and the connection with it.
-    fn hopeless(&mut self, wrong: Wrong) -> bool {
+    /// Ends a response whose end cannot be found, and its connection.
+    fn end_unknown(&mut self, wrong: ResponseFault) -> bool {
         self.close = true;
         self.wrong = self.wrong.or(Some(wrong));
         true
     }
 
-    /// The answer is over; `excess` bytes came after it, which nobody asked for.
-    fn done(&mut self, excess: u64, expected: &Expected) -> Step {
+    /// Completes the response; `excess` unsolicited bytes follow it.
+    fn done(&mut self, excess: u64, expected: &Expected) -> Progress {
         if self.body != expected.body_bytes || excess > 0 {
-            self.wrong = self.wrong.or(Some(Wrong::Bytes));
+            self.wrong = self.wrong.or(Some(ResponseFault::Bytes));
         }
-        Step::Done { wrong: self.wrong, close: self.close || excess > 0 }
+        Progress::Done { wrong: self.wrong, close: self.close || excess > 0 }
     }
 }
 
-/// The size in a chunk's first line, its extensions ignored.
+/// The size in a chunk's first line; extensions are ignored.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.split(|&b| b == b';').next()?.trim_ascii_end();
     let plain = digits.iter().all(u8::is_ascii_hexdigit);
@@ -271,26 +272,27 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const OK: Step = Step::Done { wrong: None, close: false };
-    const BAD_BYTES: Step = Step::Done { wrong: Some(Wrong::Bytes), close: false };
-    const LOST_BYTES: Step = Step::Done { wrong: Some(Wrong::Bytes), close: true };
-    const LOST_STATUS: Step = Step::Done { wrong: Some(Wrong::Status), close: true };
+    const OK: Progress = Progress::Done { wrong: None, close: false };
+    const BAD_BYTES: Progress = Progress::Done { wrong: Some(ResponseFault::Bytes), close: false };
+    const LOST_BYTES: Progress = Progress::Done { wrong: Some(ResponseFault::Bytes), close: true };
+    const LOST_STATUS: Progress =
+        Progress::Done { wrong: Some(ResponseFault::Status), close: true };
 
     fn hello(compare: bool) -> Expected {
         Expected { status: 200, body_bytes: 5, body: compare.then(|| b"hello".to_vec()) }
     }
 
     #[rustfmt::skip]
-    const ANSWERS: &[(&str, &str, Step)] = &[
+    const ANSWERS: &[(&str, &str, Progress)] = &[
         ("a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", OK),
         ("chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
             2;x=y\r\nhe\r\n003\r\nllo\r\n0\r\nA: b\r\n\r\n", OK),
         ("an interim answer first", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\
             HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", OK),
         ("close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
-            Step::Done { wrong: None, close: true }),
+            Progress::Done { wrong: None, close: true }),
         ("another status", "HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno",
-            Step::Done { wrong: Some(Wrong::Status), close: false }),
+            Progress::Done { wrong: Some(ResponseFault::Status), close: false }),
         ("another length", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhell", BAD_BYTES),
         ("a wrong byte", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhullo", BAD_BYTES),
         ("a chunk without its end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -298,7 +300,7 @@ mod tests {
         ("a chunk without a size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
             +2\r\n", LOST_BYTES),
         ("no head", "<html>\r\n\r\n", LOST_STATUS),
-        ("cut short", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", Step::More),
+        ("cut short", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", Progress::More),
     ];
 
     #[test]
@@ -310,7 +312,7 @@ mod tests {
                 let expected = hello(true);
                 let early = reader.feed(first, &expected, &mut memo, false);
                 let step = match early {
-                    Step::More => reader.feed(second, &expected, &mut memo, false),
+                    Progress::More => reader.feed(second, &expected, &mut memo, false),
                     done => done,
                 };
                 assert_eq!(step, *want, "{name}, split at {split}");
@@ -323,9 +325,9 @@ mod tests {
         let (mut reader, mut memo) = (Reader::default(), Memo::default());
         for (name, answer, want) in ANSWERS {
             reader.reset();
-            let mut step = Step::More;
+            let mut step = Progress::More;
             for byte in answer.as_bytes().chunks(1) {
-                assert_eq!(step, Step::More, "{name}");
+                assert_eq!(step, Progress::More, "{name}");
                 step = reader.feed(byte, &hello(true), &mut memo, false);
             }
             assert_eq!(step, *want, "{name}, byte by byte");
@@ -336,11 +338,11 @@ mod tests {
     fn what_is_discarded_is_still_counted() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nh";
         let rows =
-            [("all of it", 4, OK), ("part of it", 3, Step::More), ("too much", 5, LOST_BYTES)];
+            [("all of it", 4, OK), ("part of it", 3, Progress::More), ("too much", 5, LOST_BYTES)];
         for (name, count, want) in rows {
             let (mut reader, mut memo) = (Reader::default(), Memo::default());
             assert!(!reader.may_discard(&hello(false)), "never the head");
-            assert_eq!(reader.feed(head, &hello(false), &mut memo, false), Step::More);
+            assert_eq!(reader.feed(head, &hello(false), &mut memo, false), Progress::More);
             assert!(reader.may_discard(&hello(false)));
             assert!(!reader.may_discard(&hello(true)), "never what is compared");
             assert_eq!(reader.skip(count, &hello(false)), want, "{name}");
@@ -369,14 +371,17 @@ mod tests {
             (
                 "whole",
                 "HTTP/1.0 200 OK\r\n\r\nhello",
-                Some(Step::Done { wrong: None, close: true }),
+                Some(Progress::Done { wrong: None, close: true }),
             ),
             ("short", "HTTP/1.0 200 OK\r\n\r\nhell", Some(LOST_BYTES)),
             ("cut", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhell", None),
         ];
         for (name, answer, want) in rows {
             let (mut reader, mut memo) = (Reader::default(), Memo::default());
-            assert_eq!(reader.feed(answer.as_bytes(), &hello(true), &mut memo, false), Step::More);
+            assert_eq!(
+                reader.feed(answer.as_bytes(), &hello(true), &mut memo, false),
+                Progress::More
+            );
             assert_eq!(reader.ended(&hello(true)), want, "{name}");
         }
     }

@@ -1,68 +1,69 @@
-//! The highest rate a server carries: which rate to try next, given what passed. Runs nothing.
+//! The search for the highest rate a server carries: chooses the next rate from the results so far.
+//! Runs nothing.
 
 use crate::sample::{Load, Mark, Sample};
 
-/// Beyond the first failure rates lie this far apart.
+/// Factor between rates beyond the first failure.
 const STEP: f64 = 1.25;
 
-/// A rate carried: 99 of 100 responses within this many nanoseconds.
+/// Largest p99 of a carried rate, in nanoseconds.
 const P99_NS_MAX: u64 = 10_000_000;
 
-/// A rate carried: at most this share of errors.
+/// Largest share of errors of a carried rate.
 const ERROR_SHARE_MAX: f64 = 0.0001;
 
-/// A server that answers less than this share of what is asked drowns.
+/// A server that answers less than this share of the offered requests is drowning.
 const DROWNED_SHARE: f64 = 0.9;
 
-/// Rates are said in so many digits: 977, not 976.5625.
+/// Digits of a rate: 977, not 976.5625.
 const DIGITS: i32 = 3;
 
-/// Below this many requests a second nobody is looked for.
+/// The search stops below this rate, in requests a second.
 const RATE_MIN: f64 = 10.0;
 
-/// Above this many requests a second one thread makes no load.
+/// One thread cannot offer more than this rate, in requests a second.
 const RATE_MAX: f64 = 1e6;
 
-/// Between which rates saturation lies.
+/// Bracket of the saturation rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// The highest rate that passed; 0 if none did.
     pub low: f64,
-    /// The lowest above it that failed; infinite if none did.
+    /// The lowest rate above it that failed; infinite if none did.
     pub high: f64,
 }
 
-/// What one sample, or one rate, turned out to be.
+/// Verdict on one sample, or one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
+pub enum RateVerdict {
     /// The server carried it.
     Carried,
     /// It did not.
     Overloaded,
-    /// The generator gave out first, so nobody knows.
+    /// Unknown, since the generator was the limit.
     Unknown,
 }
 
-/// Looks for the highest passing rate: doubles from `start` until a rate fails (or halves until one
-/// passes), then goes up from the last that passed in steps of 1.25. Ends where the generator does,
-/// `high` then being infinite. `judge` looks at one rate and may fail itself.
+/// Searches the highest passing rate: doubles from `start` until a rate fails (or halves until one
+/// passes), then goes up from the last that passed in steps of 1.25. It ends at the generator's
+/// limit; then `high` is infinite. `judge` measures one rate and may fail.
 pub fn search<E>(
     start: f64,
-    mut judge: impl FnMut(f64) -> Result<Judged, E>,
+    mut judge: impl FnMut(f64) -> Result<RateVerdict, E>,
 ) -> Result<Bracket, E> {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut rate = start;
     while (RATE_MIN..=RATE_MAX).contains(&rate) {
         match judge(rate)? {
-            Judged::Unknown => return Ok(Bracket { low, high }),
-            Judged::Carried => {
+            RateVerdict::Unknown => return Ok(Bracket { low, high }),
+            RateVerdict::Carried => {
                 low = rate;
                 if high.is_finite() {
                     break;
                 }
                 rate = tidy(rate * 2.0);
             }
-            Judged::Overloaded => {
+            RateVerdict::Overloaded => {
                 high = rate;
                 if low > 0.0 {
                     break;
@@ -74,22 +75,22 @@ pub fn search<E>(
     if low == 0.0 || high.is_infinite() {
         return Ok(Bracket { low, high });
     }
-    // At most three: 1.25^3 < 2 < 1.25^4; the factor leaves a rate alone that all but equals high.
+    // At most three: 1.25^3 < 2 < 1.25^4; the factor skips a rate almost equal to high.
     while low * STEP < high * 0.999 {
         let rate = tidy(low * STEP);
         match judge(rate)? {
-            Judged::Carried => low = rate,
-            Judged::Overloaded => return Ok(Bracket { low, high: rate }),
-            Judged::Unknown => break,
+            RateVerdict::Carried => low = rate,
+            RateVerdict::Overloaded => return Ok(Bracket { low, high: rate }),
+            RateVerdict::Unknown => break,
         }
     }
     Ok(Bracket { low, high })
 }
 
-/// A rate in three digits, as it is said.
+/// A rate rounded to three digits.
 pub fn tidy(rate: f64) -> f64 {
     let unit = 10_f64.powi(rate.log10().floor() as i32 + 1 - DIGITS);
-    // Divided where the unit is less than 1, so that 78.1 is 78.1 and not 78.10000000000001.
+    // Divided if the unit is less than 1, so that 78.1 is not 78.10000000000001.
     if unit < 1.0 {
         (rate / unit).round() / (1.0 / unit).round()
     } else {
@@ -97,14 +98,14 @@ pub fn tidy(rate: f64) -> f64 {
     }
 }
 
-/// Whether one sample carried its rate.
+/// `true` if one sample carried its rate.
 pub fn carried(load: &Load) -> bool {
     let errors = load.errors.total() as f64 <= ERROR_SHARE_MAX * load.intended as f64;
     load.replies > 0 && errors && load.response.quantile(0.99) <= P99_NS_MAX
 }
 
-/// Whether a server was so far behind that no bad luck of the machine explains it: a tenth of what was
-/// asked in the whole seconds of the sample was not answered in them.
+/// `true` if a server was so far behind that no disturbance of the machine explains it: a tenth of
+/// the requests of the sample's whole seconds was not answered in them.
 pub fn drowned(load: &Load) -> bool {
     let seconds = load.replies_per_second.len() as f64;
     let answered = load.replies_per_second.iter().sum::<u64>() as f64;
@@ -112,16 +113,16 @@ pub fn drowned(load: &Load) -> bool {
     seconds > 0.0 && answered < DROWNED_SHARE * asked
 }
 
-/// What a sample says of its rate. One that was carried is believed even of a generator that was
-/// late: the server can only have been better.
-pub fn judged(sample: &Sample) -> Judged {
+/// Verdict on a sample's rate. A carried rate counts even if the generator was late: the server can
+/// only have been better.
+pub fn judged(sample: &Sample) -> RateVerdict {
     let gave_out = |mark: &Mark| matches!(mark, Mark::GeneratorLate | Mark::GeneratorBusy);
     if carried(&sample.load) {
-        Judged::Carried
+        RateVerdict::Carried
     } else if sample.marks.iter().any(gave_out) {
-        Judged::Unknown
+        RateVerdict::Unknown
     } else {
-        Judged::Overloaded
+        RateVerdict::Overloaded
     }
 }
 
@@ -148,18 +149,18 @@ mod tests {
             let found = search(start, |rate| {
                 tried.push(rate);
                 Ok::<_, Infallible>(match rate {
-                    rate if rate <= truth && rate <= limit => Judged::Carried,
+                    rate if rate <= truth && rate <= limit => RateVerdict::Carried,
                     // Far beyond its capacity a server fails before the generator does.
-                    rate if rate > limit && rate <= 1.5 * truth => Judged::Unknown,
-                    _ => Judged::Overloaded,
+                    rate if rate > limit && rate <= 1.5 * truth => RateVerdict::Unknown,
+                    _ => RateVerdict::Overloaded,
                 })
             });
             assert_eq!(found, Ok(Bracket { low, high }), "{name}: {tried:?}");
             assert!(tried.len() < 12, "{name}: {tried:?}");
         }
-        let dead = search(1000.0, |_| Ok::<_, Infallible>(Judged::Overloaded)).unwrap();
+        let dead = search(1000.0, |_| Ok::<_, Infallible>(RateVerdict::Overloaded)).unwrap();
         assert!(dead.low == 0.0 && dead.high < 20.0, "a server that never passes: {dead:?}");
-        let endless = search(1000.0, |_| Ok::<_, Infallible>(Judged::Carried)).unwrap();
+        let endless = search(1000.0, |_| Ok::<_, Infallible>(RateVerdict::Carried)).unwrap();
         assert!(
             endless.low > 5e5 && endless.high.is_infinite(),
             "one that always does: {endless:?}"

@@ -1,14 +1,14 @@
-//! Counts what happened into a `Load`: knows which requests and which moments are measured.
+//! Counts events into a `Load`; knows which requests and times are measured.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::reader::Wrong;
+use super::reader::ResponseFault;
 use crate::sample::Load;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Why a request failed.
+/// Reason for which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Refused,
@@ -16,7 +16,7 @@ pub(super) enum Failure {
     Timeout,
     Tls,
     Http2,
-    Wrong(Wrong),
+    Response(ResponseFault),
 }
 
 /// The counts of one run. Times are nanoseconds since its start.
@@ -37,17 +37,17 @@ impl Tally {
         Tally { load, from, to, timeout: nanoseconds(timeout) }
     }
 
-    /// The end of the time in which requests are intended.
+    /// End of the time in which requests are intended.
     pub(super) fn to(&self) -> u64 {
         self.to
     }
 
-    /// The time in which requests are intended that count.
+    /// The time whose intended requests count.
     pub(super) fn measured(&self) -> Range<u64> {
         self.from..self.to
     }
 
-    /// Whether requests intended at this moment, and work done at it, count.
+    /// `true` if requests intended at this moment, and work done at it, count.
     pub(super) fn measures(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
@@ -75,14 +75,13 @@ impl Tally {
             Failure::Timeout => &mut errors.timeout,
             Failure::Tls => &mut errors.tls,
             Failure::Http2 => &mut errors.http2,
-            Failure::Wrong(Wrong::Status) => &mut errors.status,
-            Failure::Wrong(Wrong::Bytes) => &mut errors.bytes,
+            Failure::Response(ResponseFault::Status) => &mut errors.status,
+            Failure::Response(ResponseFault::Bytes) => &mut errors.bytes,
         } += requests;
     }
 
-    /// A right answer. Counted by when it was intended; in the seconds' bins by when it ended,
-    /// which is the throughput also where a queue is left at the end. `began`: when its response
-    /// time counts from.
+    /// Counts a right response: by its intended time, and in the seconds' bins by its end, which is
+    /// the throughput also if a queue is left at the end. `began`: start of its response time.
     pub(super) fn reply(&mut self, at: &Reply) {
         let response = at.ended - at.began.min(at.ended);
         if response > self.timeout {
@@ -106,7 +105,7 @@ impl Tally {
         self.load.reads += u64::from(self.measures(now));
     }
 
-    /// A handshake is over that belongs to this moment.
+    /// Counts a handshake at this moment.
     pub(super) fn handshake(&mut self, at: u64, resumed: bool) {
         if self.measures(at) {
             let handshakes = &mut self.load.handshakes;
@@ -114,7 +113,7 @@ impl Tally {
         }
     }
 
-    /// The generator worked from one moment to the other.
+    /// Counts the generator's work from one moment to the other.
     pub(super) fn busy(&mut self, from: u64, to: u64) {
         if self.measures(from) {
             self.load.busy_s += (to - from.min(to)) as f64 / 1e9;
@@ -126,11 +125,11 @@ impl Tally {
     }
 }
 
-/// The moments of one answered request.
+/// The times of one answered request.
 pub(super) struct Reply {
-    /// Decides whether it is measured: for a session's later calls that of the session.
+    /// Decides if it is measured; for a session's later calls that of the session.
     pub(super) intended: u64,
-    /// Where its response time begins.
+    /// Start of its response time.
     pub(super) began: u64,
     pub(super) sent: u64,
     pub(super) ended: u64,

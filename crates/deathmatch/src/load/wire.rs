@@ -1,5 +1,5 @@
-//! The sockets of the generator: opening, sending, receiving with and without copying. What the
-//! bytes mean is the reader's business.
+//! The sockets of the generator: opening, sending, receiving with and without copying. `reader`
+//! interprets the bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,11 +14,11 @@ use rustix::net::{
 use rustix::process::{Resource, getrlimit};
 use rustix::time::Timespec;
 
-/// Bytes asked for in one receive. A client that reads 8 KiB at a time decides the rows of large
-/// files by itself (3.5k instead of 9k answers of 1 MB a second here).
+/// Bytes of one receive. A client that reads 8 KiB at a time limits the rows of large files itself
+/// (3.5k instead of 9k responses of 1 MB a second here).
 pub(super) const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// Asked for while a head is awaited whose body will be discarded: a usual head and little more.
+/// Bytes of a receive before a head whose body will be discarded: a usual head and little more.
 pub(super) const HEAD_RECEIVE_BYTES: usize = 1024;
 
 /// Events taken in one turn.
@@ -47,7 +47,7 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }
 
-    /// What is ready now; never waits.
+    /// Fills in the ready events; never waits.
     pub(super) fn ready(&self, events: &mut [Event]) -> io::Result<usize> {
         match epoll::wait(&self.epoll, events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
             Ok(count) => Ok(count),
@@ -57,57 +57,57 @@ impl Poll {
     }
 }
 
-/// What became of opening a connection.
-pub(super) enum Opened {
-    /// On its way: an event will tell.
+/// Result of opening a connection.
+pub(super) enum OpenResult {
+    /// Begun; an event reports the result.
     Begun(OwnedFd),
-    /// Nobody there.
+    /// No server accepts connections there.
     Refused,
 }
 
 /// Begins a connection. An error is the generator's own fault, not the server's.
-pub(super) fn open(target: SocketAddr) -> io::Result<Opened> {
+pub(super) fn open(target: SocketAddr) -> io::Result<OpenResult> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(own_fault)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     match connect(&socket, &target) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Opened::Begun(socket)),
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(OpenResult::Begun(socket)),
         Err(e @ (Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::ACCESS | Errno::PERM)) => {
             Err(own_fault(e))
         }
-        Err(_) => Ok(Opened::Refused),
+        Err(_) => Ok(OpenResult::Refused),
     }
 }
 
-/// Whether the connection that was begun stands.
+/// `true` if the connection has been established.
 pub(super) fn connected(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_error(socket), Ok(Ok(())))
 }
 
-/// How a send or a receive went.
-pub(super) enum Moved {
+/// Result of a send or a receive.
+pub(super) enum Transfer {
     /// So many bytes; 0 when receiving: the end.
     Bytes(usize),
-    /// Not now.
+    /// Not possible now.
     Blocked,
-    /// The connection is gone.
+    /// The connection is lost.
     Broken,
 }
 
-/// Sends what the socket takes.
-pub(super) fn push(socket: impl AsFd, bytes: &[u8]) -> Moved {
+/// Sends as much as the socket accepts.
+pub(super) fn push(socket: impl AsFd, bytes: &[u8]) -> Transfer {
     moved(send(socket, bytes, SendFlags::NOSIGNAL))
 }
 
 /// Receives into the buffer.
-pub(super) fn receive(socket: impl AsFd, into: &mut [u8]) -> Moved {
+pub(super) fn receive(socket: impl AsFd, into: &mut [u8]) -> Transfer {
     moved(recv(socket, into, RecvFlags::empty()).map(|(_, count)| count))
 }
 
-/// Receives and discards: with MSG_TRUNC the kernel drops TCP data without copying it (tcp(7));
-/// the buffer only says how much at most.
-pub(super) fn discard(socket: impl AsFd, up_to: &mut [u8]) -> Moved {
+/// Receives and discards: with MSG_TRUNC the kernel drops TCP data without copying it (tcp(7)); the
+/// buffer only gives the largest number.
+pub(super) fn discard(socket: impl AsFd, up_to: &mut [u8]) -> Transfer {
     moved(recv(socket, up_to, RecvFlags::TRUNC).map(|(_, count)| count))
 }
 
@@ -118,11 +118,11 @@ pub(super) fn connections_max() -> usize {
     usize::try_from(most).unwrap_or(1)
 }
 
-fn moved(result: Result<usize, Errno>) -> Moved {
+fn moved(result: Result<usize, Errno>) -> Transfer {
     match result {
-        Ok(count) => Moved::Bytes(count),
-        Err(Errno::AGAIN | Errno::INTR) => Moved::Blocked,
-        Err(_) => Moved::Broken,
+        Ok(count) => Transfer::Bytes(count),
+        Err(Errno::AGAIN | Errno::INTR) => Transfer::Blocked,
+        Err(_) => Transfer::Broken,
     }
 }
 
@@ -153,9 +153,9 @@ mod tests {
         let (mut there, _) = listener.accept().unwrap();
         there.write_all(b"dropped kept").unwrap();
         let mut buffer = [0; 8];
-        assert!(matches!(discard(&here, &mut buffer), Moved::Bytes(8)));
+        assert!(matches!(discard(&here, &mut buffer), Transfer::Bytes(8)));
         assert_eq!(buffer, [0; 8], "nothing was copied");
-        assert!(matches!(receive(&here, &mut buffer), Moved::Bytes(4)));
+        assert!(matches!(receive(&here, &mut buffer), Transfer::Bytes(4)));
         assert_eq!(&buffer[..4], b"kept", "they are gone from the stream");
     }
 }

@@ -1,17 +1,18 @@
-//! TCP congestion control for the time of a run: chosen, and put back. bbr paces its sender and
-//! multiplies what a large file costs over loopback; results under it compare with nothing.
+//! TCP congestion control during a run: chosen, and restored. bbr paces its sender and multiplies
+//! the cost of large files over loopback; results under it cannot be compared.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is tried, best first: cubic is Linux's default; reno is always there, also in a fresh network
-/// namespace, where cubic is refused.
+/// Preferred congestion controls, best first: cubic is Linux's default; reno always exists, also in
+/// a fresh network namespace, where cubic is refused.
 pub const PREFERRED: [&str; 2] = ["cubic", "reno"];
 
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Holds the choice; dropping it puts back what was. A signal that ends the process at once does not.
+/// Holds the choice; dropping it restores the former one. A signal that ends the process at once
+/// does not.
 #[derive(Debug)]
 pub struct Congestion {
     setting: PathBuf,
@@ -20,8 +21,8 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// Sets the first of `wanted` that the kernel grants; where it grants none, what was stays, and
-    /// `used` says what that is. It fails only where the setting cannot even be read.
+    /// Sets the first of `wanted` that the kernel accepts. If it accepts none, the present one
+    /// stays; `used` returns it. An error means that the setting cannot be read.
     pub fn choose(wanted: &[&str]) -> io::Result<Congestion> {
         Congestion::choose_in(Path::new(SETTING), wanted)
     }
@@ -34,7 +35,7 @@ impl Congestion {
             if before == *name {
                 break;
             }
-            // Read back: what was accepted is not always what is used.
+            // Read back: the kernel does not always use what it accepts.
             if fs::write(&setting, name).is_ok() && now()? == *name {
                 return Ok(Congestion { setting, used: (*name).to_owned(), before: Some(before) });
             }
@@ -42,12 +43,12 @@ impl Congestion {
         Ok(Congestion { setting, used: before, before: None })
     }
 
-    /// What new connections use now.
+    /// Congestion control of new connections.
     pub fn used(&self) -> &str {
         &self.used
     }
 
-    /// What will be put back; `None` if nothing was changed.
+    /// Congestion control that will be restored; `None` if nothing was changed.
     pub fn before(&self) -> Option<&str> {
         self.before.as_deref()
     }
@@ -56,7 +57,7 @@ impl Congestion {
 impl Drop for Congestion {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // Whoever could set it can set it back; if not, nobody is left to tell.
+            // A process that could set it can restore it; a failure could not be reported here.
             let _ = fs::write(&self.setting, before);
         }
     }
@@ -66,7 +67,7 @@ impl Drop for Congestion {
 mod tests {
     use super::*;
 
-    /// A stand-in for the setting; unlike it, it takes any name.
+    /// A file in place of the setting; it accepts any name.
     fn setting(name: &str, value: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("congestion-{}-{name}", std::process::id()));
         fs::write(&path, value).unwrap();

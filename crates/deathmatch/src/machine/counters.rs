@@ -1,5 +1,5 @@
-//! What the kernel counts for the whole machine, at one moment: pure parsers of /proc's text, and
-//! the reader that feeds them.
+//! The kernel's counters of the whole machine at one moment: pure parsers of /proc's text, and the
+//! reader that feeds them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,28 +7,28 @@ use std::path::Path;
 
 use super::process;
 
-/// Bytes of a sector in /proc/diskstats, whatever the disk's own (Linux,
+/// Bytes of a sector in /proc/diskstats, independent of the disk (Linux,
 /// Documentation/block/stat.rst).
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Where version 1 of the control groups counts the processor time of all tasks.
+/// Control groups, version 1, that count the processor time of all tasks.
 const CPUACCT_OF_ALL: [&str; 2] =
     ["/sys/fs/cgroup/cpuacct/cpuacct.usage", "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage"];
 
-/// The machine's counters since it began.
+/// The machine's counters since boot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Interrupts, switches and where processor time went.
+    /// Interrupts, switches and processor time.
     pub stat: Stat,
     /// Pages freed.
     pub pages_freed: u64,
     /// Load average over a minute.
     pub load_1m: f64,
-    /// Seconds since the machine began.
+    /// Seconds since boot.
     pub uptime_s: f64,
     /// By name.
     pub disks: BTreeMap<String, Disk>,
-    /// Processor time all tasks used.
+    /// Processor time of all tasks.
     pub tasks: Tasks,
 }
 
@@ -62,9 +62,9 @@ pub struct Disk {
     pub busy_ms: u64,
 }
 
-/// Processor time of all tasks since the machine began, from one of two sources. /proc/stat is not
-/// one: whether a tick in an interrupt is also the interrupted task's depends on how the kernel was
-/// built (IRQ_TIME_ACCOUNTING), so a server's time cannot be taken from its sum.
+/// Processor time of all tasks since boot, from one of two sources. /proc/stat is not one: whether
+/// a tick in an interrupt also counts for the interrupted task depends on the kernel's
+/// configuration (IRQ_TIME_ACCOUNTING), so a server's time cannot be subtracted from its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tasks {
     /// Nanoseconds, from the root control group.
@@ -81,7 +81,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Seconds since `earlier`; `None` where the two do not have one source.
+    /// Seconds since `earlier`; `None` if the two have different sources.
     pub fn since_s(self, earlier: Tasks) -> Option<f64> {
         match (self, earlier) {
             (Tasks::Nanoseconds(now), Tasks::Nanoseconds(then)) => {
@@ -96,7 +96,7 @@ impl Tasks {
 }
 
 impl Counters {
-    /// Reads them below `proc`; what is not there stays 0.
+    /// Reads them below `proc`; missing ones stay 0.
     pub fn read(proc: &Path) -> Counters {
         let text = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
         Counters {

@@ -1,5 +1,5 @@
-//! The doctor: settings that would decide a result instead of the servers, what they should be, why,
-//! and the command that changes them. It changes nothing itself.
+//! The doctor: settings that would decide a result instead of the servers, with the value they
+//! should have, the reason, and the command that changes them. It changes nothing itself.
 
 use std::fmt;
 use std::fs;
@@ -14,25 +14,25 @@ const OPEN_FILES_MIN: u64 = 16_384;
 const BACKLOG_MIN: u64 = 4_096;
 /// Local ports: a closed connection keeps its port for 60 s (TIME_WAIT), on the side that closed it.
 const PORTS_MIN: u64 = 28_000;
-/// Bytes a socket may be given: what the deck set.
+/// Bytes of a socket's buffer: the deck's setting.
 const BUFFER_MIN: u64 = 16_777_216;
 /// One processor for the server, one for the generator.
 const CPUS_MIN: u32 = 2;
 
-/// One thing looked at.
+/// One checked setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What.
+    /// Name of the setting.
     pub name: String,
-    /// What it is now.
+    /// Its present value.
     pub value: String,
-    /// What it should be.
+    /// The value it should have.
     pub wanted: String,
-    /// Why that matters.
+    /// Reason.
     pub why: String,
-    /// The command that changes it; empty where no command can.
+    /// The command that changes it; empty if there is none.
     pub command: String,
-    /// Whether it is as wanted.
+    /// `true` if it is as wanted.
     pub fine: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn examine() -> Vec<Finding> {
     check(&Fingerprint::take(), reclaims)
 }
 
-/// Judges a machine by its fingerprint, and whether a thread of DAMON runs.
+/// Judges a machine by its fingerprint, and by a running thread of DAMON.
 pub fn check(machine: &Fingerprint, damon: bool) -> Vec<Finding> {
     vec![
         open_files(machine),
@@ -153,7 +153,7 @@ fn congestion(machine: &Fingerprint) -> Finding {
         value: if now.is_empty() { "unknown".into() } else { now.into() },
         wanted: "cubic, or reno".into(),
         why: "bbr paces what it sends: over loopback a large file then costs several times as much; a \
-              run sets cubic or reno where it may, and puts back what was"
+              run sets cubic or reno if permitted, and restores the setting"
             .into(),
         command: "sudo sysctl -w net.ipv4.tcp_congestion_control=cubic".into(),
         fine: super::congestion::PREFERRED.contains(&now),
@@ -178,7 +178,7 @@ fn huge_pages(machine: &Fingerprint) -> Finding {
         value: now.unwrap_or("not in this kernel").into(),
         wanted: "madvise or never".into(),
         why: "with `always` the kernel compacts memory behind some servers and not others: pauses, and \
-              resident memory that nobody asked for"
+              additional resident memory"
             .into(),
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".into(),
         fine: now != Some("always"),
@@ -190,10 +190,9 @@ fn reclaim(damon: bool) -> Finding {
         name: "DAMON".into(),
         value: if damon { "a thread runs" } else { "no thread runs" }.into(),
         wanted: "no thread".into(),
-        why:
-            "it may take files that rest out of memory, so that one contender reads what the next \
-              finds: a run reads its files once before each sample"
-                .into(),
+        why: "it may evict idle files from memory, so that one contender reads from the disk what \
+              the next finds in memory: a run reads its files once before each sample"
+            .into(),
         command: "echo off | sudo tee /sys/kernel/mm/damon/admin/kdamonds/*/state".into(),
         fine: !damon,
     }

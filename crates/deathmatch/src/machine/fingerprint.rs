@@ -1,5 +1,5 @@
-//! What a result depends on besides the servers: the processor, the kernel and the settings the deck
-//! tuned. Kept with every run; whether they are good is the doctor's to say.
+//! Facts that a result depends on besides the servers: the processor, the kernel and the settings
+//! the deck tuned. Kept with every run; `doctor` judges them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,20 +52,20 @@ pub struct Fingerprint {
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,
-    /// How TCP connections begin; a server may choose another for itself.
+    /// Default congestion control of TCP connections; a server may choose another.
     pub congestion_control: String,
-    /// Settings by name; those this kernel lacks are not here.
+    /// Settings by name, without those this kernel lacks.
     pub sysctls: BTreeMap<String, String>,
-    /// Descriptors this process may have open, and may raise that to; `None` is no limit.
+    /// Soft and hard limit of this process's open descriptors; `None` is no limit.
     pub open_files: (Option<u64>, Option<u64>),
-    /// Transparent huge pages: the chosen of the kernel's words.
+    /// Transparent huge pages: the selected word.
     pub huge_pages: Option<String>,
-    /// What hints at a virtual machine; `None` where nothing does.
+    /// Sign of a virtual machine; `None` if there is none.
     pub virtualisation: Option<String>,
 }
 
 impl Fingerprint {
-    /// Takes this machine's; what cannot be read stays empty.
+    /// Reads this machine's; unreadable values stay empty.
     pub fn take() -> Fingerprint {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpuinfo = read("/proc/cpuinfo");
@@ -93,7 +93,7 @@ impl Fingerprint {
         }
     }
 
-    /// How this one differs from another, a line each: results of the two do not compare unseen.
+    /// Differences to another machine, a line each: results of the two compare only with a warning.
     pub fn differences(&self, other: &Fingerprint) -> Vec<String> {
         let mut lines = Vec::new();
         let mut tell = |what: &str, one: &str, two: &str| {
@@ -115,7 +115,7 @@ impl Fingerprint {
     }
 }
 
-/// A setting by its dotted name, white space made single blanks.
+/// A setting by its dotted name, with single blanks.
 pub fn sysctl(name: &str) -> Option<String> {
     let path = Path::new("/proc/sys").join(name.replace('.', "/"));
     let text = fs::read_to_string(path).ok()?;
@@ -142,8 +142,8 @@ fn chosen(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// The processor's `hypervisor` flag is set by whoever runs a virtual machine (x86 CPUID leaf 1, bit 31
-/// of ECX, reserved to them); elsewhere only the firmware's vendor hints.
+/// Hypervisors set the processor's `hypervisor` flag (x86 CPUID leaf 1, bit 31 of ECX, reserved to
+/// them); on other architectures only the firmware's vendor is a sign.
 fn virtualisation(cpuinfo: &str, vendor: &str) -> Option<String> {
     const VENDORS: [&str; 8] =
         ["QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Amazon EC2", "Google", "Microsoft"];

@@ -1,5 +1,5 @@
-//! The machine under the contenders: what a server's processes and the machine as a whole did between
-//! two looks at /proc. Who is looked at, and when, is the arena's.
+//! The machine under the contenders: use of a server's processes and of the whole machine between
+//! two looks at /proc. The arena decides which processes, and when.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,48 +16,49 @@ pub mod process;
 use counters::{Counters, Disk, SECTOR_BYTES};
 use process::{Process, TICKS_PER_SECOND, Thread, Ticks};
 
-/// User and system time are each cut to whole ticks, at both looks: their sum may say up to this many
-/// too much.
+/// User and system time are each truncated to whole ticks, at both looks: their sum may be this
+/// many too large.
 const TICKS_UNSURE: u64 = 2;
 
 /// The machine and a server's processes at one moment.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct Snapshot {
     at: Instant,
     counters: Counters,
     processes: BTreeMap<u32, Process>,
 }
 
-impl Look {
-    /// Looks at the machine and at these processes; those that are gone are left out.
-    pub fn take(pids: &[u32]) -> Look {
+impl Snapshot {
+    /// Looks at the machine and at these processes; ended ones are left out.
+    pub fn take(pids: &[u32]) -> Snapshot {
         let proc = Path::new("/proc");
         let at = Instant::now();
         let read = |&pid: &u32| Some((pid, Process::read(proc, pid)?));
         let processes = pids.iter().filter_map(read).collect();
-        Look { at, counters: Counters::read(proc), processes }
+        Snapshot { at, counters: Counters::read(proc), processes }
     }
 
-    /// The same, and lets the peaks of their memory begin anew.
-    pub fn afresh(pids: &[u32]) -> Look {
+    /// Looks at processes and resets the peaks of their memory.
+    pub fn take_resetting_peaks(pids: &[u32]) -> Snapshot {
         pids.iter().for_each(|&pid| Process::forget_peak(pid));
-        Look::take(pids)
+        Snapshot::take(pids)
     }
 
-    /// What happened from this look to a later one. `known_cpu_s` is all the processor time of the
-    /// generator, its waiting too, and of the server's upstream, for the machine's share of others.
+    /// Use from this look to a later one. `known_cpu_s` is all the processor time of the generator,
+    /// its waiting too, and of the server's upstream; the rest of the machine's is that of other
+    /// programs.
     ///
     /// A process that began since counts from its beginning, whoever gave its id. One that ended
     /// since counts by the ticks its parent got when it waited for it; without such a parent it
     /// does not count.
-    pub fn until(&self, later: &Look, known_cpu_s: f64) -> (ServerUse, MachineUse) {
+    pub fn until(&self, later: &Snapshot, known_cpu_s: f64) -> (ServerUse, MachineUse) {
         let seconds = later.at.saturating_duration_since(self.at).as_secs_f64();
         let server = self.server(later, seconds);
         let machine = self.machine(later, seconds, server.cpu_s + known_cpu_s);
         (server, machine)
     }
 
-    fn server(&self, later: &Look, seconds: f64) -> ServerUse {
+    fn server(&self, later: &Snapshot, seconds: f64) -> ServerUse {
         let mut all = Used::default();
         let mut reaped = Ticks::default();
         for (pid, now) in &later.processes {
@@ -66,7 +67,7 @@ impl Look {
                 _ if now.stat.began as f64 >= self.counters.uptime_s * TICKS_PER_SECOND => {
                     Process::default()
                 }
-                // It lived at the first look already and nobody named it: its past is unknown.
+                // It lived at the first look already, but was not named then: its past is unknown.
                 _ => now.clone(),
             };
             all.add(&Used::between(&then, now));
@@ -87,8 +88,9 @@ impl Look {
         }
     }
 
-    /// What processes that ended since had used before this look: their parents got it with the rest.
-    fn before_they_ended(&self, later: &Look) -> Ticks {
+    /// Ticks that processes ended since then had used before this look: their parents got these
+    /// with the rest.
+    fn before_they_ended(&self, later: &Snapshot) -> Ticks {
         let ended = self.processes.iter().filter(|(pid, then)| {
             let lives = later.processes.get(pid).is_some_and(|p| p.stat.began == then.stat.began);
             !lives && later.processes.contains_key(&then.stat.parent)
@@ -98,7 +100,7 @@ impl Look {
         })
     }
 
-    fn machine(&self, later: &Look, seconds: f64, ours_s: f64) -> MachineUse {
+    fn machine(&self, later: &Snapshot, seconds: f64, ours_s: f64) -> MachineUse {
         let (then, now) = (&self.counters, &later.counters);
         let ticks = now.stat.ticks.saturating_sub(then.stat.ticks) as f64;
         let of_ticks = |now: u64, then: u64| share(now.saturating_sub(then) as f64, ticks);
@@ -119,7 +121,7 @@ impl Look {
     }
 }
 
-/// What one process, or several, used between two looks.
+/// Use of one or more processes between two looks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     run_ns: u64,
@@ -140,7 +142,7 @@ impl Used {
             used.voluntary += thread.voluntary.saturating_sub(before.voluntary);
             used.involuntary += thread.involuntary.saturating_sub(before.involuntary);
         }
-        // A thread that ended takes its nanoseconds with it; the process's ticks keep its time.
+        // An ended thread takes its nanoseconds with it; the process's ticks keep its time.
         let sure = used.ticks.total().saturating_sub(TICKS_UNSURE) as f64 / TICKS_PER_SECOND;
         used.run_ns = used.run_ns.max((sure * 1e9) as u64);
         used
@@ -175,7 +177,7 @@ fn disks(
     now.iter().filter_map(used).collect()
 }
 
-/// A part of a whole; 0 of nothing.
+/// A part of a whole; 0 if the whole is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -211,7 +213,7 @@ mod tests {
         process
     }
 
-    fn looks(then: &[(u32, Process)], now: &[(u32, Process)]) -> (Look, Look) {
+    fn looks(then: &[(u32, Process)], now: &[(u32, Process)]) -> (Snapshot, Snapshot) {
         let at = Instant::now();
         let stat = Stat { cpus: 2, ..Stat::default() };
         let counters =
@@ -221,7 +223,7 @@ mod tests {
         after.tasks = Tasks::Nanoseconds(1_600_000_000);
         after.stat.ticks = 200;
         after.stat.steal = 20;
-        let look = |at, counters, of: &[(u32, Process)]| Look {
+        let look = |at, counters, of: &[(u32, Process)]| Snapshot {
             at,
             counters,
             processes: of.iter().cloned().collect(),
@@ -318,9 +320,9 @@ mod tests {
     #[test]
     fn this_process_is_seen_working() {
         let me = [std::process::id()];
-        let first = Look::take(&me);
-        // Each look is work itself; the kernel counts it at the next tick or switch.
-        let looks = (0..100_000).map(|_| first.until(&Look::take(&me), 0.0));
+        let first = Snapshot::take(&me);
+        // Each look uses processor time itself; the kernel counts it at the next tick or switch.
+        let looks = (0..100_000).map(|_| first.until(&Snapshot::take(&me), 0.0));
         let (server, machine) = looks.into_iter().find(|(s, _)| s.cpu_s > 0.0).expect("work");
         assert!(server.resident_bytes > 0 && server.runnable > 0.0, "{server:?}");
         assert!(machine.seconds > 0.0 && machine.foreign <= 1.0, "{machine:?}");

@@ -1,5 +1,5 @@
-//! One process as /proc tells of it: what it has used so far, thread by thread. What it used between
-//! two looks is worked out by the parent module.
+//! One process in /proc: its use so far, thread by thread. The parent module computes the use
+//! between two looks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,11 @@ pub const TICKS_PER_SECOND: f64 = 100.0;
 /// A process at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
-    /// Of all its threads together, the dead ones too.
+    /// Of all its threads together, ended ones included.
     pub stat: Stat,
     /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// The most it was since the process began, or since `forget_peak`.
+    /// The peak since the process began, or since `forget_peak`.
     pub peak_bytes: u64,
     /// Living threads by id.
     pub threads: BTreeMap<u32, Thread>,
@@ -35,7 +35,7 @@ pub struct Thread {
     pub involuntary: u64,
 }
 
-/// What /proc/PID/stat says.
+/// The parsed /proc/PID/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Its parent.
@@ -44,7 +44,7 @@ pub struct Stat {
     pub own: Ticks,
     /// The time of children that ended and were waited for, and of theirs.
     pub children: Ticks,
-    /// When it began, in ticks since the machine did: with the id, it names a process for good.
+    /// Its start, in ticks since boot: with the id, it identifies a process.
     pub began: u64,
 }
 
@@ -63,7 +63,7 @@ impl Ticks {
         self.user + self.system
     }
 
-    /// What came on top since `earlier`.
+    /// Difference to `earlier`.
     pub fn since(self, earlier: Ticks) -> Ticks {
         Ticks {
             user: self.user.saturating_sub(earlier.user),
@@ -102,8 +102,8 @@ impl Process {
         })
     }
 
-    /// Lets the peak of a process's resident memory begin anew (proc_pid_clear_refs(5)); where that
-    /// is not allowed it stays as it is.
+    /// Resets the peak of a process's resident memory (proc_pid_clear_refs(5)); if that is not
+    /// permitted it stays.
     pub fn forget_peak(pid: u32) {
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
     }

@@ -1,32 +1,32 @@
-//! What a plan's contenders serve: files of given sizes, and what an application answers with.
+//! Files that a plan's contenders serve, of given sizes, and responses of an application.
 
 use serde::Deserialize;
 
-use super::BadPlan;
+use super::PlanError;
 use crate::random::SplitMix;
 
-/// Files of one kind; more would take longer to lay out than to serve.
+/// Largest number of files of one kind; more would take longer to write than to serve.
 const FILES_MAX: u32 = 1_000_000;
 
-/// Where files differ in size, what their sizes are drawn from.
+/// Seed of sizes, for files that differ in size.
 const SIZES_SEED: u64 = 0x7369_7a65;
 
-/// A file every contender serves, or many.
+/// One or more files that every contender serves.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its name, below the document root; of many, with `{}` for their number.
+    /// Its name below the document root; of several, with `{}` for their number.
     pub name: String,
-    /// The size of each.
+    /// The size of each file, in bytes.
     pub bytes: u64,
-    /// Of many that differ the largest size, `bytes` being the smallest.
+    /// Of several that differ, the largest size; `bytes` is the smallest.
     #[serde(default)]
     pub bytes_max: Option<u64>,
-    /// How many.
+    /// Number of files.
     #[serde(default = "one")]
     pub count: u32,
-    /// The text an application answers with under this name. The file holds the same, to check it
-    /// by; who has files alone takes no part.
+    /// The text an application returns under this name. The file has the same content, for
+    /// checking; contenders that only serve files take no part.
     #[serde(default)]
     pub app: Option<String>,
 }
@@ -53,26 +53,26 @@ impl File {
         self.bytes + SplitMix(SIZES_SEED ^ u64::from(number)).below(sizes) as u64
     }
 
-    pub(super) fn check(&self) -> Result<(), BadPlan> {
+    pub(super) fn check(&self) -> Result<(), PlanError> {
         let name = &self.name;
         let beneath = !name.is_empty() && !name.starts_with('/') && !name.contains("..");
         if !beneath {
-            return Err(BadPlan(format!("file {name:?}: write a name below the document root")));
+            return Err(PlanError(format!("file {name:?}: write a name below the document root")));
         }
         if self.count == 0 || self.count > FILES_MAX {
-            return Err(BadPlan(format!("file {name:?}: count: write 1 to {FILES_MAX}")));
+            return Err(PlanError(format!("file {name:?}: count: write 1 to {FILES_MAX}")));
         }
         if (self.count > 1) != name.contains("{}") {
             let why = "`{}` in its name stands for the number of one of many (count)";
-            return Err(BadPlan(format!("file {name:?}: {why}")));
+            return Err(PlanError(format!("file {name:?}: {why}")));
         }
         if self.bytes_max.is_some_and(|most| self.count == 1 || most < self.bytes) {
             let why = "bytes_max: write the largest size of many, not below bytes";
-            return Err(BadPlan(format!("file {name:?}: {why}")));
+            return Err(PlanError(format!("file {name:?}: {why}")));
         }
         if self.app.as_ref().is_some_and(|text| self.count > 1 || text.len() as u64 != self.bytes) {
             let why = "app: write one text, of as many bytes as the file has";
-            return Err(BadPlan(format!("file {name:?}: {why}")));
+            return Err(PlanError(format!("file {name:?}: {why}")));
         }
         Ok(())
     }

@@ -1,14 +1,15 @@
-//! What a plan says of the connections that requests are offered over.
+//! A plan's keys on the connections that carry the requests.
 
 use serde::Deserialize;
 
 use super::{Shape, Work};
-use crate::sample::{Offered, Over};
+use crate::sample::{ConnectionUse, Offered};
 
-/// Requests at once on one connection; a server may allow no more (RFC 9113, 6.5.2).
+/// Largest number of simultaneous requests on one connection; a server may allow no more (RFC 9113,
+/// 6.5.2).
 const STREAMS_MAX: u32 = 100;
 
-/// Of connections that are made anew for each request.
+/// For connections that are made anew for each request.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Handshakes {
@@ -16,32 +17,34 @@ pub(super) enum Handshakes {
     Resumed,
 }
 
-/// What is particular about connections; an error if what is offered over them does not fit.
+/// Special use of connections; an error if the offered load does not fit.
 pub(super) fn over(
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
     works: &[Work],
-) -> Result<Option<Over>, String> {
+) -> Result<Option<ConnectionUse>, String> {
     let over = match (handshakes, streams) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err("write handshakes or streams, not both".to_owned()),
-        (Some(Handshakes::Full), None) => Over::Anew { resumed: false },
-        (Some(Handshakes::Resumed), None) => Over::Anew { resumed: true },
-        (None, Some(streams)) if (1..=STREAMS_MAX).contains(&streams) => Over::Streams(streams),
+        (Some(Handshakes::Full), None) => ConnectionUse::Anew { resumed: false },
+        (Some(Handshakes::Resumed), None) => ConnectionUse::Anew { resumed: true },
+        (None, Some(streams)) if (1..=STREAMS_MAX).contains(&streams) => {
+            ConnectionUse::Streams(streams)
+        }
         (None, Some(_)) => return Err(format!("streams: write 1 to {STREAMS_MAX}")),
     };
     let fits = |work: &Work| match (over, work.shape) {
         (_, Shape::Steady(Offered::Closed { .. })) => true,
-        (Over::Anew { .. }, Shape::Steady(Offered::Sessions { calls, .. })) => calls == 1,
-        (Over::Streams(_), Shape::Steady(Offered::Open { .. })) => true,
+        (ConnectionUse::Anew { .. }, Shape::Steady(Offered::Sessions { calls, .. })) => calls == 1,
+        (ConnectionUse::Streams(_), Shape::Steady(Offered::Open { .. })) => true,
         _ => false,
     };
     match (works.iter().all(fits), over) {
         (true, _) => Ok(Some(over)),
-        (false, Over::Anew { .. }) => {
+        (false, ConnectionUse::Anew { .. }) => {
             Err("handshakes: write closed, or sessions of 1 call".to_owned())
         }
-        (false, Over::Streams(_)) => Err("streams: write open or closed".to_owned()),
+        (false, ConnectionUse::Streams(_)) => Err("streams: write open or closed".to_owned()),
     }
 }
 

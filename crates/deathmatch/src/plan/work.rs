@@ -1,39 +1,39 @@
-//! One piece of a plan's work.
+//! One work of a plan.
 
 use std::time::Duration;
 
-use crate::sample::{Beside, Offered, Over};
+use crate::sample::{Beside, ConnectionUse, Offered};
 
 /// Samples of an upward search: for the estimate only.
 const UPWARD_SAMPLES: u32 = 8;
 
-/// One piece of work.
+/// One work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
-    /// Such as `10k.png at 5000/s`: what is asked for.
+    /// Its request and load, such as `10k.png at 5000/s`.
     pub asks: String,
-    /// The file asked for.
+    /// The requested file.
     pub file: String,
-    /// What is offered.
+    /// The offered load.
     pub shape: Shape,
-    /// Of many files, the kth is asked for in proportion to k to the power of minus this; 0: all
+    /// Of many files, the kth is requested in proportion to k to the power of minus this; 0: all
     /// alike.
     pub zipf: f64,
-    /// What is particular about connections.
-    pub over: Option<Over>,
-    /// What runs meanwhile.
+    /// Special use of connections.
+    pub over: Option<ConnectionUse>,
+    /// Streams beside it.
     pub beside: Option<Beside>,
-    /// How long a sample of it takes, if not as long as the plan's others.
+    /// Duration of its samples, if other than the plan's.
     pub sample: Option<Duration>,
 }
 
-/// What one piece of work offers a contender.
+/// Load that one work offers a contender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     /// One sample.
     Steady(Offered),
-    /// Open loop, upwards by doubling until the contender or the generator has enough, then the
-    /// steps between the last two; at the end one sample at one and a half times what was carried.
+    /// Open loop, upwards by doubling until the contender or the generator is at its limit, then
+    /// the steps between the last two; at the end one sample at 1.5 times the rate carried.
     Upward {
         /// The rate to begin with, in requests a second.
         from: f64,
@@ -43,21 +43,21 @@ pub enum Shape {
 }
 
 impl Work {
-    /// By which its samples are known in every round; unique in a plan.
+    /// The name of its samples in every round; unique in a plan.
     pub fn name(&self) -> String {
         let over = self.over.map(|over| format!(", {over}"));
         let beside = self.beside.as_ref().map(|beside| format!(", beside {beside}"));
         format!("{}{}{}", self.asks, over.unwrap_or_default(), beside.unwrap_or_default())
     }
 
-    /// What is left of it for a server that takes no uploads: another work, with another name.
+    /// The work without uploads, for a server that takes none: another work, with another name.
     pub fn without_uploads(&self) -> Work {
         let beside = self.beside.as_ref().map(Beside::downloads_only);
         Work { beside, ..self.clone() }
     }
 
-    /// What is left of it where nobody can be kept from reading faster: another work, with another
-    /// name.
+    /// The work without a limit of reads, for machines that cannot limit them: another work, with
+    /// another name.
     pub fn without_reads_per_s(&self) -> Work {
         let mut work = self.clone();
         if let Some(cold) = work.beside.as_mut().and_then(|beside| beside.cold.as_mut()) {
@@ -70,7 +70,7 @@ impl Work {
         self.beside.as_ref().is_some_and(|beside| beside.uploads > 0)
     }
 
-    /// An open loop's name, by which its samples are known in every round.
+    /// The name of an open loop's samples in every round.
     pub fn open_name(file: &str, rate: f64, connections: u32) -> String {
         format!("{file} at {rate}/s over {connections} connections")
     }

@@ -1,16 +1,16 @@
-//! Ends a server when this program could not: killed, out of memory, by a second Ctrl-C. A small
-//! shell waits at the end of a pipe that only this program holds open; when it closes without a
-//! word, the shell kills the server's session.
+//! Ends a server when this program cannot: after a kill, out of memory, or a second Ctrl-C. A small
+//! shell waits at the end of a pipe that only this program holds open; when the pipe closes without
+//! a line, the shell kills the server's session.
 //!
-//! A parent-death signal would not do: it reaches one process and not its children, changing the
-//! user clears it, and it is sent when the starting *thread* ends (prctl(2)).
+//! A parent-death signal would not be enough: it reaches one process and not its children, a change
+//! of user clears it, and it is sent when the starting *thread* ends (prctl(2)).
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Fields of /proc/PID/stat behind the name: state, parent, group, session (proc_pid_stat(5)).
-/// Thrice, for one of them may have been starting another.
+/// Three passes, since a process may have been starting another.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r leader || exit 0
@@ -33,7 +33,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Starts it, before there is anything to guard.
+    /// Starts the shell, before there is a server.
     pub(super) fn start() -> io::Result<Guard> {
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT, "deathmatch-guard"])
@@ -46,16 +46,16 @@ impl Guard {
         Ok(Guard { shell, pipe })
     }
 
-    /// Tells it the session to end.
+    /// Names the session to end.
     pub(super) fn watch(&mut self, leader: u32) -> io::Result<()> {
         let pipe = self.pipe.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         writeln!(pipe, "{leader}")
     }
 
-    /// Lets it go: there is nothing left to end.
+    /// Dismisses the shell: no process is left to end.
     pub(super) fn dismiss(mut self) {
         if let Some(pipe) = self.pipe.as_mut() {
-            // If it is gone already there is nobody to tell.
+            // If the shell is gone already, no line is needed.
             let _ = writeln!(pipe, "done");
         }
     }

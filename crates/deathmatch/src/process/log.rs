@@ -1,14 +1,14 @@
-//! What a server wrote down, and the end of it for messages.
+//! A server's log, and its end for messages.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Shown of each log.
+/// Bytes shown of each log.
 const TAIL_BYTES_MAX: u64 = 4096;
 const TAIL_LINES_MAX: usize = 20;
 
-/// Where its standard output and error go.
+/// File for its standard output and error.
 pub(super) fn own(work: &Path) -> PathBuf {
     work.join("server.log")
 }

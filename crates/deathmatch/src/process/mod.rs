@@ -1,7 +1,7 @@
-//! A server's processes: started in the foreground on given processors, waited for until they
-//! answer, found again, and ended so that nothing stays behind, however this program ends.
+//! A server's processes: started in the foreground on given processors, awaited until they answer,
+//! found, and ended so that none remains, however this program ends.
 //!
-//! What is started with which words is `contender`'s business; what it answers, `verify`'s.
+//! `contender` chooses the command; `verify` checks the responses.
 
 mod guard;
 mod log;
@@ -21,61 +21,61 @@ use guard::Guard;
 
 use crate::tls::{Stream, Trust};
 
-/// How often a server that starts or stops is looked at again.
+/// Interval at which a starting or stopping server is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long one question whether it is ready may take.
+/// Timeout of one check for readiness.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the kernel may take to end what was killed.
+/// Time the kernel may take to end killed processes.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
-/// Descriptors a server may open: more than any step of the ladder needs, and not so many that a
-/// server which makes a table of them (Erlang) pays for it.
+/// Descriptors a server may open: more than any step of the ladder needs, and few enough for
+/// servers that allocate a table of them (Erlang).
 const DESCRIPTORS_MAX: u64 = 65_536;
 
-/// All that is needed to start a server.
+/// Everything needed to start a server.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The contender's name, for messages.
     pub name: String,
-    /// What it passes requests on to, which runs before it does and as long.
+    /// Its upstream, which starts before it and runs as long.
     pub upstream: Option<Box<Launch>>,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Set beside what this program's own environment holds.
+    /// Environment variables, in addition to this program's own.
     pub env: Vec<(String, String)>,
-    /// Its own folder: where it runs, and where its log is written.
+    /// Its working folder, with its log.
     pub work: PathBuf,
-    /// Logs it writes beside what it says on its standard output and error.
+    /// Logs it writes in addition to its standard output and error.
     pub logs: Vec<PathBuf>,
     /// The processors it may use.
     pub cores: Vec<usize>,
-    /// Where it will listen.
+    /// Address it will listen on.
     pub addr: SocketAddr,
-    /// The certificate it has there, where it speaks TLS.
+    /// The certificate of a TLS server.
     pub trust: Option<Trust>,
     /// The path of a file, with `{FILE}` for its name.
     pub url: String,
-    /// The path of an upload, likewise; `None` where it takes none.
+    /// The path of an upload, likewise; `None` if it takes none.
     pub uploads: Option<String>,
-    /// A file that is answered with 200 once it is ready.
+    /// A file that it answers with 200 once it is ready.
     pub ready_file: String,
-    /// How long it may take until then.
+    /// Time it may take to become ready.
     pub ready_within: Duration,
-    /// What its first process is told when it is to stop.
+    /// Signal that stops its first process.
     pub stop_signal: Signal,
-    /// How long it may take to obey before it is killed.
+    /// Time it may take to stop before it is killed.
     pub stop_within: Duration,
 }
 
-/// Why a server did not start.
+/// Reason for which a server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Something listens there already.
+    /// Another process listens there.
     PortTaken(SocketAddr, io::Error),
     /// The program or something needed to run it could not be started.
     NotStarted(String, io::Error),
-    /// It ended before it answered.
+    /// It ended before its first response.
     Died(String, ExitStatus, String),
-    /// It did not answer in time; what was answered last, and the log's end.
+    /// It did not answer in time; with the last response and the log's end.
     NotReady(String, Duration, String, String),
 }
 
@@ -85,7 +85,7 @@ impl std::fmt::Display for StartError {
             StartError::PortTaken(addr, e) => {
                 write!(
                     f,
-                    "{addr} cannot be listened on ({e}): stop what listens there, or take another"
+                    "cannot listen on {addr} ({e}): stop the process there, or choose another port"
                 )
             }
             StartError::NotStarted(what, e) => write!(f, "{what} could not be started: {e}"),
@@ -115,8 +115,8 @@ impl Launch {
     /// Starts it, and returns once it answers.
     pub fn start(&self) -> Result<Running, StartError> {
         let upstream = self.upstream.as_ref().map(|launch| launch.start()).transpose()?;
-        // Also where SO_REUSEPORT would let two servers share a port unnoticed: this bind does not
-        // set it, so it fails while anybody listens.
+        // Also with SO_REUSEPORT, which would let two servers share a port unnoticed: this bind
+        // does not set it, so it fails if any process listens.
         let free = TcpListener::bind(self.addr);
         drop(free.map_err(|e| StartError::PortTaken(self.addr, e))?);
         let mut guard =
@@ -137,16 +137,16 @@ impl Launch {
         Ok(running)
     }
 
-    /// As it would be typed, for the report; its upstream on a line before it.
+    /// The command line, for the report; the upstream's on a line before it.
     pub fn shown(&self) -> String {
         let upstream = self.upstream.as_ref().map(|launch| format!("{} &\n$ ", launch.shown()));
         let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
         upstream.unwrap_or_default() + &env.collect::<String>() + &self.command.join(" ")
     }
 
-    /// In a session of its own, so that all its processes are known by it and a Ctrl-C at the
-    /// terminal does not reach them. The tools are util-linux's, each of which becomes the next, so
-    /// the child is the server itself.
+    /// Runs in a session of its own, so that all its processes can be found and a Ctrl-C at the
+    /// terminal does not reach them. Each of util-linux's tools replaces itself by the next, so the
+    /// child is the server itself.
     fn command(&self) -> io::Result<Command> {
         let log = OpenOptions::new().create(true).append(true).open(log::own(&self.work))?;
         let cores: Vec<String> = self.cores.iter().map(usize::to_string).collect();
@@ -169,7 +169,7 @@ impl Launch {
 }
 
 impl Running {
-    /// All its processes, threads not counted; those of its upstream are none of them.
+    /// All its processes, without threads and without those of its upstream.
     pub fn pids(&self) -> Vec<u32> {
         session::pids(self.child.id())
     }
@@ -179,27 +179,27 @@ impl Running {
         self.upstream.as_ref().map_or(Vec::new(), |upstream| upstream.pids())
     }
 
-    /// Where it listens.
+    /// Address it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.launch.addr
     }
 
-    /// The certificate it has, where it speaks TLS.
+    /// The certificate of a TLS server.
     pub fn trust(&self) -> Option<&Trust> {
         self.launch.trust.as_ref()
     }
 
-    /// The path a file of the docroot has.
+    /// The URL path of a file in the docroot.
     pub fn url_path(&self, file: &str) -> String {
         self.launch.url.replace("{FILE}", file)
     }
 
-    /// The path under which it takes a file of this name; `None` where it takes none.
+    /// The path of uploads of this name; `None` if it takes none.
     pub fn upload_path(&self, file: &str) -> Option<String> {
         self.launch.uploads.as_ref().map(|path| path.replace("{FILE}", file))
     }
 
-    /// Whether its first process still runs, and that of its upstream.
+    /// `true` if its first process and that of its upstream still run.
     pub fn is_alive(&mut self) -> bool {
         let upstream = self.upstream.as_mut().is_none_or(|upstream| upstream.is_alive());
         upstream && matches!(self.child.try_wait(), Ok(None))
@@ -210,7 +210,7 @@ impl Running {
         log::tail(&self.launch.work, &self.launch.logs)
     }
 
-    /// Asks it to stop, kills it if it does not, and returns when all its processes are gone.
+    /// Asks it to stop, kills it if it does not, and returns when all its processes have ended.
     pub fn stop(mut self) -> io::Result<()> {
         signal(self.child.id(), self.launch.stop_signal);
         if self.is_gone_within(self.launch.stop_within) || self.kill() {
@@ -256,10 +256,10 @@ impl Running {
         }
     }
 
-    /// Kills all its processes; whether they are gone.
+    /// Kills all its processes; `true` once they are gone.
     fn kill(&mut self) -> bool {
         let deadline = Instant::now() + KILL_WITHIN;
-        // Again and again: one of them may have been starting another.
+        // Repeated, since a process may have been starting another.
         while Instant::now() < deadline {
             for pid in self.pids() {
                 signal(pid, Signal::KILL);
@@ -291,7 +291,7 @@ fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Asks for a path on a connection of its own; the answer's status line.
+/// Requests a path on a connection of its own; returns the response's status line.
 fn ask(addr: SocketAddr, trust: Option<&Trust>, path: &str) -> io::Result<String> {
     let mut stream = Stream::connect(addr, trust, ASK_TIMEOUT)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;

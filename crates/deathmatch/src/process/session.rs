@@ -1,15 +1,15 @@
-//! Which processes belong to a session: its members, and what they started elsewhere.
+//! Processes that belong to a session: its members, and processes they started outside it.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// One process, as /proc/PID/stat tells it.
+/// One process, from /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: u32,
     parent: u32,
     session: u32,
-    /// It has ended, and its parent has not asked how.
+    /// It has ended, and its parent has not waited for it.
     is_zombie: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What stands beside the ladders: the brackets of saturation, the looks at the floor, the rounds that
-//! were repeated, and the reference's pair.
+//! Facts beside the ladders: the brackets of saturation, the floor probes, the repeated rounds, and
+//! the reference's pair.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub(super) struct Beside<'a> {
     pub(super) limits: Vec<Limit>,
     pub(super) pairs: Vec<Pair>,
     pub(super) looks: Vec<&'a Sample>,
-    /// Rounds from 0, and how many samples of each were set aside.
+    /// Rounds, from 0, with the number of samples set aside.
     pub(super) repeated: BTreeMap<u32, usize>,
-    /// Contenders in the order in which they choose colours: those that are ahead, and whose lines lie
-    /// together for longest, get the ones that differ most.
+    /// Contenders in the order in which they get colours: contenders that are ahead, and whose
+    /// lines are close for longest, get the most different ones.
     pub(super) order: Vec<String>,
-    /// Rounds, from 0, whose floor was too far off all the same.
+    /// Rounds, from 0, that count although their floor was too far off.
     pub(super) restless: Vec<u32>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// The reference, then by the limits found, then as the run lists them.
+/// The reference, then contenders by limits, then in the run's order.
 fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
     let found = limits.iter().map(|l| &l.contender);
     let all =
@@ -59,8 +59,8 @@ fn order(run: &Run, limits: &[Limit]) -> Vec<String> {
     order
 }
 
-/// Rounds that count and whose floor strayed: the mean of the looks before and after each, as the run
-/// itself judges which to repeat.
+/// Rounds that count and whose floor was too far off, by the mean of the probes before and after
+/// each, as the run decides which round to repeat.
 fn restless_rounds(looks: &[&Sample]) -> Vec<u32> {
     let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for sample in looks.iter().filter(|s| !s.marks.contains(&Mark::FloorMoved)) {

@@ -1,5 +1,5 @@
-//! The take home of the search for everybody's limit: who carries most, who least, and what becomes of
-//! those who are offered more.
+//! Take-home sentences on the search for limits: the contenders that carry most and least, and
+//! their behaviour in overload.
 
 use super::Data;
 use super::limit::{Limit, Overload, rate, words};
@@ -7,16 +7,16 @@ use super::numbers::{listed, named, round, sensible};
 use super::series::{HELD_P99_MS, Ladder};
 use crate::stats::interval::median;
 
-/// Groups named between the first and the last.
+/// Number of groups named between the first and the last.
 const GROUPS_MAX: usize = 3;
 
-/// Of what it carries, the share that a contender must still answer when offered more.
+/// Share of the rate it carries that a contender must still answer in overload.
 const KEPT_SHARE: f64 = 0.9;
 
-/// The share of requests, in per cent, from which errors under overload are worth a word.
+/// Share of requests, in per cent, from which errors in overload are mentioned.
 const ERRORS_PERCENT: f64 = 5.0;
 
-/// Under overload whatever is queued waits; from here on, in milliseconds, it is worth a word.
+/// p99 in overload, in milliseconds, from which it is mentioned: queued requests wait.
 const SOON_MS: f64 = 100.0;
 
 /// A file's competitors, best first.
@@ -24,7 +24,7 @@ fn ranked<'a>(data: Data<'a>, file: &str) -> Vec<&'a Limit> {
     data.beside.limits.iter().filter(|l| l.file == file && l.place.is_some()).collect()
 }
 
-/// Who carried how much; `None` where nobody's limit was searched for.
+/// Sentence on the rates carried; `None` if no limit was searched for.
 pub(super) fn carried(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let limits = ranked(data, ladder.file);
     let mut groups: Vec<Vec<&Limit>> = Vec::new();
@@ -39,10 +39,13 @@ pub(super) fn carried(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         listed(&group.iter().map(|l| data.run.title(&l.contender).to_owned()).collect::<Vec<_>>())
     };
     if first[0].bracket.low == 0.0 {
-        return Some(format!("Nobody carried a rate with p99 within {} ms.", round(HELD_P99_MS)));
+        return Some(format!(
+            "No contender carried a rate with p99 within {} ms.",
+            round(HELD_P99_MS)
+        ));
     }
     let least = first.iter().map(|l| l.bracket.low).fold(f64::INFINITY, f64::min);
-    let close = if first.len() > 1 { " (their limits cannot be told apart)" } else { "" };
+    let close = if first.len() > 1 { " (their limits cannot be distinguished)" } else { "" };
     let open = first.iter().any(|l| l.bracket.load_limited);
     let open = if open { ", where the generator was the limit" } else { "" };
     let mut sentence = format!(
@@ -63,7 +66,7 @@ pub(super) fn carried(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             l.file == ladder.file && l.contender == data.run.floor && l.bracket.low > 0.0
         });
     let floor =
-        floor.map(|l| format!(" The floor, which does the least there is: {}.", words(&l.bracket)));
+        floor.map(|l| format!(" The floor, which only receives and sends: {}.", words(&l.bracket)));
     Some(format!("{sentence}.{}", floor.unwrap_or_default()))
 }
 
@@ -81,7 +84,7 @@ fn range(group: &[&Limit]) -> String {
     }
 }
 
-/// What became of those who were offered more than they carry; `None` where nobody was.
+/// Sentence on contenders offered more than they carry; `None` if there were none.
 pub(super) fn overloaded(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let over: Vec<_> =
         ranked(data, ladder.file).into_iter().filter_map(|l| Some((l, l.overload?))).collect();
@@ -108,10 +111,10 @@ pub(super) fn overloaded(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> 
     let (soon, late): (Vec<String>, Vec<String>) = (titles(soon), titles(late));
     let mut sentence = match fell.is_empty() {
         true => {
-            format!("Offered {times} times what it carries, everybody went on answering as much.")
+            format!("Offered {times} times what it carries, every contender kept its throughput.")
         }
         false => format!(
-            "Offered {times} times what each carries, these fell behind what they carry: {}.",
+            "Offered {times} times what each carries, these fell below that rate: {}.",
             listed(&fell)
         ),
     };
@@ -143,8 +146,8 @@ mod tests {
             ("Hurtle", "somebody is first"),
             ("with p99 within 10 ms", "by which bound"),
             ("least of all", "somebody is last"),
-            ("The floor, which does the least there is: ≥", "the machine's own limit"),
-            ("Offered 1.5 times what each carries, these fell behind", "beyond the limit"),
+            ("The floor, which only receives and sends: ≥", "the machine's own limit"),
+            ("Offered 1.5 times what each carries, these fell below", "beyond the limit"),
             ("Caddy to 4", "who collapses"),
         ];
         for (part, why) in rows {

@@ -1,11 +1,14 @@
 //! A line chart as SVG: axes, lines with markers and error bars, and each line's name at its end.
-//! Colours are the page's (`page.css`); every line also has its own marker, and every seventh its
-//! own dash, so that colour never tells alone.
+//! Colours are in `chart.css`. Every line also has its own marker, and every seventh its own dash,
+//! so that colour is never the only difference.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
-use super::numbers::{cut, escaped};
+use super::numbers::{cut, tenth};
 use super::scale::Scale;
+
+/// Colours, lines and markers of all charts.
+pub(super) const STYLE: &str = include_str!("chart.css");
 
 /// The drawing, in its own units; the page scales it.
 const WIDTH: f64 = 720.0;
@@ -14,30 +17,30 @@ const LEFT: f64 = 58.0;
 const TOP: f64 = 42.0;
 const BOTTOM: f64 = 50.0;
 
-/// Room for names on the right; the page cuts it off on small screens, where the legend below says
-/// the same.
+/// Room for names on the right; on small screens the page cuts it off, and the legend below has the
+/// names.
 const NAMES: f64 = 168.0;
 
 /// Characters of a name that fit there.
 const NAME_CHARS: usize = 18;
 
-/// Between two names' lines, at most.
+/// Largest distance between two names.
 const NAME_GAP: f64 = 17.0;
 
 /// Half a marker.
 const MARKER: f64 = 4.2;
 
-/// How a line looks.
+/// Look of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The machine's own line.
+    /// The floor's line.
     Floor,
-    /// The so-manieth contender.
+    /// The line of the nth contender.
     Nth(usize),
 }
 
 impl Look {
-    /// Colours there are.
+    /// Number of colours.
     const COLOURS: usize = 7;
 
     /// The classes that the page's style gives a colour and a dash.
@@ -49,45 +52,36 @@ impl Look {
     }
 
     /// The marker at a place.
-    pub(super) fn marker(self, x: f64, y: f64) -> String {
-        let r = MARKER;
-        let polygon = |points: &[(f64, f64)]| {
-            let at = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx * r, y + dy * r);
-            let points: Vec<String> = points.iter().map(at).collect();
-            format!("<polygon class=\"m\" points=\"{}\"/>", points.join(" "))
+    pub(super) fn marker(self, x: f64, y: f64) -> Markup {
+        let corners: &[(f64, f64)] = match self {
+            Look::Floor => return circle(x, y, 2.0),
+            Look::Nth(n) => match n % Look::COLOURS {
+                0 => return circle(x, y, MARKER),
+                1 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+                2 => &[(0.0, -1.2), (1.1, 0.9), (-1.1, 0.9)],
+                3 => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+                4 => &[(0.0, 1.2), (1.1, -0.9), (-1.1, -0.9)],
+                5 => &[(0.0, -1.2), (1.2, -0.3), (0.7, 1.1), (-0.7, 1.1), (-1.2, -0.3)],
+                _ => &[(-1.1, 0.0), (-0.5, -1.1), (0.5, -1.1), (1.1, 0.0), (0.5, 1.1), (-0.5, 1.1)],
+            },
         };
-        let shape = match self {
-            Look::Floor => 7,
-            Look::Nth(n) => n % Look::COLOURS,
-        };
-        match shape {
-            0 => format!("<circle class=\"m\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"),
-            1 => polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
-            2 => polygon(&[(0.0, -1.2), (1.1, 0.9), (-1.1, 0.9)]),
-            3 => polygon(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
-            4 => polygon(&[(0.0, 1.2), (1.1, -0.9), (-1.1, -0.9)]),
-            5 => polygon(&[(0.0, -1.2), (1.2, -0.3), (0.7, 1.1), (-0.7, 1.1), (-1.2, -0.3)]),
-            6 => polygon(&[
-                (-1.1, 0.0),
-                (-0.5, -1.1),
-                (0.5, -1.1),
-                (1.1, 0.0),
-                (0.5, 1.1),
-                (-0.5, 1.1),
-            ]),
-            _ => format!("<circle class=\"m\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\"/>"),
-        }
+        let at = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx * MARKER, y + dy * MARKER);
+        let points: Vec<String> = corners.iter().map(at).collect();
+        html! { polygon.m points=(points.join(" ")) {} }
     }
 
     /// A small drawing of the line and its marker, for a legend.
-    pub(super) fn key(self) -> String {
-        let class = self.class();
-        let marker = self.marker(14.0, 7.0);
-        format!(
-            "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"s {class}\">\
-             <path class=\"l\" d=\"M1 7H27\"/>{marker}</g></svg>"
-        )
+    pub(super) fn key(self) -> Markup {
+        html! {
+            svg.key viewBox="0 0 28 14" aria-hidden="true" {
+                g class={ "s " (self.class()) } { path.l d="M1 7H27" {} (self.marker(14.0, 7.0)) }
+            }
+        }
     }
+}
+
+fn circle(x: f64, y: f64, radius: f64) -> Markup {
+    html! { circle.m cx=(tenth(x)) cy=(tenth(y)) r=(radius) {} }
 }
 
 /// A point of a line.
@@ -97,11 +91,11 @@ pub(super) struct Point {
     pub(super) y: f64,
     /// The ends of its error bar, if it has one.
     pub(super) bar: Option<(f64, f64)>,
-    /// No line leads to it from the point before: what lies there was another kind of load.
+    /// No line leads to it from the point before, which belongs to another kind of load.
     pub(super) anew: bool,
     /// The value is at least this much: the generator was the limit.
     pub(super) at_least: bool,
-    /// Shown when pointed at.
+    /// Text shown when the point is pointed at.
     pub(super) hint: String,
 }
 
@@ -111,8 +105,8 @@ pub(super) struct Line {
     pub(super) title: String,
     pub(super) look: Look,
     pub(super) points: Vec<Point>,
-    /// Whether points have markers; a distribution's are too many.
-    pub(super) markers: bool,
+    /// `true` if points have markers; a distribution has too many points.
+    pub(super) has_markers: bool,
 }
 
 /// A chart.
@@ -124,36 +118,27 @@ pub(super) struct Plot {
     pub(super) x: Scale,
     pub(super) y: Scale,
     pub(super) lines: Vec<Line>,
-    /// Values for a faint line to compare with, and its name.
+    /// Points of a faint line for comparison, and its name.
     pub(super) guide: Option<(Vec<(f64, f64)>, &'static str)>,
     /// Places where one kind of load ends and another begins, and their names.
     pub(super) seams: Vec<(f64, &'static str, &'static str)>,
 }
 
-/// Draws it.
-pub(super) fn draw(plot: &Plot) -> String {
-    let mut out = String::new();
-    let title = escaped(&plot.title);
-    // Writing into a String does not fail; so it is with every line below.
-    let _ = write!(
-        out,
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
-    );
-    axes(&mut out, plot);
-    seams(&mut out, plot);
-    if let Some((points, name)) = &plot.guide {
-        guide(&mut out, plot, points, name);
-    }
-    let ends = name_places(plot);
+/// Draws a plot.
+pub(super) fn draw(plot: &Plot) -> Markup {
     // The first is the most important, so it lies on top.
-    for (line, place) in plot.lines.iter().zip(&ends).rev() {
-        draw_line(&mut out, plot, line, *place);
+    let lines = plot.lines.iter().zip(name_places(plot)).rev();
+    html! {
+        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(plot.title) {
+            (axes(plot))
+            (seams(plot))
+            @if let Some((points, name)) = &plot.guide { (guide(plot, points, name)) }
+            @for (line, name_y) in lines { (draw_line(plot, line, name_y)) }
+        }
     }
-    out.push_str("</svg>");
-    out
 }
 
-/// Where the plot ends on the right.
+/// Right end of the plot.
 fn right() -> f64 {
     WIDTH - NAMES
 }
@@ -166,115 +151,90 @@ fn place_y(plot: &Plot, y: f64) -> f64 {
     HEIGHT - BOTTOM - plot.y.at(y) * (HEIGHT - BOTTOM - TOP)
 }
 
-fn axes(out: &mut String, plot: &Plot) {
+fn axes(plot: &Plot) -> Markup {
     let (right, bottom) = (right(), HEIGHT - BOTTOM);
-    for (value, label) in plot.y.ticks() {
-        let y = place_y(plot, *value);
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 7.0,
-            y + 4.0,
-            escaped(label)
-        );
-    }
-    for (value, label) in plot.x.ticks() {
-        let x = place_x(plot, *value);
-        let _ = write!(
-            out,
-            "<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 19.0,
-            escaped(label)
-        );
-    }
-    let _ = write!(
-        out,
-        "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>\
-         <text class=\"label\" x=\"4\" y=\"14\">{}</text>\
-         <text class=\"label\" x=\"{right}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-        escaped(&format!("{}{}", plot.y_label, plot.y.kind())),
-        HEIGHT - 6.0,
-        escaped(&format!("{}{}", plot.x_label, plot.x.kind())),
-    );
-}
-
-fn seams(out: &mut String, plot: &Plot) {
-    for (x, left, right) in &plot.seams {
-        let (x, y) = (place_x(plot, *x), TOP - 8.0);
-        let _ = write!(
-            out,
-            "<path class=\"seam\" d=\"M{x:.1} {:.1}V{:.1}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{left}</text>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{y:.1}\">{right}</text>",
-            TOP - 18.0,
-            HEIGHT - BOTTOM,
-            x - 7.0,
-            x + 7.0,
-        );
+    html! {
+        @for (value, label) in plot.y.ticks() {
+            @let y = place_y(plot, *value);
+            path.grid d={ "M" (LEFT) " " (tenth(y)) "H" (right) } {}
+            text.tick x=(tenth(LEFT - 7.0)) y=(tenth(y + 4.0)) text-anchor="end" { (label) }
+        }
+        @for (value, label) in plot.x.ticks() {
+            @let x = tenth(place_x(plot, *value));
+            path.axis d={ "M" (x) " " (bottom) "v5" } {}
+            text.tick x=(x) y=(tenth(bottom + 19.0)) text-anchor="middle" { (label) }
+        }
+        path.axis d={ "M" (LEFT) " " (TOP) "V" (bottom) "H" (right) } {}
+        text.label x="4" y="14" { (plot.y_label) (plot.y.kind()) }
+        text.label x=(right) y=(tenth(HEIGHT - 6.0)) text-anchor="end" {
+            (plot.x_label) (plot.x.kind())
+        }
     }
 }
 
-fn guide(out: &mut String, plot: &Plot, points: &[(f64, f64)], name: &str) {
+fn seams(plot: &Plot) -> Markup {
+    let y = tenth(TOP - 8.0);
+    html! {
+        @for (x, left, right) in &plot.seams {
+            @let x = place_x(plot, *x);
+            path.seam d=(format!("M{x:.1} {:.1}V{:.1}", TOP - 18.0, HEIGHT - BOTTOM)) {}
+            text.tick x=(tenth(x - 7.0)) y=(y) text-anchor="end" { (left) }
+            text.tick x=(tenth(x + 7.0)) y=(y) { (right) }
+        }
+    }
+}
+
+fn guide(plot: &Plot, points: &[(f64, f64)], name: &str) -> Markup {
     let path = path(points.iter().map(|(x, y)| (place_x(plot, *x), place_y(plot, *y), false)));
-    let _ = write!(out, "<path class=\"guide\" d=\"{path}\"><title>{name}</title></path>");
+    html! { path.guide d=(path) { title { (name) } } }
 }
 
-fn draw_line(out: &mut String, plot: &Plot, line: &Line, name_y: f64) {
+fn draw_line(plot: &Plot, line: &Line, name_y: f64) -> Markup {
     let at = |p: &Point| (place_x(plot, p.x), place_y(plot, p.y));
-    let title = escaped(&line.title);
-    let _ = write!(
-        out,
-        "<g class=\"s {}\"><title>{title}</title><path class=\"l\" d=\"{}\"/>",
-        line.look.class(),
-        path(line.points.iter().map(|p| (at(p).0, at(p).1, p.anew)))
-    );
-    for point in &line.points {
-        let (x, y) = at(point);
-        if let Some((low, high)) = point.bar {
-            let (low, high) = (place_y(plot, low), place_y(plot, high));
-            let _ = write!(
-                out,
-                "<path class=\"bar\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6m-6 {:.1}h6\"/>",
-                x - 3.0,
-                high - low
-            );
-        }
-        if point.at_least {
-            let _ = write!(out, "<path class=\"bar\" d=\"M{x:.1} {y:.1}v-17m-4 5l4 -5l4 5\"/>");
-        }
-        if line.markers {
-            let marker = line.look.marker(x, y);
-            let _ = write!(out, "<g>{marker}<title>{}</title></g>", escaped(&point.hint));
+    html! {
+        g class={ "s " (line.look.class()) } {
+            title { (line.title) }
+            path.l d=(path(line.points.iter().map(|p| (at(p).0, at(p).1, p.anew)))) {}
+            @for point in &line.points { (draw_point(plot, line, point, at(point))) }
+            @if let Some(end) = line.points.last().map(at) { (draw_name(line, end, name_y)) }
         }
     }
-    if let Some((x, y)) = line.points.last().map(at) {
-        let edge = right() + 6.0;
-        let _ = write!(
-            out,
-            "<path class=\"lead\" d=\"M{x:.1} {y:.1}L{edge} {y:.1}L{:.1} {name_y:.1}\"/>{}\
-             <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            edge + 12.0,
-            line.look.marker(edge + 18.0, name_y),
-            edge + 28.0,
-            name_y + 4.5,
-            escaped(&cut(&line.title, NAME_CHARS)),
-        );
+}
+
+fn draw_point(plot: &Plot, line: &Line, point: &Point, (x, y): (f64, f64)) -> Markup {
+    let bar = point.bar.map(|(low, high)| (place_y(plot, low), place_y(plot, high)));
+    let bar = bar.map(|(low, high)| {
+        let (left, height) = (x - 3.0, high - low);
+        format!("M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h6m-6 {height:.1}h6")
+    });
+    html! {
+        @if let Some(bar) = bar { path.bar d=(bar) {} }
+        @if point.at_least { path.bar d=(format!("M{x:.1} {y:.1}v-17m-4 5l4 -5l4 5")) {} }
+        @if line.has_markers { g { (line.look.marker(x, y)) title { (point.hint) } } }
     }
-    out.push_str("</g>");
+}
+
+/// The line's name on the right, and the connection to the line's end.
+fn draw_name(line: &Line, (x, y): (f64, f64), name_y: f64) -> Markup {
+    let edge = right() + 6.0;
+    let lead = format!("M{x:.1} {y:.1}L{edge} {y:.1}L{:.1} {name_y:.1}", edge + 12.0);
+    html! {
+        path.lead d=(lead) {}
+        (line.look.marker(edge + 18.0, name_y))
+        text.name x=(tenth(edge + 28.0)) y=(tenth(name_y + 4.5)) { (cut(&line.title, NAME_CHARS)) }
+    }
 }
 
 /// A path through points: (x, y, whether it begins anew there).
 fn path(points: impl Iterator<Item = (f64, f64, bool)>) -> String {
-    let mut out = String::new();
-    for (at, (x, y, anew)) in points.enumerate() {
-        let _ = write!(out, "{}{x:.1} {y:.1}", if at == 0 || anew { 'M' } else { 'L' });
-    }
-    out
+    let step = |(at, (x, y, anew)): (usize, (f64, f64, bool))| {
+        format!("{}{x:.1} {y:.1}", if at == 0 || anew { 'M' } else { 'L' })
+    };
+    points.enumerate().map(step).collect()
 }
 
-/// Where each line's name stands: at its end's height, moved as little as keeps names apart.
+/// Places of the lines' names: at the height of the line's end, moved as little as keeps names
+/// apart.
 fn name_places(plot: &Plot) -> Vec<f64> {
     let wanted = |line: &Line| line.points.last().map_or(TOP, |p| place_y(plot, p.y));
     spread(&plot.lines.iter().map(wanted).collect::<Vec<_>>(), TOP, HEIGHT - 8.0)
@@ -320,8 +280,9 @@ mod tests {
 
     #[test]
     fn no_two_of_twenty_look_alike() {
-        let looks: Vec<(String, String)> =
-            (0..20).map(|n| (Look::Nth(n).class(), Look::Nth(n).marker(0.0, 0.0))).collect();
+        let looks: Vec<(String, String)> = (0..20)
+            .map(|n| (Look::Nth(n).class(), Look::Nth(n).marker(0.0, 0.0).into_string()))
+            .collect();
         for (n, look) in looks.iter().enumerate() {
             assert!(!looks[..n].contains(look), "{n} looks like one before");
         }

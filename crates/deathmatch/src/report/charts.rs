@@ -1,4 +1,6 @@
-//! Which charts there are, in the order of the deck's slides, and what each is drawn from.
+//! The charts, in the order of the deck's slides, and their data.
+
+use maud::Markup;
 
 use super::Data;
 use super::chart::{self, Line, Look, Plot, Point};
@@ -9,7 +11,7 @@ use super::scale::{Scale, nines, step_words};
 use super::series::{Ladder, Row, Spread, Steps};
 use super::stretch::Stretch;
 
-/// Points of a distribution's line, at most.
+/// Largest number of points of a distribution.
 const DISTRIBUTION_POINTS_MAX: usize = 120;
 
 /// A slide's question.
@@ -19,17 +21,17 @@ pub(super) struct Question {
     /// How to read the answer.
     pub(super) note: &'static str,
     pub(super) measures: &'static [Measure],
-    /// Whether the distribution of response times belongs here.
+    /// `true` if the distribution of response times belongs here.
     pub(super) distribution: bool,
 }
 
-/// The deck's, in its order; memory is ours.
+/// The deck's questions, in its order, and memory.
 pub(super) const QUESTIONS: [Question; 8] = [
     Question {
         id: "replies",
         heading: "How many replies a second?",
         note: "On the dotted line every request offered is answered. An arrow upward means “at \
-               least”: the generator could offer no more.",
+               least”: the generator was the limit.",
         measures: &[Measure::Replies],
         distribution: false,
     },
@@ -96,9 +98,9 @@ pub(super) const QUESTIONS: [Question; 8] = [
 /// A drawn chart.
 pub(super) struct Chart {
     pub(super) title: String,
-    pub(super) svg: String,
+    pub(super) svg: Markup,
     pub(super) legend: Vec<(Look, String)>,
-    /// The same in numbers: a head and rows.
+    /// The chart as a table: a head and rows.
     pub(super) numbers: Vec<Vec<String>>,
 }
 
@@ -112,8 +114,8 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
             Some(Point { anew, ..point(data, stretch.steps(), row, measure)? })
         });
         let mut points: Vec<Point> = rated.collect();
-        // Whoever has processor time left has told no cost of going all out.
-        let full = all_out.into_iter().flat_map(|l| l.of(name)).filter(|r| r.saturated());
+        // A contender with free processor time has no cost at full load.
+        let full = all_out.into_iter().flat_map(|l| l.of(name)).filter(|r| r.is_saturated());
         points.extend(full.filter_map(|row| {
             let point = point(data, Steps::Connections, row, measure)?;
             Some(Point { anew: true, x: stretch.all_out_x(), ..point })
@@ -126,7 +128,7 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
     let (title, unit, _) = measure.words();
     let xs = stretch.xs();
     let values: Vec<f64> = lines.iter().flat_map(|l| &l.points).flat_map(ends).collect();
-    let rates = stretch.steps().rates() && measure == Measure::Replies && xs.len() > 1;
+    let rates = stretch.steps().are_rates() && measure == Measure::Replies && xs.len() > 1;
     let same = || (xs.iter().map(|x| (*x, *x)).collect(), "as many as offered");
     let x = Scale::steps(&xs);
     let plot = Plot {
@@ -151,13 +153,18 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
 }
 
 /// A row's point; `None` where it has no such measure.
-fn point(data: Data<'_>, steps: Steps, row: &Row<'_>, measure: Measure) -> Option<Point> {
+pub(super) fn point(
+    data: Data<'_>,
+    steps: Steps,
+    row: &Row<'_>,
+    measure: Measure,
+) -> Option<Point> {
     let spread = row.spread(measure)?;
     Some(Point {
         x: row.x,
         y: spread.middle,
         bar: (row.samples.len() > 1).then_some((spread.low, spread.high)),
-        at_least: measure == Measure::Replies && row.limited(),
+        at_least: measure == Measure::Replies && row.is_limited(),
         anew: false,
         hint: hint(data, steps, row, spread, measure),
     })
@@ -200,7 +207,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
 }
 
-/// How a contender looks, everywhere.
+/// A contender's look, the same in all charts.
 pub(super) fn look(data: Data<'_>, name: &str) -> Look {
     if name == data.run.floor {
         return Look::Floor;
@@ -219,7 +226,7 @@ pub(super) fn look(data: Data<'_>, name: &str) -> Look {
 fn lines(
     data: Data<'_>,
     mut names: Vec<&str>,
-    markers: bool,
+    has_markers: bool,
     points: impl Fn(&str) -> Vec<Point>,
 ) -> Vec<Line> {
     names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
@@ -227,12 +234,12 @@ fn lines(
         title: data.run.title(name).to_owned(),
         look: look(data, name),
         points: points(name),
-        markers,
+        has_markers,
     };
     names.into_iter().map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
-/// A row's distribution, thinned evenly over the axis; the longest time stands at its end.
+/// A row's distribution, thinned evenly over the axis, with the longest time at its end.
 fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
     let times = &row.response;
     let point = |x, ns: u64| {
@@ -243,7 +250,7 @@ fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for (ns, share) in times.steps() {
         let x = nines(share).min(nines_max);
-        // A staircase: what lies between two shares took no longer than the upper one's time.
+        // A staircase: times between two shares were no longer than the upper one's.
         match points.last().map(|last| last.x) {
             Some(last) if x - last >= apart => points.extend([point(last, ns), point(x, ns)]),
             Some(_) => {}
@@ -256,8 +263,8 @@ fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
     points
 }
 
-/// The axis that suits a measure: times span decades, shares begin at nought.
-fn scale(measure: Measure, values: &[f64]) -> Scale {
+/// The axis for a measure: times span decades, shares begin at 0.
+pub(super) fn scale(measure: Measure, values: &[f64]) -> Scale {
     match measure {
         Measure::P50 | Measure::P99 => Scale::log(values),
         Measure::Errors | Measure::Deviation | Measure::Cpu => Scale::linear(values),
@@ -265,15 +272,15 @@ fn scale(measure: Measure, values: &[f64]) -> Scale {
     }
 }
 
-/// Everything of a point that must lie within the axis.
-fn ends(point: &Point) -> impl Iterator<Item = f64> {
+/// All values of a point that must lie within the axis.
+pub(super) fn ends(point: &Point) -> impl Iterator<Item = f64> {
     let (low, high) = point.bar.unwrap_or((point.y, point.y));
     [point.y, low, high].into_iter()
 }
 
-/// What a point says when pointed at.
+/// Text shown when a point is pointed at.
 fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Measure) -> String {
-    let limited = if row.limited() { ", load-limited" } else { "" };
+    let limited = if row.is_limited() { ", load-limited" } else { "" };
     format!(
         "{} at {}: {} {} ({} to {} in {} rounds){limited}",
         data.run.title(row.contender),
@@ -307,7 +314,7 @@ fn numbers(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Vec<Vec<S
         let cell = |(part, x): &(usize, f64)| {
             let row = stretch.parts[*part].at(name, *x);
             match row.and_then(|row| Some((row, row.middle(measure)?))) {
-                Some((row, value)) if measure == Measure::Replies && row.limited() => {
+                Some((row, value)) if measure == Measure::Replies && row.is_limited() => {
                     format!("≥\u{202f}{}", sensible(value))
                 }
                 Some((_, value)) => sensible(value),

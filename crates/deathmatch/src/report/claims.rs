@@ -1,4 +1,4 @@
-//! Claims of the take home: who is best by a measure, who shares the place, who is worst.
+//! Claims of the take home: the best by a measure, contenders that share the place, and the worst.
 
 use super::Data;
 use super::measure::Measure;
@@ -7,13 +7,13 @@ use super::scale::step_words;
 use super::series::{Ladder, Row};
 use crate::stats::{Better, Ratio, Verdict, by_round, comparable};
 
-/// A gap between intervals smaller than this share is no difference worth a name.
+/// A gap between intervals smaller than this share is no difference.
 const SAME_WITHIN: f64 = 0.02;
 
-/// From how many times the best's a worst value's multiple is worth a word.
+/// The worst value's multiple of the best is mentioned from here on.
 const TIMES_MIN: f64 = 1.1;
 
-/// What a sentence on the best and the worst says.
+/// Words of a sentence on the best and the worst.
 pub(super) struct Claim {
     measure: Measure,
     best: &'static str,
@@ -32,32 +32,32 @@ pub(super) const SOONEST: Claim =
 pub(super) const SMALLEST: Claim =
     Claim { measure: Measure::Resident, best: "kept the least memory", worst: "most" };
 
-/// Who is best at the highest step that all carried.
+/// Sentence on the best at the highest step that all carried.
 pub(super) fn best_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
     let step = ladder.common()?;
-    let limited = ladder.rows.iter().any(|r| r.x == step && r.limited());
-    let note = match ladder.steps.rates() {
+    let limited = ladder.rows.iter().any(|r| r.x == step && r.is_limited());
+    let note = match ladder.steps.are_rates() {
         true if claim.measure == CPU.measure && all(data, ladder) => {
             ", the highest rate that all carried"
         }
-        true if claim.measure == CPU.measure => ", carried by all who carried any rate",
+        true if claim.measure == CPU.measure => ", carried by all contenders that carried any rate",
         false if limited => ", of those that the generator did not limit",
         _ => "",
     };
     best(data, ladder, step, note, claim)
 }
 
-/// Whether everybody carried some step.
+/// `true` if every contender carried some step.
 fn all(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
-    ranked(data, ladder).into_iter().all(|name| ladder.of(name).any(Row::carried))
+    ranked(data, ladder).into_iter().all(|name| ladder.of(name).any(Row::is_carried))
 }
 
-/// Who uses the least processor time where only the better half still carries the rate: one slow
-/// contender must not keep the others from being compared under load.
+/// Sentence on the least processor time at the highest rate that the better half carries: one slow
+/// contender must not prevent a comparison under load.
 pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let names = ranked(data, ladder);
     let step = ladder.telling()?;
-    if !ladder.steps.rates() || ladder.common().is_some_and(|common| common >= step) {
+    if !ladder.steps.are_rates() || ladder.common().is_some_and(|common| common >= step) {
         return None;
     }
     let carried = ladder.carriers(step, &names);
@@ -65,7 +65,7 @@ pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String
     best(data, ladder, step, &note, &CPU)
 }
 
-/// Who is best of those that carried a step.
+/// Sentence on the best of those that carried a step.
 fn best(
     data: Data<'_>,
     ladder: &Ladder<'_>,
@@ -73,11 +73,11 @@ fn best(
     note: &str,
     claim: &Claim,
 ) -> Option<String> {
-    let fits = |row: &&Row<'_>| match ladder.steps.rates() {
-        true if claim.measure.is_time() => row.carried() && !row.late(),
-        true => row.carried(),
-        false if row.limited() || row.wrong() => false,
-        false => claim.measure != Measure::CpuPerRequest || row.saturated(),
+    let fits = |row: &&Row<'_>| match ladder.steps.are_rates() {
+        true if claim.measure.is_time() => row.is_carried() && !row.is_late(),
+        true => row.is_carried(),
+        false if row.is_limited() || row.is_wrong() => false,
+        false => claim.measure != Measure::CpuPerRequest || row.is_saturated(),
     };
     let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
         .into_iter()
@@ -88,7 +88,7 @@ fn best(
     let more = claim.measure.more_is_better();
     rows.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let [(first, value), .., (last, worst)] = rows[..] else { return None };
-    let tied = rows.iter().filter(|(row, _)| alike(claim.measure, first, row));
+    let tied = rows.iter().filter(|(row, _)| is_alike(claim.measure, first, row));
     let title = |row: &Row<'_>| data.run.title(row.contender).to_owned();
     let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
     let (at, does) = (step_words(step, ladder.steps.words().2), claim.best);
@@ -128,9 +128,9 @@ fn ratio(measure: Measure, one: &Row<'_>, two: &Row<'_>) -> Option<Ratio> {
     Ratio::of(&rounds(two), &rounds(one))
 }
 
-/// Whether two rows cannot be told apart: by their ratio within rounds, which the machine's weather
-/// spares; with too few rounds for that, by whether their figures overlap or nearly do.
-fn alike(measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
+/// `true` if two rows cannot be distinguished: by their ratio within rounds, which changes of the
+/// machine do not affect; with too few rounds for that, if their figures overlap or nearly do.
+fn is_alike(measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
     if let Some(ratio) = ratio(measure, a, b).filter(|r| r.interval.is_some()) {
         return matches!(ratio.verdict(Better::More), Verdict::Equal | Verdict::TooCloseToCall);
     }
@@ -141,6 +141,6 @@ fn alike(measure: Measure, a: &Row<'_>, b: &Row<'_>) -> bool {
 
 /// A ladder's contenders without the floor, and without those disqualified.
 pub(super) fn ranked<'a>(data: Data<'_>, ladder: &Ladder<'a>) -> Vec<&'a str> {
-    let competes = |name: &&str| data.run.competes(name) && !ladder.of(name).any(Row::wrong);
+    let competes = |name: &&str| data.run.competes(name) && !ladder.of(name).any(Row::is_wrong);
     ladder.contenders().into_iter().filter(competes).collect()
 }

@@ -5,7 +5,7 @@ use super::measure::Measure;
 use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
-/// Marks and what the table calls them.
+/// Marks and their names in the table.
 const MARKS: [(Mark, &str); 10] = [
     (Mark::GeneratorLate, "generator late"),
     (Mark::GeneratorBusy, "generator busy"),
@@ -51,7 +51,7 @@ fn fields(ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
         row.work.to_owned(),
         row.contender.to_owned(),
         row.samples.len().to_string(),
-        if row.limited() { "yes" } else { "no" }.to_owned(),
+        if row.is_limited() { "yes" } else { "no" }.to_owned(),
         offered.to_string(),
         failed.to_string(),
     ];
@@ -73,7 +73,7 @@ fn fields(ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
     fields
 }
 
-/// The marks and in how many rounds.
+/// The marks, with the number of rounds each.
 pub(super) fn marks(row: &Row<'_>) -> String {
     let counted = MARKS.iter().map(|(mark, name)| (row.marked(*mark), name));
     let shown = counted
@@ -82,7 +82,7 @@ pub(super) fn marks(row: &Row<'_>) -> String {
     shown.collect::<Vec<_>>().join("; ")
 }
 
-/// A number as programs read it; nothing where there is none.
+/// A number for programs; empty if there is none.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return String::new();

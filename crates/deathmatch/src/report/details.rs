@@ -1,5 +1,5 @@
-//! Tables that are folded away: how the load was, what the server and the machine did meanwhile, and
-//! what failed, by kind. A row for each contender and step of a ladder.
+//! Folded tables: the load, the use of the server and of the machine, and failures by kind. A row
+//! for each contender and step of a ladder.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::series::{Ladder, Row};
 use crate::sample::{DiskUse, Errors, MachineUse, Sample, ServerUse};
 use crate::stats::Bins;
 
-/// Ticks a sample must hold for its user and system time to mean anything.
+/// Ticks a sample must contain for its user and system time to be meaningful.
 pub(super) const TICKS_MIN: f64 = 500.0;
 
 /// The kernel's ticks of a second (`USER_HZ`).
 pub(super) const TICKS_PER_S: f64 = 100.0;
 
-/// Shares of the processors' time below this are nothing.
+/// Shares of the processors' time below this are not shown.
 const SHARE_MIN: f64 = 0.0005;
 
 /// A head and rows, as text.
 pub(super) type Cells = Vec<Vec<String>>;
 
-/// A folded table of a ladder: its heading and how it is made; it says `None` of rows it has nothing
-/// to tell of.
+/// A folded table of a ladder: its heading and the function of its cells, which returns `None` for
+/// rows without data.
 pub(super) struct Detail {
     pub(super) heading: &'static str,
     pub(super) note: &'static str,
@@ -36,9 +36,9 @@ pub(super) struct Detail {
 pub(super) const DETAILS: [Detail; 5] = [
     Detail {
         heading: "How the load was",
-        note: "Whoever had less than 100 % of a processor left idle time; where that was the \
-               generator's, it was the limit. Lateness is what the generator itself delayed; \
-               service time leaves out how long a request had to wait to be sent.",
+        note: "Use of one processor by the server and by the generator; near 100 % the generator was \
+               the limit. Lateness is the generator's own delay; service time excludes the time \
+               a request waited to be sent.",
         head: &[
             "server, % of a core",
             "generator, % of a core",
@@ -87,8 +87,8 @@ pub(super) const DETAILS: [Detail; 5] = [
     },
     Detail {
         heading: "What the machine did beside it",
-        note: "Rows of samples in which the host took processor time, somebody else used it, or a \
-               disk did anything. The medians over rounds; in brackets the most.",
+        note: "Rows of samples in which the host took processor time, other programs used it, or a \
+               disk was used. The medians over rounds; in brackets the most.",
         head: &["steal, %", "iowait, %", "others, %", "disks"],
         cells: machine,
     },
@@ -105,7 +105,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
     (rows.len() > 1).then_some(rows)
 }
 
-/// What failed, by kind, wherever anything did.
+/// Failures by kind; `None` if nothing failed.
 pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
     let kinds: [(&str, fn(&Errors) -> u64); 7] = [
         ("refused", |e| e.refused),
@@ -192,7 +192,8 @@ fn server(row: &Row<'_>) -> Option<Vec<String>> {
     ])
 }
 
-/// User and system time in per cent of both, of the samples that hold enough ticks; `None` of none.
+/// User and system time in per cent of both, over the samples with enough ticks; `None` without
+/// such samples.
 fn split<'a>(uses: impl Iterator<Item = &'a ServerUse>) -> Option<(f64, f64)> {
     let enough = |u: &&ServerUse| (u.user_s + u.system_s) * TICKS_PER_S >= TICKS_MIN;
     let sum = |(user, system), u: &ServerUse| (user + u.user_s, system + u.system_s);
@@ -225,7 +226,7 @@ fn machine(row: &Row<'_>) -> Option<Vec<String>> {
     Some(cells)
 }
 
-/// One disk over all rounds in which it did anything.
+/// One disk over all rounds in which it was used.
 fn disk(name: &str, uses: &[(f64, DiskUse)]) -> String {
     let seconds: f64 = uses.iter().map(|(seconds, _)| seconds).sum();
     let reads: f64 = uses.iter().map(|(_, disk)| disk.reads as f64).sum();

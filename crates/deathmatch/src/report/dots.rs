@@ -1,61 +1,62 @@
-//! A dot chart as SVG: a line for each contender, the best on top, for work that has one step only.
+//! A dot chart as SVG for work with a single step: a line for each contender, the best on top.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
-use super::chart::{Line, Plot};
+use super::chart::{Line, Plot, Point};
 use super::lanes::Lanes;
-use super::numbers::{cut, escaped, sensible};
+use super::numbers::{cut, sensible, tenth};
+use super::scale::Scale;
 
 const LANES: Lanes = Lanes { names: 170.0, right: 90.0, top: 10.0, row: 24.0 };
 /// Characters of a name that fit there.
 const NAME_CHARS: usize = 21;
 
 /// Draws the last point of each line of a plot; its `y` runs from left to right.
-pub(super) fn draw(plot: &Plot, more_is_better: bool) -> String {
-    let mut lines: Vec<&Line> = plot.lines.iter().filter(|l| !l.points.is_empty()).collect();
-    let value = |line: &Line| line.points.last().map_or(0.0, |p| p.y);
-    lines.sort_by(|a, b| value(a).total_cmp(&value(b)));
+pub(super) fn draw(plot: &Plot, more_is_better: bool) -> Markup {
+    let lines = sorted(&plot.lines, more_is_better).into_iter().enumerate();
+    let rows: Vec<Markup> =
+        lines.map(|(row, (line, point))| draw_row(&LANES, &plot.y, line, point, row)).collect();
+    LANES.chart(&plot.title, (&plot.y, &plot.y_label), &rows)
+}
+
+/// Lines that have points, each with its last point, the best first.
+pub(super) fn sorted(lines: &[Line], more_is_better: bool) -> Vec<(&Line, &Point)> {
+    let lines = lines.iter().filter_map(|line| Some((line, line.points.last()?)));
+    let mut lines: Vec<(&Line, &Point)> = lines.collect();
+    lines.sort_by(|a, b| a.1.y.total_cmp(&b.1.y));
     if more_is_better {
         lines.reverse();
     }
-    LANES.chart(&plot.title, (&plot.y, &plot.y_label), lines.len(), |out| {
-        for (row, line) in lines.iter().enumerate() {
-            draw_row(out, line, LANES.y(row), |y| LANES.x(&plot.y, y));
-        }
-    })
+    lines
 }
 
-fn draw_row(out: &mut String, line: &Line, y: f64, at: impl Fn(f64) -> f64) {
-    let Some(point) = line.points.last() else { return };
-    let x = at(point.y);
-    let _ = write!(
-        out,
-        "<g class=\"s {}\"><title>{}</title>\
-         <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-        line.look.class(),
-        escaped(&point.hint),
-        LANES.names - 10.0,
-        y + 4.5,
-        escaped(&cut(&line.title, NAME_CHARS))
-    );
-    let mut end = x;
-    if let Some((low, high)) = point.bar {
-        let (low, high) = (at(low), at(high));
-        end = end.max(high);
-        let _ = write!(
-            out,
-            "<path class=\"bar\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {:.1}v6m{:.1} -6v6\"/>",
-            y - 3.0,
-            high - low
-        );
+/// A row of a chart: the line's name, the point with its bar, and its value.
+pub(super) fn draw_row(
+    lanes: &Lanes,
+    scale: &Scale,
+    line: &Line,
+    point: &Point,
+    row: usize,
+) -> Markup {
+    let place = |value| lanes.x(scale, value);
+    let (x, y) = (place(point.y), lanes.y(row));
+    let bar = point.bar.map(|(low, high)| (place(low), place(high)));
+    let end = bar.map_or(x, |(_, high)| high.max(x));
+    let bar = bar.map(|(low, high)| {
+        let (above, width) = (y - 3.0, high - low);
+        format!("M{low:.1} {y:.1}H{high:.1}M{low:.1} {above:.1}v6m{width:.1} -6v6")
+    });
+    html! {
+        g class={ "s " (line.look.class()) } {
+            title { (point.hint) }
+            text.name x=(tenth(lanes.names - 10.0)) y=(tenth(y + 4.5)) text-anchor="end" {
+                (cut(&line.title, NAME_CHARS))
+            }
+            @if let Some(bar) = bar { path.bar d=(bar) {} }
+            (line.look.marker(x, y))
+            text.value x=(tenth(end + 9.0)) y=(tenth(y + 4.5)) {
+                @if point.at_least { "≥\u{202f}" } (sensible(point.y))
+            }
+        }
     }
-    let sign = if point.at_least { "≥\u{202f}" } else { "" };
-    let _ = write!(
-        out,
-        "{}<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{sign}{}</text></g>",
-        line.look.marker(x, y),
-        end + 9.0,
-        y + 4.5,
-        sensible(point.y)
-    );
 }

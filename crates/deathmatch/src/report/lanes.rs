@@ -1,17 +1,17 @@
-//! The frame of charts that give each contender a line of its own: a scale from left to right
-//! beneath, names on the left.
+//! The frame of charts with a line for each contender: a scale from left to right beneath, names on
+//! the left.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
-use super::numbers::escaped;
+use super::numbers::tenth;
 use super::scale::Scale;
 
 /// The drawing's width, in its own units; the page scales it.
-const WIDTH: f64 = 720.0;
-/// Beneath the lines, for the ticks and the label.
+pub(super) const WIDTH: f64 = 720.0;
+/// Height beneath the lines, for the ticks and the label.
 const BOTTOM: f64 = 42.0;
 
-/// How such a chart is laid out.
+/// Layout of such a chart.
 pub(super) struct Lanes {
     /// Width left of the scale.
     pub(super) names: f64,
@@ -24,7 +24,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Where a value lies, from left to right.
+    /// Horizontal place of a value.
     pub(super) fn x(&self, scale: &Scale, value: f64) -> f64 {
         self.names + scale.at(value) * (WIDTH - self.names - self.right)
     }
@@ -34,43 +34,33 @@ impl Lanes {
         self.top + self.row * (line as f64 + 0.5)
     }
 
-    /// The whole chart: `draw` adds what is on the lines.
+    /// The height of a chart with this number of lines.
+    pub(super) fn height(&self, lines: usize) -> f64 {
+        self.top + self.row * lines as f64 + BOTTOM
+    }
+
+    /// The whole chart around its `lines`.
     pub(super) fn chart(
         &self,
         title: &str,
         (scale, label): (&Scale, &str),
-        lines: usize,
-        draw: impl FnOnce(&mut String),
-    ) -> String {
-        let (top, bottom) = (self.top, self.top + self.row * lines as f64);
-        let (height, end) = (bottom + BOTTOM, WIDTH - self.right);
-        let mut out = String::new();
-        // Writing into a String does not fail; so it is with every line below.
-        let _ = write!(
-            out,
-            "<svg class=\"chart whole\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-             aria-label=\"{}\">",
-            escaped(title)
-        );
-        for (tick, label) in scale.ticks() {
-            let x = self.x(scale, *tick);
-            let _ = write!(
-                out,
-                "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom}\"/>\
-                 <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 17.0,
-                escaped(label)
-            );
+        lines: &[Markup],
+    ) -> Markup {
+        let (top, bottom) = (self.top, self.top + self.row * lines.len() as f64);
+        let (height, end) = (self.height(lines.len()), WIDTH - self.right);
+        html! {
+            svg.chart.whole viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label=(title) {
+                @for (tick, label) in scale.ticks() {
+                    @let x = tenth(self.x(scale, *tick));
+                    path.grid d={ "M" (x) " " (top) "V" (bottom) } {}
+                    text.tick x=(x) y=(tenth(bottom + 17.0)) text-anchor="middle" { (label) }
+                }
+                @for line in lines { (line) }
+                path.axis d={ "M" (self.names) " " (top) "V" (bottom) "H" (tenth(end)) } {}
+                text.label x=(tenth(end)) y=(tenth(height - 6.0)) text-anchor="end" {
+                    (label) (scale.kind())
+                }
+            }
         }
-        draw(&mut out);
-        let _ = write!(
-            out,
-            "<path class=\"axis\" d=\"M{} {top}V{bottom}H{end:.1}\"/>\
-             <text class=\"label\" x=\"{end:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text></svg>",
-            self.names,
-            height - 6.0,
-            escaped(&format!("{label}{}", scale.kind()))
-        );
-        out
     }
 }

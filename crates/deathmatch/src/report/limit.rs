@@ -1,4 +1,4 @@
-//! How much each contender carries of each file, and what it does when offered half as much again.
+//! The highest rate each contender carries of each file, and its behaviour at 1.5 times that.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,38 @@ use crate::sample::{Mark, Offered, Sample};
 use crate::stats::saturation::places;
 use crate::stats::{Saturation, by_round, counts, is_overload, merged, middle, saturation};
 
-/// One contender's.
+/// The limit of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The file asked for.
+    /// The requested file.
     pub file: String,
     /// The contender's name.
     pub contender: String,
-    /// Its place, shared by those whose brackets overlap the leader's; `None` for who is not ranked:
-    /// the floor, the twin, and who is disqualified.
+    /// Its place, shared by contenders whose brackets overlap the leader's; `None` for contenders
+    /// that are not ranked: the floor, the twin, and disqualified ones.
     pub place: Option<usize>,
-    /// Between which rates its limit lies.
+    /// Bracket of its limit.
     pub bracket: Saturation,
-    /// Beyond the bracket, where that was measured.
+    /// Its behaviour beyond the bracket, if that was measured.
     pub overload: Option<Overload>,
-    /// Some answer was wrong.
+    /// `true` if a response was wrong.
     pub wrong: bool,
 }
 
-/// What became of more than it carries.
+/// Behaviour at 1.5 times the rate carried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overload {
-    /// Requests a second it was offered; the median over rounds.
+    /// Offered requests a second; the median over rounds.
     pub offered: f64,
     /// Right answers a second; likewise.
     pub replies: f64,
-    /// Their 99th percentile in milliseconds, over all rounds; `None` where nothing was answered.
+    /// Their 99th percentile in milliseconds, over all rounds; `None` without replies.
     pub p99_ms: Option<f64>,
     /// Requests that failed, in per cent.
     pub errors_percent: f64,
 }
 
-/// By file, the best first; of a file for which somebody's limit was found.
+/// Limits by file, the best first; only files for which a limit was found.
 pub fn limits(run: &Run, samples: &[Sample]) -> Vec<Limit> {
     let mut files: Vec<&str> = Vec::new();
     for sample in samples {
@@ -71,7 +71,7 @@ fn of_file(run: &Run, samples: &[Sample], file: &str) -> Vec<Limit> {
             })
         })
         .collect();
-    // Where nobody gave out, rates were given, and no limit was looked for.
+    // Without any failure the rates were given, and no limit was searched.
     if limits.iter().all(|l| l.bracket.high.is_none() && !l.bracket.load_limited) {
         return Vec::new();
     }
@@ -90,7 +90,7 @@ fn of_file(run: &Run, samples: &[Sample], file: &str) -> Vec<Limit> {
     limits
 }
 
-/// Of one contender's samples; `None` where it was not overloaded.
+/// From one contender's samples; `None` if it was not overloaded.
 fn overload(samples: &[&Sample]) -> Option<Overload> {
     let over: Vec<&Sample> = samples.iter().copied().filter(|s| is_overload(s)).collect();
     let rate = |sample: &Sample| match sample.offered {
@@ -120,7 +120,7 @@ pub(super) fn words(bracket: &Saturation) -> String {
     }
 }
 
-/// A rate that was offered: whole where it is large.
+/// An offered rate; whole if it is large.
 pub(super) fn rate(value: f64) -> String {
     if value >= 1e3 { round(value.round()) } else { sensible(value) }
 }

@@ -1,13 +1,14 @@
-//! What is read off one sample: each measure, its unit and its names.
+//! Measures: their values in a sample, units and names.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 use crate::sample::Sample;
 use crate::stats::Bins;
 
-/// What can be read off a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A figure of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Right answers a second.
@@ -24,7 +25,7 @@ pub enum Measure {
     Cpu,
     /// Processor time of the server for each answer, in microseconds.
     CpuPerRequest,
-    /// The same of what the server passes requests on to.
+    /// Processor time of the server's upstream for each answer, in microseconds.
     UpstreamCpuPerRequest,
     /// Threads of the server that run or wait for a processor, on average.
     Runnable,
@@ -87,12 +88,12 @@ impl Measure {
         if title.starts_with("CPU") { title.to_owned() } else { title.to_lowercase() }
     }
 
-    /// Whether it is a response time.
+    /// `true` for response times.
     pub fn is_time(self) -> bool {
         matches!(self, Measure::P50 | Measure::P99)
     }
 
-    /// Whether more is better.
+    /// `true` if more is better.
     pub fn more_is_better(self) -> bool {
         self == Measure::Replies
     }
@@ -108,7 +109,8 @@ impl Measure {
             Measure::P50 => percentile_ms(&load.response, 0.5)?,
             Measure::P99 => percentile_ms(&load.response, 0.99)?,
             Measure::Errors => 100.0 * error_share(sample),
-            // Of all the time it was looked at: what was late is answered after the end.
+            // Over the whole time between the looks: late requests are answered after the sample's
+            // end.
             Measure::Cpu => 100.0 * server?.cpu_s / machine?.seconds,
             Measure::CpuPerRequest => 1e6 * server?.cpu_s / load.replies as f64,
             Measure::UpstreamCpuPerRequest => {
@@ -126,7 +128,7 @@ impl Measure {
     }
 }
 
-/// Requests that a sample should have sent; a closed loop intends what it gets to send.
+/// Requests that a sample should have sent; in a closed loop those it sent.
 pub(super) fn offered(sample: &Sample) -> u64 {
     let ended = sample.load.replies + sample.load.errors.total();
     if sample.load.intended == 0 { ended } else { sample.load.intended }

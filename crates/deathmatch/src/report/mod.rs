@@ -1,6 +1,6 @@
 //! The report: one page that needs no network and no JavaScript, a table for a spreadsheet, and a
-//! few lines for the terminal. It draws and words what was measured; how contenders compare comes from
-//! whoever calls it, as [`Ranking`]s.
+//! few lines for the terminal. It draws and words the measurements; the caller compares the
+//! contenders and passes the result as [`Ranking`]s.
 
 mod beside;
 mod brackets;
@@ -18,6 +18,7 @@ mod numbers;
 mod overview;
 mod page;
 mod pair;
+mod plot;
 mod rankings;
 mod results;
 mod run;
@@ -51,7 +52,7 @@ pub const PAGE: &str = "report.html";
 /// The table's file name.
 pub const TABLE: &str = "summary.csv";
 
-/// Everything a report is made of.
+/// All data of a report.
 #[derive(Clone, Copy)]
 struct Data<'a> {
     run: &'a Run,
@@ -60,21 +61,37 @@ struct Data<'a> {
     beside: &'a beside::Beside<'a>,
 }
 
-/// What ladders are made of: all that counts but the twin's.
+/// Ladders of all samples that count, without the twin's.
 fn ladders<'a>(run: &Run, samples: &'a [Sample]) -> Vec<series::Ladder<'a>> {
     series::ladders(samples.iter().filter(|s| run.twin.as_ref() != Some(&s.contender)))
 }
 
-/// Writes the page and the table into a directory that exists. Each is put in place whole: a full
-/// disk leaves the former one as it was.
+/// Writes the page and the table into an existing directory. Each file is replaced as a whole: a
+/// full disk leaves the former one as it was.
 ///
 /// # Errors
-/// What the file system says, with the file's path.
+/// The file system's, with the file's path.
 pub fn write(dir: &Path, run: &Run, samples: &[Sample], rankings: &[Ranking]) -> io::Result<()> {
     let (ladders, beside) = (ladders(run, samples), beside::Beside::of(run, samples));
     let data = Data { run, ladders: &ladders, rankings, beside: &beside };
     put(dir, PAGE, &page::page(data))?;
     put(dir, TABLE, &csv::table(data))
+}
+
+/// Writes one plot of a measure for all works of the run, as an SVG file.
+///
+/// # Errors
+/// The measure was not measured, or the file cannot be written.
+pub fn plot(file: &Path, run: &Run, samples: &[Sample], measure: Measure) -> io::Result<()> {
+    let (ladders, beside) = (ladders(run, samples), beside::Beside::of(run, samples));
+    let data = Data { run, ladders: &ladders, rankings: &[], beside: &beside };
+    let plot = plot::draw(data, measure).ok_or_else(|| {
+        let title = measure.words().0;
+        io::Error::new(io::ErrorKind::NotFound, format!("no sample of this run has {title:?}"))
+    })?;
+    let dir = file.parent().unwrap_or(Path::new(""));
+    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    put(dir, &name, &plot)
 }
 
 /// The result as text, at most `width` columns where the names allow it.
@@ -88,7 +105,8 @@ fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let (path, beside) = (dir.join(name), dir.join(format!(".{name}.part")));
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path));
     written.map_err(|e| {
-        // What could not be finished is no use to anybody; that it cannot be removed says no more.
+        // An incomplete file is useless; a failure to remove it is less important than the first
+        // error.
         let _ = std::fs::remove_file(&beside);
         io::Error::new(e.kind(), format!("{} could not be written: {e}", path.display()))
     })

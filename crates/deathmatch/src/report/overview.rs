@@ -1,4 +1,4 @@
-//! The table that says the most in the least room: one line for each contender of a ladder.
+//! The overview: one line for each contender of a ladder.
 
 use super::Data;
 use super::limit::{Limit, words};
@@ -8,7 +8,8 @@ use super::scale::step_words;
 use super::series::{Ladder, Row, Steps};
 use crate::stats::Saturation;
 
-/// Shown where there are proxies: one may make its upstream dearer. Behind what they cost themselves.
+/// Shown for proxies, since a proxy can make its upstream more expensive; after the proxies' own
+/// cost.
 const UPSTREAM: Measure = Measure::UpstreamCpuPerRequest;
 const UPSTREAM_AT: usize = 3;
 
@@ -19,7 +20,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<(String, Vec<String>)>,
 }
 
-/// Contenders by the highest rate they held, then by what they cost; the floor first.
+/// Contenders by the highest rate they held, then by cost; the floor first.
 pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
     let step = ladder.common().or_else(|| ladder.telling());
     let step = step.or_else(|| ladder.xs().first().copied()).unwrap_or_default();
@@ -28,7 +29,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
     let has_upstreams = ladder.rows.iter().any(|r| r.middle(UPSTREAM).is_some());
     let mut head = vec![
         "".to_owned(),
-        if ladder.steps.rates() { "holds" } else { "best" }.to_owned(),
+        if ladder.steps.are_rates() { "holds" } else { "best" }.to_owned(),
         format!("CPU/request, {} at {at}", unit(Measure::CpuPerRequest)),
         format!("p50, ms at {at}"),
         format!("p99, ms at {at}"),
@@ -49,8 +50,8 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
     });
     let rows = names.into_iter().map(|name| {
-        // At a rate that it did not carry its figures are those of another load.
-        let row = ladder.at(name, step).filter(|r| r.carried() || !ladder.steps.rates());
+        // At a rate that it did not carry its figures belong to another load.
+        let row = ladder.at(name, step).filter(|r| r.is_carried() || !ladder.steps.are_rates());
         let show = |measure| {
             let value = row.and_then(|r| r.middle(measure));
             value.map_or_else(|| "–".to_owned(), sensible)
@@ -72,12 +73,12 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
     Table { head, rows: rows.collect() }
 }
 
-/// The highest step a contender held, from the first step on without a gap.
+/// The highest step a contender held, without a gap from the first step on.
 pub(super) fn held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<'l>> {
-    ladder.of(name).take_while(|r| r.held()).last()
+    ladder.of(name).take_while(|r| r.is_held()).last()
 }
 
-/// What is known of a contender's limit by this ladder's search.
+/// A contender's limit as found by this ladder's search.
 fn bracket<'a>(data: Data<'a>, ladder: &Ladder<'_>, name: &str) -> Option<&'a Saturation> {
     let its = |l: &&Limit| l.contender == name && l.file == ladder.file;
     let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
@@ -85,49 +86,49 @@ fn bracket<'a>(data: Data<'a>, ladder: &Ladder<'_>, name: &str) -> Option<&'a Sa
     Some(&limit.bracket)
 }
 
-/// What a contender is sorted by.
+/// Sort key of a contender.
 fn best(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> f64 {
-    if ladder.of(name).any(Row::wrong) {
+    if ladder.of(name).any(Row::is_wrong) {
         return 0.0;
     }
     if let Some(bracket) = bracket(data, ladder, name) {
         return bracket.low;
     }
-    if ladder.steps.rates() {
+    if ladder.steps.are_rates() {
         return held(ladder, name).map_or(0.0, |r| r.x);
     }
     ladder.of(name).filter_map(|r| r.middle(Measure::Replies)).fold(0.0, f64::max)
 }
 
-/// The highest rate held; where the generator gave out above it, no more than "at least" is known.
+/// The highest rate held; "at least" if the generator was the limit above it.
 fn held_words(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> String {
-    let limited = ladder.of(name).find(|r| r.limited());
-    if ladder.of(name).any(Row::wrong) {
+    let limited = ladder.of(name).find(|r| r.is_limited());
+    if ladder.of(name).any(Row::is_wrong) {
         return "wrong bytes".to_owned();
     }
     if let Some(bracket) = bracket(data, ladder, name) {
         return words(bracket);
     }
-    if !ladder.steps.rates() {
+    if !ladder.steps.are_rates() {
         let sign = if limited.is_some() { "≥\u{202f}" } else { "" };
         return format!("{sign}{}/s", sensible(best(data, ladder, name)));
     }
     let known = held(ladder, name);
     let next = ladder.of(name).find(|r| r.x > known.map_or(0.0, |k| k.x));
     match (known, next) {
-        (_, Some(next)) if next.limited() => {
+        (_, Some(next)) if next.is_limited() => {
             let rate = next.middle(Measure::Replies).unwrap_or_default();
             format!("≥\u{202f}{}/s, load-limited", sensible(rate))
         }
         (Some(row), Some(_)) => step_words(row.x, "/s"),
-        // It stood the highest step there was: it may stand more.
+        // It held the highest step there was, and may hold more.
         (Some(row), None) => format!("≥\u{202f}{}", step_words(row.x, "/s")),
         (None, _) => "none".to_owned(),
     }
 }
 
-/// The first step with more errors than may be.
+/// The first step with too many errors.
 fn errors_from(ladder: &Ladder<'_>, name: &str) -> String {
-    let first = ladder.of(name).find(|r| r.failing());
+    let first = ladder.of(name).find(|r| r.is_failing());
     first.map_or_else(|| "–".to_owned(), |r| step_words(r.x, ladder.steps.words().2))
 }

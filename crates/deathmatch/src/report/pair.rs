@@ -1,5 +1,4 @@
-//! The reference against itself: how far two that are the same are apart is what the machine cannot
-//! tell apart.
+//! The reference against itself: the machine cannot show differences smaller than this one.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,26 +8,27 @@ use super::run::Run;
 use crate::sample::{Offered, Sample};
 use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
 
-/// What the pair is judged by, where everybody goes as fast as he can.
+/// Measures by which the pair is judged in closed loops.
 const JUDGED_BY: &[Measure] = &[Measure::Replies, Measure::CpuPerRequest];
 
-/// The same at a given rate: everybody answers as many there.
+/// Measures at a given rate, at which all answer as many requests.
 const JUDGED_BY_AT_A_RATE: &[Measure] = &[Measure::CpuPerRequest];
 
-/// The twin's ratio to the reference at one piece of work.
+/// The twin's ratio to the reference at one work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// The work's name.
     pub work: String,
-    /// By what.
+    /// The measure compared.
     pub measure: Measure,
     /// The twin's figure over the reference's.
     pub ratio: Ratio,
-    /// What that says of the machine.
+    /// Judgement on the machine.
     pub fitness: Fitness,
 }
 
-/// The pair at each closed loop or, of a run without, at each rate; none where the run has no twin.
+/// The pair at each closed loop or, in a run without any, at each rate; none if the run has no
+/// twin.
 pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
     let Some(twin) = &run.twin else { return Vec::new() };
     let is_closed = |s: &&Sample| matches!(s.offered, Offered::Closed { .. });
@@ -55,19 +55,19 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
         .collect()
 }
 
-/// The worst of them; `None` of none.
+/// The worst of them; `None` without pairs.
 pub fn verdict(pairs: &[Pair]) -> Option<Fitness> {
     pairs.iter().map(|pair| pair.fitness).max()
 }
 
-/// What they say of the machine, in a sentence; `None` where the run has no twin.
+/// Judgement on the machine, as a sentence; `None` where the run has no twin.
 pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
     run.twin.as_ref()?;
     let name = run.title(&run.reference);
     let Some(verdict) = verdict(pairs) else {
         return Some(format!(
-            "{name} was to run a second time, to see what this machine cannot tell apart; there is \
-             no pair to compare, so nobody knows."
+            "{name} should have run a second time, to show the smallest difference this machine can \
+             measure; there is no pair to compare, so that is unknown."
         ));
     };
     let ends = |ratio: &Ratio| match ratio.interval {
@@ -84,7 +84,7 @@ pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
         ),
         Fitness::Coarse => format!(
             "coarse: the two look equal, but not surely within {margin}\u{202f}%, so small \
-             differences of this run are not to be trusted"
+             differences of this run are not reliable"
         ),
         Fitness::Unfit => format!(
             "unfit: the same server is more than {margin}\u{202f}% apart from itself, so no small \
@@ -98,7 +98,7 @@ pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
     ))
 }
 
-/// A ratio near one to three places.
+/// A ratio with three decimal places.
 fn three(ratio: f64) -> String {
     format!("{ratio:.3}")
 }
@@ -115,7 +115,7 @@ mod tests {
         let closed = |s: &&Sample| s.contender == "nginx" && s.work.contains("connections");
         let mut one: Vec<Sample> = all.iter().filter(closed).take(1).cloned().collect();
         one[0].marks.clear();
-        // The reference's replies, and the twin's times so many, in each of six rounds.
+        // The reference's replies, and multiples of them for the twin, in each of six rounds.
         let with = |factors: [f64; 6], offered: Offered| -> Vec<Sample> {
             let twin = |(round, factor): (u32, f64)| {
                 let mut pair = [one[0].clone(), one[0].clone()];
@@ -132,7 +132,8 @@ mod tests {
             ([1.04; 6], Some(Fitness::Unfit), "was unfit"),
         ];
         for (factors, want, words) in rows {
-            // By replies and processor time; by that alone where all answer as many.
+            // By replies and processor time; by processor time alone if all answer as many
+            // requests.
             let open = Offered::Open { rate: 1_000.0, poisson: false, connections: 50 };
             for (offered, measures) in [(one[0].offered, 2), (open, 1)] {
                 let pairs = pairs(&run, &with(factors, offered));
@@ -140,7 +141,7 @@ mod tests {
                 assert!(sentence(&run, &pairs).unwrap().contains(words), "{factors:?}");
             }
         }
-        assert!(sentence(&run, &[]).unwrap().contains("nobody knows"));
+        assert!(sentence(&run, &[]).unwrap().contains("that is unknown"));
         run.twin = None;
         let samples = with([1.0; 6], one[0].offered);
         assert_eq!((pairs(&run, &samples), sentence(&run, &[])), (Vec::new(), None));

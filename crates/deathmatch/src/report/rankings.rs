@@ -1,5 +1,5 @@
 //! Ranks from intervals: a contender's rank is the range of places its interval leaves open, so
-//! that two which overlap share them.
+//! that contenders with overlapping intervals share ranks.
 
 use super::Data;
 use super::csv::marks;
@@ -9,7 +9,7 @@ use super::run::{Ranking, Standing, Verdict};
 use super::series::{Ladder, Row};
 use crate::stats::MARGIN;
 
-/// Why some are not ranked.
+/// Remarks on contenders that are not ranked.
 const WRONG: &str = "wrong bytes: disqualified";
 const LATE: &str = "the generator was late by more than a tenth of it";
 
@@ -21,11 +21,11 @@ pub(super) struct Place<'a> {
     pub(super) ranks: Option<(usize, usize)>,
     /// Its value; empty where there is none.
     pub(super) value: String,
-    /// What there is to say of it.
+    /// Remark.
     pub(super) remark: String,
 }
 
-/// Everybody's place, the best first, then those not ranked.
+/// Places of all contenders, the best first, then those not ranked.
 pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>> {
     let barred = |s: &Standing| barred(data, ranking, s);
     let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
@@ -50,7 +50,7 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>>
     places
 }
 
-/// Who did a ranking's work and has no ratio: (name, value, why not).
+/// Contenders that did a ranking's work and have no ratio: (name, value, reason).
 pub(super) fn unplaced<'d>(
     data: Data<'d>,
     ranking: &'d Ranking,
@@ -60,8 +60,8 @@ pub(super) fn unplaced<'d>(
     rows.filter(move |row| !placed(row.contender)).map(move |row| {
         let why = match () {
             () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
-            () if row.wrong() => WRONG.to_owned(),
-            () if ranking.measure.is_time() && row.late() => LATE.to_owned(),
+            () if row.is_wrong() => WRONG.to_owned(),
+            () if ranking.measure.is_time() && row.is_late() => LATE.to_owned(),
             () => match marks(row) {
                 marks if marks.is_empty() => "shares no round with the reference".to_owned(),
                 marks => marks,
@@ -72,13 +72,13 @@ pub(super) fn unplaced<'d>(
     })
 }
 
-/// Whether a ranking is of those that decide: everybody all out, the highest rate that all carried, and
-/// the highest that half of them did. The others are there to be looked up.
-pub(super) fn decides(data: Data<'_>, ranking: &Ranking) -> bool {
+/// `true` for the rankings shown first: closed loops, the highest rate that all carried, and the
+/// highest that half of them did.
+pub(super) fn is_decisive(data: Data<'_>, ranking: &Ranking) -> bool {
     let Some(ladder) = ladder(data, ranking) else { return true };
     let mut rows = ladder.rows.iter().filter(|row| row.work == ranking.work);
     let steps = [ladder.common(), ladder.telling()];
-    !ladder.steps.rates() || rows.any(|row| steps.contains(&Some(row.x)))
+    !ladder.steps.are_rates() || rows.any(|row| steps.contains(&Some(row.x)))
 }
 
 /// Pairs of ranked neighbours whose intervals overlap.
@@ -100,7 +100,7 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
     }
 }
 
-/// Why a contender is not ranked, if it is not.
+/// Reason for which a contender is not ranked, if any.
 fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
     if standing.contender == data.run.floor {
         return Some("the floor, not ranked".to_owned());
@@ -108,31 +108,31 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
     }
-    // An interval that is exact would have said which.
+    // An exact interval would have decided.
     let unsure = standing.low > 1.0 + MARGIN || standing.high < 1.0 / (1.0 + MARGIN);
     if standing.verdict == Verdict::TooClose && unsure {
         return Some("too few rounds to be sure".to_owned());
     }
     let row = row(data, ranking, &standing.contender)?;
-    if row.wrong() {
+    if row.is_wrong() {
         return Some(WRONG.to_owned());
     }
-    if row.limited() {
+    if row.is_limited() {
         return Some(match row.middle(Measure::Replies) {
             Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
         });
     }
-    if ranking.measure.is_time() && row.late() {
+    if ranking.measure.is_time() && row.is_late() {
         return Some(LATE.to_owned());
     }
     let ladder = ladder(data, ranking);
-    let by_rate = ladder.is_some_and(|l| l.steps.rates());
+    let by_rate = ladder.is_some_and(|l| l.steps.are_rates());
     if by_rate {
-        let unequal = ranking.measure != Measure::Replies && !row.carried();
+        let unequal = ranking.measure != Measure::Replies && !row.is_carried();
         return unequal.then(|| "did not carry the rate".to_owned());
     }
-    let idle = ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.saturated();
+    let idle = ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated();
     idle.then(|| "not saturated".to_owned())
 }
 
@@ -158,12 +158,12 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
     }
 }
 
-/// The ladder that a ranking is of.
+/// The ladder of a ranking.
 fn ladder<'d>(data: Data<'d>, ranking: &Ranking) -> Option<&'d Ladder<'d>> {
     data.ladders.iter().find(|l| l.rows.iter().any(|r| r.work == ranking.work))
 }
 
-/// The row that a contender's standing is about.
+/// The row of a contender's standing.
 fn row<'d>(data: Data<'d>, ranking: &Ranking, contender: &str) -> Option<&'d Row<'d>> {
     let rows = data.ladders.iter().flat_map(|l| &l.rows);
     rows.into_iter().find(|r| r.work == ranking.work && r.contender == contender)

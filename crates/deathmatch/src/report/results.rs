@@ -1,15 +1,13 @@
-//! The page's results: a section for each of the deck's questions, one for how much everybody carries,
-//! and the tables that are looked up rather than read.
+//! The page's results: a section for each question, one for the highest rate carried, and folded
+//! tables of the figures behind them.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
-use super::chart::Look;
 use super::charts::{Chart, Question, distribution, over_steps};
 use super::limit::Limit;
 use super::measure::Measure;
-use super::numbers::escaped;
 use super::series::Ladder;
-use super::stretch::stretches;
+use super::stretch::{Stretch, stretches};
 use super::{Data, brackets, details, tables};
 
 /// The section on limits: its id and heading.
@@ -18,119 +16,112 @@ pub(super) const CAPACITY: (&str, &str) = ("capacity", "How much can they carry?
 /// The section of folded tables.
 pub(super) const DETAILS: (&str, &str) = ("details", "The figures behind it");
 
+const CAPACITY_NOTE: &str = "The highest rate at which p99 stays within 10 ms and at most 0.01 % of \
+     requests fail; each round searches by doubling, then in steps of 1.25. Full up to the highest \
+     rate carried, pale to the lowest that was not: the limit lies between. An arrow means that the \
+     generator was the limit, or that no higher rate was offered. Contenders whose brackets overlap \
+     the leader's share its place.";
+
 /// A question and its charts.
-pub(super) fn answer(out: &mut String, data: Data<'_>, question: &Question) {
-    open(out, question.id, question.heading, question.note);
-    let mut drawn = 0;
+pub(super) fn answer(data: Data<'_>, question: &Question) -> Markup {
     let stretches = stretches(data.ladders);
-    for stretch in &stretches {
-        for measure in question.measures {
-            match over_steps(data, stretch, *measure) {
-                Some(_) if *measure == Measure::Errors && spotless(&stretch.parts) => {
-                    let title = escaped(&stretch.title());
-                    let _ = write!(out, "<p><strong>No request failed</strong> ({title}).</p>");
-                }
-                Some(chart) => figure(out, &chart),
-                None => continue,
+    let over = |stretch: &Stretch<'_>| {
+        let charts =
+            question.measures.iter().filter_map(|m| Some((*m, over_steps(data, stretch, *m)?)));
+        charts.collect::<Vec<_>>()
+    };
+    let over: Vec<_> = stretches.iter().map(|stretch| (stretch, over(stretch))).collect();
+    let ladders = || data.ladders.iter().filter(|_| question.distribution);
+    let distributions: Vec<_> = ladders().map(|ladder| distribution(data, ladder)).collect();
+    let nothing = over.iter().all(|(_, charts)| charts.is_empty())
+        && distributions.iter().all(Option::is_none);
+    let content = html! {
+        @for (stretch, charts) in &over {
+            @for (measure, chart) in charts {
+                @if *measure == Measure::Errors && is_without_errors(&stretch.parts) {
+                    p { strong { "No request failed" } " (" (stretch.title()) ")." }
+                } @else { (figure(chart)) }
             }
-            drawn += 1;
         }
-    }
-    for ladder in data.ladders.iter().filter(|_| question.distribution) {
-        if let Some(chart) = distribution(data, ladder) {
-            figure(out, &chart);
-            drawn += 1;
+        @for (ladder, chart) in ladders().zip(&distributions) {
+            @if let Some(chart) = chart { (figure(chart)) }
+            @if let Some(cells) = details::errors(data, ladder) {
+                details {
+                    summary { "What failed, by kind: " (ladder.title()) }
+                    (tables::plain(&cells))
+                }
+            }
         }
-        if let Some(cells) = details::errors(data, ladder) {
-            let title = escaped(&ladder.title());
-            let _ = write!(
-                out,
-                "<details><summary>What failed, by kind: {title}</summary>{}</details>",
-                tables::plain(&cells)
-            );
-        }
-    }
-    if drawn == 0 {
-        out.push_str("<p>Not measured in this run.</p>");
-    }
-    out.push_str("</section>\n");
+        @if nothing { p { "Not measured in this run." } }
+    };
+    section((question.id, question.heading), question.note, &content)
 }
 
-/// How much everybody carries, and what becomes of more.
-pub(super) fn capacity(out: &mut String, data: Data<'_>) {
-    let note = "The highest rate at which p99 stays within 10 ms and at most 0.01 % of requests \
-                fail, each round searching by doubling and then in steps of 1.25. Full up to the \
-                highest rate carried, pale to the lowest that was not: the limit lies there. An \
-                arrow means that the generator gave out first, or that nobody asked for more. \
-                Those whose brackets overlap the leader's share its place.";
-    open(out, CAPACITY.0, CAPACITY.1, note);
+/// The highest rate each contender carries, and how it behaves under 1.5 times that.
+pub(super) fn capacity(data: Data<'_>) -> Markup {
     let mut files: Vec<&str> = data.beside.limits.iter().map(|l| l.file.as_str()).collect();
     files.dedup();
-    for file in &files {
-        let of_file = data.beside.limits.iter().filter(|l| l.file == *file);
-        let shown: Vec<&Limit> =
-            of_file.filter(|l| data.run.twin.as_ref() != Some(&l.contender)).collect();
-        let _ = write!(
-            out,
-            "<figure><figcaption>Highest rate carried: {}</figcaption><div class=\"plot\">{}</div>\
-             </figure>{}",
-            escaped(file),
-            brackets::draw(data, file, &shown),
-            tables::limits(data, &shown)
-        );
-    }
-    if files.is_empty() {
-        out.push_str("<p>Nobody's limit was searched for in this run.</p>");
-    }
-    out.push_str("</section>\n");
+    let limits = |file: &str| -> Vec<&Limit> {
+        let of_file = data.beside.limits.iter().filter(|l| l.file == file);
+        of_file.filter(|l| data.run.twin.as_ref() != Some(&l.contender)).collect()
+    };
+    let content = html! {
+        @for file in &files {
+            figure {
+                figcaption { "Highest rate carried: " (file) }
+                div.plot { (brackets::draw(data, file, &limits(file))) }
+            }
+            (tables::limits(data, &limits(file)))
+        }
+        @if files.is_empty() { p { "This run searched for no limit." } }
+    };
+    section(CAPACITY, CAPACITY_NOTE, &content)
 }
 
-/// Tables to look things up in.
-pub(super) fn details(out: &mut String, data: Data<'_>) {
-    open(out, DETAILS.0, DETAILS.1, "");
-    for detail in &details::DETAILS {
-        let _ = write!(out, "<details><summary>{}</summary>", detail.heading);
-        let _ = write!(out, "<p class=\"note\">{}</p>", detail.note);
-        let mut any = false;
-        for ladder in data.ladders {
-            if let Some(cells) = details::table(data, ladder, detail) {
-                let _ = write!(out, "<h3>{}</h3>", escaped(&ladder.title()));
-                out.push_str(&tables::plain(&cells));
-                any = true;
+/// Folded tables of all figures.
+pub(super) fn details(data: Data<'_>) -> Markup {
+    let tables = |detail| {
+        let tables = data.ladders.iter().map(move |l| (l.title(), details::table(data, l, detail)));
+        tables.filter_map(|(title, cells)| Some((title, cells?))).collect::<Vec<_>>()
+    };
+    let content = html! {
+        @for detail in &details::DETAILS {
+            details {
+                summary { (detail.heading) }
+                p.note { (detail.note) }
+                @let tables = tables(detail);
+                @for (title, cells) in &tables { h3 { (title) } (tables::plain(cells)) }
+                @if tables.is_empty() { p { "Nothing of the kind." } }
             }
         }
-        out.push_str(if any { "</details>" } else { "<p>Nothing of the kind.</p></details>" });
-    }
-    out.push_str("</section>\n");
+    };
+    section(DETAILS, "", &content)
 }
 
-fn open(out: &mut String, id: &str, heading: &str, note: &str) {
-    let _ = writeln!(
-        out,
-        "<section id=\"{id}\"><p class=\"kicker results\">Results</p><h2>{heading}</h2>"
-    );
-    if !note.is_empty() {
-        let _ = writeln!(out, "<p class=\"note\">{note}</p>");
+fn section((id, heading): (&str, &str), note: &str, content: &Markup) -> Markup {
+    html! {
+        section id=(id) {
+            p.kicker.results { "Results" }
+            h2 { (heading) }
+            @if !note.is_empty() { p.note { (note) } }
+            (content)
+        }
     }
 }
 
-/// Whether no request of any ladder failed: a chart of noughts says less than a sentence.
-fn spotless(ladders: &[&Ladder<'_>]) -> bool {
+/// `true` if no request of any ladder failed: then one sentence replaces the chart.
+fn is_without_errors(ladders: &[&Ladder<'_>]) -> bool {
     ladders.iter().flat_map(|ladder| &ladder.rows).all(|row| row.failed().0 == 0)
 }
 
 /// A chart, its legend and its numbers.
-pub(super) fn figure(out: &mut String, chart: &Chart) {
-    let entry =
-        |(look, title): &(Look, String)| format!("<li>{}{}</li>", look.key(), escaped(title));
-    let legend: String = chart.legend.iter().map(entry).collect();
-    let _ = writeln!(
-        out,
-        "<figure><figcaption>{}</figcaption><div class=\"plot\">{}</div>\
-         <ul class=\"legend\">{legend}</ul><details><summary>The numbers</summary>{}</details>\
-         </figure>",
-        escaped(&chart.title),
-        chart.svg,
-        tables::plain(&chart.numbers)
-    );
+pub(super) fn figure(chart: &Chart) -> Markup {
+    html! {
+        figure {
+            figcaption { (chart.title) }
+            div.plot { (chart.svg) }
+            ul.legend { @for (look, title) in &chart.legend { li { (look.key()) (title) } } }
+            details { summary { "The numbers" } (tables::plain(&chart.numbers)) }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! What a report needs to know besides the samples: what was run, with what, on what machine, and
-//! what the statistics say of it.
+//! Facts of a run that a report needs besides the samples: plan, contenders, machine, and the
+//! statistics' results.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use super::measure::Measure;
 pub struct Run {
     /// The plan's name.
     pub plan: String,
-    /// What the plan asks, in a sentence or two.
+    /// Question of the plan, in a sentence or two.
     pub description: String,
-    /// What the order of contenders was drawn from.
+    /// Seed of the order of contenders.
     pub seed: u64,
     /// Rounds planned.
     pub rounds: u32,
@@ -22,14 +22,14 @@ pub struct Run {
     pub fingerprint: Vec<Fact>,
     /// In the order they are shown.
     pub contenders: Vec<Contender>,
-    /// What this machine cannot show, a sentence each.
+    /// Limits of this machine, a sentence each.
     pub limits: Vec<String>,
     /// The name of the contender that ratios refer to.
     pub reference: String,
-    /// The name of the contender that does the least there is to do; never ranked.
+    /// The name of the contender that only receives and sends; never ranked.
     pub floor: String,
-    /// The name under which the reference takes part a second time: how far the two are apart is
-    /// what this machine cannot tell apart. `None` where it does not.
+    /// The name of the reference's second turn, if it has one: the machine cannot show differences
+    /// smaller than that between the two.
     #[serde(default)]
     pub twin: Option<String>,
 }
@@ -37,44 +37,44 @@ pub struct Run {
 /// One line of the fingerprint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What.
+    /// Name.
     pub name: String,
     /// Its value.
     pub value: String,
 }
 
-/// A server, as it was run or why it was not.
+/// A server as it was run, or the reason for which it was not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
     /// As in the samples.
     pub name: String,
-    /// As people call it.
+    /// The title in the report.
     pub title: String,
-    /// As it says itself.
+    /// The version it reports.
     pub version: String,
-    /// Exactly what it was started with: the command and its configuration.
+    /// The command and configuration it was started with.
     pub config: String,
     /// Settings that differ from its defaults.
     pub tuned: Vec<Tuned>,
-    /// Why it did not run, if it did not.
+    /// Reason for which it did not run, if it did not.
     pub absent: Option<String>,
 }
 
 /// A setting that differs from the default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
-    /// As it is written.
+    /// The setting as written.
     pub setting: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// How contenders compare at one piece of work by one measure.
+/// Comparison of contenders at one work by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
     /// The work's name, as in the samples.
     pub work: String,
-    /// What is compared.
+    /// Measure compared.
     pub measure: Measure,
     /// A row for each contender, in any order.
     pub rows: Vec<Standing>,
@@ -91,11 +91,11 @@ pub struct Standing {
     pub low: f64,
     /// The interval's upper end.
     pub high: f64,
-    /// What that says.
+    /// Verdict on the interval.
     pub verdict: Verdict,
 }
 
-/// What an interval says of a contender beside the reference.
+/// Verdict on an interval beside the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -107,12 +107,12 @@ pub enum Verdict {
     Worse,
     /// The whole interval is within what counts as the same.
     Equal,
-    /// The interval does not say.
+    /// The interval allows no verdict.
     TooClose,
 }
 
 impl Run {
-    /// Whether a contender is one: the floor is a yardstick, and the twin is the reference.
+    /// `true` if a contender is ranked: the floor and the twin are not.
     pub fn competes(&self, name: &str) -> bool {
         name != self.floor && self.twin.as_deref() != Some(name)
     }

@@ -1,17 +1,17 @@
-//! Axes: where a value lies on one, and which values are worth a tick.
+//! Axes: places of values, and ticks.
 
 use super::numbers::{round, short};
 
 /// Ticks on an axis, at most.
 const TICKS_MAX: usize = 8;
 
-/// Ticks on an axis that counts, at most.
+/// Largest number of ticks on an axis that counts.
 const COUNTED_TICKS_MAX: u32 = 20;
 
-/// Steps that each have a tick, at most.
+/// Largest number of steps with a tick each.
 const STEPS_MAX: usize = 12;
 
-/// From how many times the smallest value on an axis is logarithmic: less fits a linear one.
+/// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
 /// An axis.
@@ -24,7 +24,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From nought to at least the largest value.
+    /// From 0 to at least the largest value.
     pub(super) fn linear(values: &[f64]) -> Scale {
         let most = largest(values);
         let step = nice_step(if most > 0.0 { most } else { 1.0 });
@@ -34,7 +34,7 @@ impl Scale {
         Scale { low: 0.0, high: count * step, log: false, ticks }
     }
 
-    /// As far below nought as above it.
+    /// As far below 0 as above it.
     pub(super) fn about_nought(values: &[f64]) -> Scale {
         let most =
             values.iter().copied().filter(|v| v.is_finite()).fold(0.0, |a, v| v.abs().max(a));
@@ -52,14 +52,14 @@ impl Scale {
         Scale { low: 0.5, high: f64::from(most) + 0.5, log: false, ticks }
     }
 
-    /// The same with room for one more place on the right, which has a name.
+    /// Adds room for one more place on the right, which has a name.
     pub(super) fn and(mut self, place: f64, name: &str) -> Scale {
         self.high = self.high.max(place * 1.15);
         self.ticks.push((place, name.to_owned()));
         self
     }
 
-    /// By powers of ten; what is not positive lies at the lower end.
+    /// By powers of ten; values that are not positive lie at the lower end.
     pub(super) fn log(values: &[f64]) -> Scale {
         let (least, most) = (smallest_positive(values), largest(values));
         let Some(least) = least else { return Scale::linear(values) };
@@ -73,21 +73,21 @@ impl Scale {
         Scale { low, high, log: true, ticks }
     }
 
-    /// Logarithmic where the values span enough for it.
+    /// Logarithmic if the values span enough decades.
     pub(super) fn fitting(values: &[f64]) -> Scale {
         let least = smallest_positive(values).unwrap_or(1.0);
         let spans = largest(values) >= LOG_FROM * least;
         if spans { Scale::log(values) } else { Scale::linear(values) }
     }
 
-    /// Ratios about one, as far as those given but never beyond a number of times; without ticks.
+    /// Ratios about 1, with a limit on both sides and without ticks.
     pub(super) fn ratios(values: &[f64], times_max: f64) -> Scale {
         let low = smallest_positive(values).unwrap_or(1.0).clamp(1.0 / times_max, 0.95);
         let high = largest(values).clamp(1.05, times_max);
         Scale { low, high, log: true, ticks: Vec::new() }
     }
 
-    /// The steps of a ladder: each is a tick while there is room, and nothing lies beyond them.
+    /// The steps of a ladder, each with a tick while there is room; nothing lies beyond them.
     pub(super) fn steps(xs: &[f64]) -> Scale {
         let log = largest(xs) >= LOG_FROM * smallest_positive(xs).unwrap_or(1.0);
         if !log {
@@ -97,7 +97,7 @@ impl Scale {
         let (low, high) = (smallest_positive(xs).unwrap_or(scale.low), largest(xs));
         (scale.low, scale.high) = (low * 0.9, high * 1.1);
         if xs.len() > STEPS_MAX {
-            // A search's steps are nobody's round numbers.
+            // The steps of a search are not round numbers.
             scale.ticks = log_ticks(low, high).into_iter().map(|v| (v, short(v))).collect();
             return scale;
         }
@@ -126,7 +126,7 @@ impl Scale {
         Scale { low: 0.0, high: nines_max * 1.02, log: false, ticks }
     }
 
-    /// Where a value lies: 0 at the lower end, 1 at the upper; never beyond.
+    /// Place of a value: 0 at the lower end, 1 at the upper; never beyond.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -141,13 +141,13 @@ impl Scale {
         &self.ticks
     }
 
-    /// What to say of it beside the unit.
+    /// Suffix of the unit on the axis.
     pub(super) fn kind(&self) -> &'static str {
         if self.log { ", log scale" } else { "" }
     }
 }
 
-/// A tick with its sign.
+/// A tick with a sign.
 fn signed(value: f64) -> String {
     if value > 0.0 { format!("+{}", short(value)) } else { short(value).replace('-', "−") }
 }

@@ -1,31 +1,31 @@
-//! Samples become rows, one for each contender and piece of work, and rows become ladders, one for
-//! each file and kind of load. Nothing here knows how a ladder is drawn.
+//! Samples become rows, one for each contender and work, and rows become ladders, one for each file
+//! and kind of load. Drawing is left to others.
 
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
 use crate::load::saturation::drowned;
-use crate::sample::{Beside, Errors, Mark, Offered, Over, Sample};
+use crate::sample::{Beside, ConnectionUse, Errors, Mark, Offered, Sample};
 use crate::stats::{counts, generator_limited, is_overload};
 
-/// Of the requests offered, the share that must be answered for a rate to count as carried.
+/// Share of the offered requests that must be answered for a rate to be carried.
 const CARRIED_SHARE: f64 = 0.99;
 
-/// Of the requests offered, the share that may fail.
+/// Share of the offered requests that may fail.
 pub(super) const ERROR_SHARE_MAX: f64 = 0.0001;
 
-/// The 99th percentile, in milliseconds, up to which a carried rate counts as held.
+/// Largest p99, in milliseconds, at which a carried rate is held.
 pub(super) const HELD_P99_MS: f64 = 10.0;
 
-/// The generator's lateness may be this share of the response time, both as 99th percentiles.
+/// Largest lateness as a share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
 
-/// The share of one processor, in per cent, from which a server counts as saturated.
+/// Use of one processor, in per cent, from which a server is saturated.
 const SATURATED_PERCENT: f64 = 97.0;
 
-/// A value and how far rounds were apart.
+/// A value with its spread over rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
-    /// The median over rounds; of a percentile, that of all rounds' times together.
+    /// The median over rounds; for a percentile, that of all rounds' times together.
     pub(super) middle: f64,
     /// The smallest round's.
     pub(super) low: f64,
@@ -46,7 +46,7 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// A measure over the rounds; `None` where none has it.
+    /// A measure over the rounds; `None` if no round has it.
     pub(super) fn spread(&self, measure: Measure) -> Option<Spread> {
         let mut values: Vec<f64> = self.samples.iter().filter_map(|s| measure.of(s)).collect();
         values.sort_by(f64::total_cmp);
@@ -72,26 +72,26 @@ impl Row<'_> {
         all
     }
 
-    /// How many rounds bear a mark.
+    /// Number of rounds that bear a mark.
     pub(super) fn marked(&self, mark: Mark) -> usize {
         self.samples.iter().filter(|s| s.marks.contains(&mark)).count()
     }
 
-    /// Whether the generator was the limit in at least half of the rounds.
-    pub(super) fn limited(&self) -> bool {
+    /// `true` if the generator was the limit in at least half of the rounds.
+    pub(super) fn is_limited(&self) -> bool {
         let by = self.samples.iter().filter(|s| generator_limited(s)).count();
         2 * by >= self.samples.len().max(1)
     }
 
-    /// Whether the generator itself delayed requests by more than a tenth of what they took: then the
-    /// percentile is not the server's.
-    pub(super) fn late(&self) -> bool {
+    /// `true` if the generator delayed requests by more than a tenth of their response time: then
+    /// the percentile is not the server's.
+    pub(super) fn is_late(&self) -> bool {
         let late = self.merged(|s| &s.load.lateness);
         let p99 = |times: &Times| times.quantile(0.99) as f64;
         late.count() > 0 && p99(&late) > LATENESS_SHARE_MAX * p99(&self.response)
     }
 
-    /// Whether anything failed, by kind.
+    /// Failures of all rounds, by kind.
     pub(super) fn errors(&self) -> Errors {
         let mut all = Errors::default();
         for errors in self.samples.iter().map(|s| &s.load.errors) {
@@ -106,8 +106,8 @@ impl Row<'_> {
         all
     }
 
-    /// Whether a round brought wrong bytes: such a row ranks nowhere.
-    pub(super) fn wrong(&self) -> bool {
+    /// `true` if a round had wrong bytes: such a row is not ranked.
+    pub(super) fn is_wrong(&self) -> bool {
         self.marked(Mark::WrongBytes) > 0
     }
 
@@ -117,14 +117,14 @@ impl Row<'_> {
         (failed, self.samples.iter().map(|s| offered(s)).sum())
     }
 
-    /// Whether more requests failed than may.
-    pub(super) fn failing(&self) -> bool {
+    /// `true` if more requests failed than may.
+    pub(super) fn is_failing(&self) -> bool {
         let (failed, all) = self.failed();
         failed as f64 > ERROR_SHARE_MAX * all as f64
     }
 
-    /// Whether what was offered was answered.
-    pub(super) fn carried(&self) -> bool {
+    /// `true` if the offered requests were answered.
+    pub(super) fn is_carried(&self) -> bool {
         let mut shares: Vec<f64> =
             self.samples.iter().map(|s| s.load.replies as f64 / offered(s).max(1) as f64).collect();
         shares.sort_by(f64::total_cmp);
@@ -132,38 +132,37 @@ impl Row<'_> {
         let drowned = self.samples.iter().filter(|s| drowned(&s.load)).count();
         enough
             && 2 * drowned < self.samples.len()
-            && !self.failing()
-            && !self.limited()
-            && !self.wrong()
+            && !self.is_failing()
+            && !self.is_limited()
+            && !self.is_wrong()
     }
 
-    /// Whether the server, and nothing else, was the limit: only then do closed loops compare by
-    /// processor time.
-    pub(super) fn saturated(&self) -> bool {
+    /// `true` if the server was the limit: only then do closed loops compare by processor time.
+    pub(super) fn is_saturated(&self) -> bool {
         self.middle(Measure::Cpu).is_some_and(|percent| percent >= SATURATED_PERCENT)
     }
 
-    /// Whether it was answered in time, too.
-    pub(super) fn held(&self) -> bool {
-        self.carried() && self.middle(Measure::P99).is_some_and(|ms| ms <= HELD_P99_MS)
+    /// `true` if the rate was carried with a short enough p99.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_carried() && self.middle(Measure::P99).is_some_and(|ms| ms <= HELD_P99_MS)
     }
 }
 
-/// What a ladder's steps are.
+/// Kind of a ladder's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Steps {
     /// Requests a second, evenly.
     Even,
     /// Requests a second, at random.
     Poisson,
-    /// Requests a second, as so many connections of so many calls.
+    /// Requests a second, as new connections with a number of calls each.
     Sessions,
-    /// Connections that ask again at once.
+    /// Connections that send the next request at once.
     Connections,
 }
 
 impl Steps {
-    /// (what the axis says, what the ladder is called, a step's unit in a sentence).
+    /// (axis label, ladder's name, unit of a step in a sentence).
     pub(super) fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Steps::Even => ("offered requests/s", "open loop", "/s"),
@@ -173,20 +172,20 @@ impl Steps {
         }
     }
 
-    /// Whether steps are rates.
-    pub(super) fn rates(self) -> bool {
+    /// `true` if steps are rates.
+    pub(super) fn are_rates(self) -> bool {
         self != Steps::Connections
     }
 }
 
-/// One file asked for in one way, at steps.
+/// One file requested in one way, at steps.
 #[derive(Clone, Debug)]
 pub(super) struct Ladder<'a> {
     pub(super) file: &'a str,
     pub(super) steps: Steps,
-    /// What was particular about connections.
-    pub(super) over: Option<Over>,
-    /// What ran meanwhile.
+    /// Special use of connections.
+    pub(super) over: Option<ConnectionUse>,
+    /// Streams beside it.
     pub(super) beside: Option<&'a Beside>,
     /// By contender as they first appear, then by step.
     pub(super) rows: Vec<Row<'a>>,
@@ -200,7 +199,7 @@ impl<'a> Ladder<'a> {
         self.beside.map_or(asked.clone(), |beside| format!("{asked}, beside {beside}"))
     }
 
-    /// Whether it has the file of another, such connections and the same beside it, at steps of this
+    /// `true` if it has the file, the connections and the streams of another, at steps of this
     /// kind.
     pub(super) fn asks_as(&self, other: &Ladder<'_>, steps: Steps) -> bool {
         let alike = self.file == other.file && self.over == other.over;
@@ -230,8 +229,8 @@ impl<'a> Ladder<'a> {
         self.of(name).find(|r| r.x == x)
     }
 
-    /// The highest step that all carried who carried any and sent the right bytes; of connections, the
-    /// highest all were given.
+    /// The highest step carried by all contenders that carried any and sent the right bytes; of
+    /// connections, the highest step of all.
     pub(super) fn common(&self) -> Option<f64> {
         let names = self.fit();
         let all =
@@ -239,8 +238,8 @@ impl<'a> Ladder<'a> {
         self.xs().into_iter().rev().find(all).filter(|_| !names.is_empty())
     }
 
-    /// The highest step that at least half of those carried, and two: where contenders search for
-    /// their limits, the steps of all are few.
+    /// The highest step carried by at least half of those, and by two. In a search for limits few
+    /// steps are common to all.
     pub(super) fn telling(&self) -> Option<f64> {
         let names = self.fit();
         let carried = |x: f64| self.carriers(x, &names);
@@ -248,7 +247,7 @@ impl<'a> Ladder<'a> {
         self.xs().into_iter().rev().find(enough)
     }
 
-    /// How many of those named carried a step.
+    /// Number of the named contenders that carried a step.
     pub(super) fn carriers(&self, x: f64, names: &[&str]) -> usize {
         names.iter().filter(|name| self.at(name, x).is_some_and(|r| self.fits(r))).count()
     }
@@ -256,17 +255,18 @@ impl<'a> Ladder<'a> {
     /// Contenders that carried any step, with the right bytes.
     fn fit(&self) -> Vec<&'a str> {
         let mut names = self.contenders();
-        names.retain(|name| !self.of(name).any(Row::wrong) && self.of(name).any(|r| self.fits(r)));
+        names.retain(|name| {
+            !self.of(name).any(Row::is_wrong) && self.of(name).any(|r| self.fits(r))
+        });
         names
     }
 
     fn fits(&self, row: &Row<'_>) -> bool {
-        !self.steps.rates() || row.carried()
+        !self.steps.are_rates() || row.is_carried()
     }
 }
 
-/// Sorts samples into ladders; those with nothing measured, and those that count for nothing or
-/// belong to an overload, are left out.
+/// Sorts samples into ladders, without empty ones, those that do not count, and overload.
 pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<Ladder<'a>> {
     let mut ladders: Vec<Ladder<'_>> = Vec::new();
     let measured = |s: &&Sample| s.load.seconds > 0.0 && counts(s) && !is_overload(s);
@@ -304,7 +304,7 @@ pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<
     ladders
 }
 
-/// What kind of step a sample is, and which.
+/// Kind and value of a sample's step.
 fn step(offered: &Offered) -> (Steps, f64) {
     match *offered {
         Offered::Open { rate, poisson: false, .. } => (Steps::Even, rate),
@@ -322,7 +322,7 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some(if even { (sorted[half - 1] + upper) / 2.0 } else { upper })
 }
 
-/// Each name once, in the order of first appearance.
+/// Each name once, in order of first appearance.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {
@@ -395,7 +395,11 @@ mod tests {
             let samples = [sample];
             let ladders = ladders(&samples);
             let row = &ladders[0].rows[0];
-            assert_eq!([row.carried(), row.held(), row.limited(), row.failing()], want, "{why}");
+            assert_eq!(
+                [row.is_carried(), row.is_held(), row.is_limited(), row.is_failing()],
+                want,
+                "{why}"
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! How steady the machine was: the floor, looked at before and after each round, against the median of
-//! all looks.
+//! Steadiness of the machine: the floor probes before and after each round, against the median of
+//! all.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::scale::Scale;
 use crate::sample::{Mark, Sample};
 use crate::stats::FLOOR_OFF_MAX;
 
-/// A look at the floor.
-struct Glance<'a> {
+/// A floor probe.
+struct FloorProbe<'a> {
     work: &'a str,
     round: u32,
     attempt: u32,
@@ -22,23 +22,23 @@ struct Glance<'a> {
     set_aside: bool,
 }
 
-/// The chart; `None` where nobody looked.
+/// The chart; `None` without probes.
 pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
-    let glances: Vec<Glance<'_>> = data.beside.looks.iter().filter_map(|s| glance(s)).collect();
+    let glances: Vec<FloorProbe<'_>> = data.beside.looks.iter().filter_map(|s| glance(s)).collect();
     let mut all: Vec<f64> = glances.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
     let median = crate::stats::interval::median(&mut all)?;
-    let off = |glance: &Glance<'_>| 100.0 * (glance.replies / median - 1.0);
+    let off = |glance: &FloorProbe<'_>| 100.0 * (glance.replies / median - 1.0);
     let rounds = glances.iter().map(|g| g.round + 1).max()?;
-    let mut by_line: BTreeMap<(bool, &str), Vec<&Glance<'_>>> = BTreeMap::new();
+    let mut by_line: BTreeMap<(bool, &str), Vec<&FloorProbe<'_>>> = BTreeMap::new();
     for glance in &glances {
         by_line.entry((glance.set_aside, glance.work)).or_default().push(glance);
     }
     let line =
-        |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&Glance<'_>>))| Line {
+        |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&FloorProbe<'_>>))| Line {
             title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
             look: Look::Nth(at),
             points: glances.into_iter().map(|g| point(g, off(g))).collect(),
-            markers: true,
+            has_markers: true,
         };
     let lines: Vec<Line> = by_line.into_iter().enumerate().map(line).collect();
     let margin = 100.0 * FLOOR_OFF_MAX;
@@ -67,7 +67,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     Some(Chart { svg: chart::draw(&plot), title: plot.title, legend, numbers })
 }
 
-/// What there is to say of it, a sentence each.
+/// Sentences on the steadiness.
 pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
     let beside = data.beside;
     let margin = round(100.0 * FLOOR_OFF_MAX);
@@ -99,8 +99,8 @@ pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
     said
 }
 
-fn glance(sample: &Sample) -> Option<Glance<'_>> {
-    Some(Glance {
+fn glance(sample: &Sample) -> Option<FloorProbe<'_>> {
+    Some(FloorProbe {
         work: &sample.work,
         round: sample.round,
         attempt: sample.attempt,
@@ -109,13 +109,13 @@ fn glance(sample: &Sample) -> Option<Glance<'_>> {
     })
 }
 
-fn point(glance: &Glance<'_>, off: f64) -> Point {
+fn point(glance: &FloorProbe<'_>, off: f64) -> Point {
     Point {
         x: f64::from(glance.round + 1),
         y: off,
         bar: None,
         at_least: false,
-        // Looks that count are joined; those set aside are not.
+        // Probes that count are joined by a line; those set aside are not.
         anew: glance.set_aside,
         hint: format!(
             "Round {}, {}: {}/s, {off:+.1}\u{202f}%",

@@ -1,5 +1,5 @@
-//! What ran beside a ladder, what it carried, and what that did to the requests: a row for each
-//! contender and step, beside its own figures of when it was alone.
+//! Streams beside a ladder, their throughput and their effect on the requests: a row for each
+//! contender and step, next to its figures without streams.
 
 use super::Data;
 use super::measure::Measure;
@@ -62,7 +62,7 @@ const COLD_HEAD: [&str; 12] = [
     "waited, %",
 ];
 
-/// The table of a ladder; `None` where nothing ran beside it.
+/// The table of a ladder; `None` without streams.
 pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Vec<Vec<String>>> {
     ladder.beside?;
     let alone = Ladder { beside: None, ..ladder.clone() };
@@ -223,7 +223,7 @@ mod tests {
             let mut cold = alone.clone();
             (cold.work, cold.beside) = (format!("{}, beside", alone.work), Some(beside.clone()));
             cold.cooling = Some(Cooling { disk: "vda".to_owned(), inodes: true });
-            // After half a second no file was left: what was sent was sent until then.
+            // No file was left after half a second, so the rate is that of this time.
             cold.load.bulk = Some(BulkLoad {
                 down_bytes: 30_000_000,
                 downloads: 1000,

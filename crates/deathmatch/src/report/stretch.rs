@@ -1,14 +1,14 @@
-//! What one chart shows from left to right: a ladder, or sessions and, beyond their highest rate, the
-//! open loop that goes on from there.
+//! The ladders of one chart from left to right: one ladder, or sessions and the open loop that
+//! continues beyond their highest rate.
 
 use super::series::{Ladder, Row, Steps};
 
-/// How far to the right of the highest rate those stand who go as fast as they can.
+/// Distance of closed loops to the right of the highest rate, as a factor.
 const ALL_OUT_TIMES: f64 = 1.7;
 
 /// One chart's ladders.
 pub(super) struct Stretch<'l> {
-    /// From left to right; each begins where the one before it ends.
+    /// From left to right; each begins at the end of the one before.
     pub(super) parts: Vec<&'l Ladder<'l>>,
     /// The closed loop of the same file, if there is one of a single step.
     pub(super) all_out: Option<&'l Ladder<'l>>,
@@ -27,12 +27,12 @@ pub(super) fn stretches<'l>(ladders: &'l [Ladder<'l>]) -> Vec<Stretch<'l>> {
             _ => vec![ladder],
         };
         let closed = of(ladder, Steps::Connections).filter(|l| l.xs().len() == 1);
-        Some(Stretch { parts, all_out: closed.filter(|_| ladder.steps.rates()) })
+        Some(Stretch { parts, all_out: closed.filter(|_| ladder.steps.are_rates()) })
     };
     ladders.iter().filter_map(stretch).collect()
 }
 
-/// Whether an open loop goes beyond the sessions of its file.
+/// `true` if an open loop goes beyond the sessions of its file.
 fn goes_on(sessions: &Ladder<'_>, even: &Ladder<'_>) -> bool {
     let top = |ladder: &Ladder<'_>| ladder.xs().last().copied().unwrap_or_default();
     top(even) > top(sessions)
@@ -48,7 +48,7 @@ impl<'l> Stretch<'l> {
         format!("{file}, {}{}", kinds.join(", then "), beside.unwrap_or_default())
     }
 
-    /// What its steps are.
+    /// Kind of its steps.
     pub(super) fn steps(&self) -> Steps {
         self.parts.first().map_or(Steps::Even, |l| l.steps)
     }
@@ -87,7 +87,7 @@ impl<'l> Stretch<'l> {
         steps.collect()
     }
 
-    /// Where parts meet: (the place, what is left of it, what is right of it).
+    /// Places where parts meet: (place, name of the left part, name of the right part).
     pub(super) fn seams(&self) -> Vec<(f64, &'static str, &'static str)> {
         let seam = |(at, pair): (usize, &[&Ladder<'_>])| {
             let left = self.begins(at + 1)?;
@@ -97,12 +97,12 @@ impl<'l> Stretch<'l> {
         self.parts.windows(2).enumerate().filter_map(seam).collect()
     }
 
-    /// Where those stand who go as fast as they can.
+    /// Place of closed loops.
     pub(super) fn all_out_x(&self) -> f64 {
         ALL_OUT_TIMES * self.xs().last().copied().unwrap_or(1.0)
     }
 
-    /// The rate beyond which a part is drawn: the highest of the one before it.
+    /// The rate beyond which a part is drawn: the highest of the part before it.
     fn begins(&self, part: usize) -> Option<f64> {
         self.parts.get(part.checked_sub(1)?)?.xs().last().copied()
     }

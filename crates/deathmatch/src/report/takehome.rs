@@ -1,5 +1,5 @@
-//! The take home: what the data says in sentences, each computed. A sentence claims no difference
-//! that the intervals do not show.
+//! The take home: sentences computed from the data. A sentence claims no difference that the
+//! intervals do not show.
 
 use super::Data;
 use super::capacity;
@@ -8,67 +8,67 @@ use super::measure::Measure;
 use super::numbers::{listed, named, round, sensible};
 use super::overview::held;
 use super::pair;
-use super::rankings::{close_pairs, decides};
+use super::rankings::{close_pairs, is_decisive};
 use super::scale::step_words;
 use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row, Steps};
 
-/// From how much deviation, in per cent, a contender is called unsteady.
+/// Deviation, in per cent, from which a contender is called unsteady.
 const UNSTEADY_PERCENT: f64 = 10.0;
 
-/// From how many times the median a contender stands out.
+/// Multiple of the median from which a contender stands out.
 const STANDS_OUT: f64 = 2.0;
 
-/// From which share of the processors on what a virtual machine's host took is told.
+/// Share of the processors taken by a virtual machine's host from which it is mentioned.
 const STOLEN_MIN: f64 = 0.01;
 
-/// Close pairs that are named; the table shows all.
+/// Number of close pairs that are named; the table shows all.
 const PAIRS_MAX: usize = 6;
 
-/// What there is to say of one ladder, or of the run.
+/// Sentences on one ladder, or on the run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Said {
-    /// The ladder's title, or that it concerns the run.
+pub(super) struct Findings {
+    /// The ladder's title, or "The run".
     pub(super) about: String,
     pub(super) sentences: Vec<String>,
 }
 
-/// Everything there is to say, ladder by ladder.
-pub(super) fn take_home(data: Data<'_>) -> Vec<Said> {
-    let ladders = data.ladders.iter().map(|ladder| Said {
+/// All sentences, ladder by ladder.
+pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
+    let ladders = data.ladders.iter().map(|ladder| Findings {
         about: ladder.title(),
         sentences: [
-            capacity::carried(data, ladder).filter(|_| searched(data, ladder)),
+            capacity::carried(data, ladder).filter(|_| is_search(data, ladder)),
             highest(data, ladder),
-            capacity::overloaded(data, ladder).filter(|_| searched(data, ladder)),
+            capacity::overloaded(data, ladder).filter(|_| is_search(data, ladder)),
             limited(data, ladder),
-            best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.rates()),
+            best_of_all(data, ladder, &MOST).filter(|_| !ladder.steps.are_rates()),
             best_of_all(data, ladder, &CPU),
             best_of_half(data, ladder),
-            best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.rates()),
+            best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.are_rates()),
             errors(data, ladder),
             unsteady(data, ladder),
             stands_out(data, ladder, Measure::Switches),
             stands_out(data, ladder, Measure::PagesFreed),
-            best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.rates()),
+            best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.are_rates()),
             close(data, ladder),
         ]
         .into_iter()
         .flatten()
         .collect(),
     });
-    let run = Said { about: "The run".to_owned(), sentences: of_the_run(data) };
+    let run = Findings { about: "The run".to_owned(), sentences: of_the_run(data) };
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
-/// Whether a ladder is the search for everybody's limit: then the brackets say who holds what.
-fn searched(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
+/// `true` if a ladder is the search for limits: then the brackets show who holds what.
+fn is_search(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
     let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
     alone && data.beside.limits.iter().any(|l| l.file == ladder.file)
 }
 
-/// Who held the highest rate.
+/// Sentence on the highest rate held.
 fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
-    if !ladder.steps.rates() || searched(data, ladder) {
+    if !ladder.steps.are_rates() || is_search(data, ladder) {
         return None;
     }
     let names = ranked(data, ladder);
@@ -80,7 +80,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         round(100.0 * ERROR_SHARE_MAX)
     );
     if most == 0.0 {
-        return Some(format!("Nobody held even the lowest rate ({bounds})."));
+        return Some(format!("No contender held even the lowest rate ({bounds})."));
     }
     let those = |which: &dyn Fn(f64) -> bool| {
         let those = |not: bool| {
@@ -105,26 +105,27 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     Some(sentence)
 }
 
-/// For whom the generator was the limit.
+/// Sentence on contenders for which the generator was the limit.
 fn limited(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let first = |name: &&str| {
-        let row = ladder.of(name).find(|r| r.limited())?;
+        let row = ladder.of(name).find(|r| r.is_limited())?;
         let rate = sensible(row.middle(Measure::Replies)?);
         Some(format!("{} (≥\u{202f}{rate}/s)", data.run.title(name)))
     };
     let names: Vec<String> = ladder.contenders().iter().filter_map(first).collect();
-    // Of a search, the brackets say it.
-    let names = if searched(data, ladder) { Vec::new() } else { names };
+    // In a search the brackets show it.
+    let names = if is_search(data, ladder) { Vec::new() } else { names };
     let names = (!names.is_empty()).then(|| listed(&names))?;
     Some(format!("The generator was the limit for {names}: those rows are not ranked."))
 }
 
-/// Who had errors, and from where on.
+/// Sentence on contenders with errors, and from which rate on.
 fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let total: u64 = ladder.rows.iter().map(|r| r.failed().0).sum();
     let mut froms: Vec<String> = Vec::new();
     for step in ladder.xs() {
-        let begins = |name: &&str| ladder.of(name).find(|r| r.failing()).map(|r| r.x) == Some(step);
+        let begins =
+            |name: &&str| ladder.of(name).find(|r| r.is_failing()).map(|r| r.x) == Some(step);
         let names = ladder.contenders().into_iter().filter(begins).map(|name| {
             let shares = ladder.of(name).filter_map(|r| r.middle(Measure::Errors));
             let most = sensible(shares.fold(0.0, f64::max));
@@ -135,21 +136,24 @@ fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             froms.push(format!("from {} on {names}", step_words(step, ladder.steps.words().2)));
         }
     }
-    // Beyond their limits errors are what a search looks for.
-    if ladder.rows.is_empty() || searched(data, ladder) && total > 0 {
+    // A search looks for errors beyond the limits.
+    if ladder.rows.is_empty() || is_search(data, ladder) && total > 0 {
         return None;
     }
     let most = round(100.0 * ERROR_SHARE_MAX);
     Some(match (froms.is_empty(), total) {
         (true, 0) => "No request failed.".to_owned(),
         (true, some) => {
-            format!("Nobody failed more than {most}\u{202f}% of requests ({some} in all).")
+            format!("No contender failed more than {most}\u{202f}% of requests ({some} in all).")
         }
-        _ => format!("Errors: {}; nobody else failed more than {most}\u{202f}%.", froms.join("; ")),
+        _ => format!(
+            "Errors: {}; no other contender failed more than {most}\u{202f}%.",
+            froms.join("; ")
+        ),
     })
 }
 
-/// Whose replies came in fits and starts.
+/// Sentence on contenders with unsteady replies.
 fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let first = |name: &str| {
         let rough = |r: &&Row<'_>| r.middle(Measure::Deviation) >= Some(UNSTEADY_PERCENT);
@@ -163,9 +167,9 @@ fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         .then(|| format!("Unsteady from one second to the next: {}.", listed(&names)))
 }
 
-/// Who is far above the others by a measure, at a rate all carried.
+/// Sentence on contenders far above the others by a measure, at a rate all carried.
 fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
-    let step = ladder.common().filter(|_| ladder.steps.rates())?;
+    let step = ladder.common().filter(|_| ladder.steps.are_rates())?;
     let value = |name: &str| {
         let value = ladder.at(name, step)?.middle(measure)?;
         Some((data.run.title(name).to_owned(), value))
@@ -189,10 +193,10 @@ fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<S
     })
 }
 
-/// Which pairs are too close to call, ranking by ranking.
+/// Pairs that are too close to call, by ranking.
 fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let here = data.rankings.iter().filter(|r| ladder.rows.iter().any(|row| row.work == r.work));
-    let here = here.filter(|r| decides(data, r));
+    let here = here.filter(|r| is_decisive(data, r));
     let by = here.filter_map(|ranking| {
         let pairs = close_pairs(data, ranking);
         let more = pairs.len().saturating_sub(PAIRS_MAX);
@@ -208,7 +212,7 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     (!by.is_empty()).then(|| format!("Too close to call {}.", by.join("; ")))
 }
 
-/// Who did not run and who is disqualified.
+/// Sentences on contenders that did not run or are disqualified.
 fn of_the_run(data: Data<'_>) -> Vec<String> {
     let absent = data.run.contenders.iter().filter_map(|c| {
         let why = c.absent.as_ref()?.trim_end_matches('.');
@@ -217,7 +221,7 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
         Some(format!("{} {word}: {why}.", data.run.title(&c.name)))
     });
     let mut wrong: Vec<String> = Vec::new();
-    for row in data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.wrong()) {
+    for row in data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.is_wrong()) {
         let sentence = format!("{} sent wrong bytes: disqualified.", data.run.title(row.contender));
         if !wrong.contains(&sentence) {
             wrong.push(sentence);
@@ -225,13 +229,13 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
     }
     let mut rows = data.ladders.iter().flat_map(|l| &l.rows).peekable();
     let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
-    let once = once.then(|| "Everything was measured once: differences may be chance.".to_owned());
+    let once = once.then(|| "There is one round only: differences may be chance.".to_owned());
     let pair = pair::sentence(data.run, &data.beside.pairs);
     absent.chain(wrong).chain(once).chain(pair).chain(stolen(data)).collect()
 }
 
-/// How often the host of a virtual machine took the processors away: in milliseconds at once, so
-/// that the slowest answers show it and the other figures hardly do.
+/// Sentence on the processor time that the host of a virtual machine took away. It takes
+/// milliseconds at once, so the slowest responses show it and other figures hardly do.
 fn stolen(data: Data<'_>) -> Option<String> {
     let samples = data.ladders.iter().flat_map(|ladder| &ladder.rows).flat_map(|row| &row.samples);
     let (mut all, mut stolen) = (0, 0);
@@ -242,7 +246,7 @@ fn stolen(data: Data<'_>) -> Option<String> {
     (stolen > 0).then(|| {
         format!(
             "This machine's host took more than 1 % of the processors in {stolen} of {all} samples: \
-             their slowest answers (p99) waited for that, too."
+             that is part of their p99."
         )
     })
 }
@@ -312,7 +316,7 @@ mod tests {
         let rows: [(Vec<Sample>, &str, &str); 8] = [
             (of(&["hurtle", "nginx"]), "No request failed.", "none did"),
             (of(&["hurtle", "nginx"]), "nginx held the highest rate: the highest offered", "both"),
-            (of(&["inets"]), "Nobody held even the lowest rate", "nobody did"),
+            (of(&["inets"]), "No contender held even the lowest rate", "nobody did"),
             (
                 with(|s| s.load.errors = Errors { reset: 900, ..Errors::default() }),
                 "nginx (up to 18.0 %)",

@@ -80,7 +80,7 @@ fn wrapped(text: &str, first: &str, then: &str) -> String {
     out
 }
 
-/// Without what would steer a terminal.
+/// Text without control characters, which would steer a terminal.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,5 +1,6 @@
-//! What Yaws told of its sendfile in 2008, for a run in which somebody sends files in two ways: user
-//! and system time, milliseconds and bytes, for every file and contender, and Yaws' own rows beneath.
+//! The table that Yaws published about its sendfile in 2008, for a run with servers that send files
+//! in two ways: user and system time, milliseconds and bytes, for every file and contender, and
+//! Yaws' own rows.
 
 use super::Data;
 use super::details::{TICKS_MIN, TICKS_PER_S};
@@ -9,10 +10,9 @@ use super::series::{Ladder, Row, Steps};
 use crate::stats::{Ratio, by_round};
 
 /// Heading of the table.
-pub(super) const HEADING: &str =
-    "As in the seed: sendfile and copying, told as Yaws told it in 2008";
+pub(super) const HEADING: &str = "Sendfile and copying, in the form of Yaws' table of 2008";
 
-/// How to read it.
+/// Note of the table.
 pub(super) const NOTE: &str = "A closed loop. CPU is counted in nanoseconds, median over rounds; user and system time in ticks, \
      so they stand only where a row's rounds together hold 500 of them. “Against copying” is the \
      median of the rounds' ratios to the same server with sendfile off. Milliseconds are those \
@@ -21,13 +21,13 @@ pub(super) const NOTE: &str = "A closed loop. CPU is counted in nanoseconds, med
 /// Heading of Yaws' own rows.
 pub(super) const SEED_HEADING: &str = "Yaws in 2008, from its own figures";
 
-/// How to read these, and what is different today.
+/// Note of Yaws' rows, with the differences to today.
 pub(super) const SEED_NOTE: &str = "Its processor shares times its milliseconds, as if they were shares of one processor (the \
      comparison does not depend on that). Three of its four rows ran at 116 MB/s, which is what a \
      gigabit network carries, so its time told of the network; here it is loopback, time tells of \
      the server's processor, and the kernel does the client's receiving in the server's send call.";
 
-/// What a contender that copies is called after the one that does not.
+/// Suffix of a contender that copies.
 const COPY: &str = "-copy";
 
 const HEAD: [&str; 9] = [
@@ -51,8 +51,8 @@ const SEED: [(&str, f64, bool, f64, f64, f64); 4] = [
     ("256 KB", 262_144.0, true, 2.251, 8.0, 16.0),
 ];
 
-/// Every file's rows; `None` unless more than one file was asked for in a closed loop and somebody
-/// sent it in two ways.
+/// Every file's rows; `None` unless a closed loop requested more than one file and a server sent it
+/// in two ways.
 pub(super) fn table(data: Data<'_>) -> Option<Vec<Vec<String>>> {
     let closed = |l: &&Ladder<'_>| {
         l.steps == Steps::Connections
@@ -65,7 +65,7 @@ pub(super) fn table(data: Data<'_>) -> Option<Vec<Vec<String>>> {
     }
     let rows = ladders.iter().flat_map(|ladder| {
         let mut rows: Vec<&Row<'_>> = ladder.rows.iter().collect();
-        // As the plan lists them, so that a server's ways stand together.
+        // In the plan's order, so that the two ways of a server are neighbours.
         rows.sort_by_key(|r| data.run.contenders.iter().position(|c| c.name == r.contender));
         rows.into_iter().map(move |row| cells(data, ladder, row))
     });
@@ -100,8 +100,8 @@ fn cells(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
     });
     let replies = row.middle(Measure::Replies).filter(|replies| *replies > 0.0);
     let remark = match () {
-        () if row.wrong() => "wrong bytes",
-        () if row.limited() => "load-limited",
+        () if row.is_wrong() => "wrong bytes",
+        () if row.is_limited() => "load-limited",
         () => "",
     };
     vec![
@@ -117,7 +117,7 @@ fn cells(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
     ]
 }
 
-/// The file, and over how many connections where that differs.
+/// The file, with the connections if their number varies.
 fn file(ladder: &Ladder<'_>, row: &Row<'_>) -> String {
     match ladder.xs().len() {
         1 => ladder.file.to_owned(),
@@ -125,13 +125,13 @@ fn file(ladder: &Ladder<'_>, row: &Row<'_>) -> String {
     }
 }
 
-/// The same server's row with sendfile off; `None` for that row itself.
+/// The row of this server with sendfile off; `None` for that row itself.
 fn copying<'l, 'a>(ladder: &'l Ladder<'a>, row: &Row<'_>) -> Option<&'l Row<'a>> {
     let server = row.contender.strip_suffix("-sendfile").unwrap_or(row.contender);
     ladder.at(&format!("{server}{COPY}"), row.x)
 }
 
-/// Over all rounds; `None` where they hold too few ticks.
+/// Over all rounds; `None` if they contain too few ticks.
 fn user_and_system_us(row: &Row<'_>) -> Option<(f64, f64)> {
     let used = || row.samples.iter().filter_map(|s| s.server.as_ref());
     let (user, system): (f64, f64) =
@@ -147,7 +147,7 @@ fn megabytes_per_s(row: &Row<'_>) -> Option<f64> {
     crate::stats::middle(&rates)
 }
 
-/// A ratio as what is more or less: `−44 %`.
+/// A ratio as a difference: `−44 %`.
 fn percent_off(ratio: f64) -> String {
     let percent = (100.0 * (ratio - 1.0)).round();
     let sign = if percent < 0.0 { "−" } else { "+" };
@@ -165,7 +165,7 @@ mod tests {
     use crate::report::{Contender, beside, invented};
     use crate::sample::{Offered, Sample};
 
-    /// Six rounds of two seconds, each of so many processor seconds for a thousand answers.
+    /// Six rounds of two seconds, each with this processor time for a thousand responses.
     fn rows(name: &str, file: &str, cpu_s: f64) -> Vec<Sample> {
         let sample = |round| {
             let mut sample = invented::sample(8, round, 1e3);

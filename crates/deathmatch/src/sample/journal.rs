@@ -1,5 +1,5 @@
-//! Samples on disk: one JSON line each, added the moment it is over, so that a crash costs at most the
-//! line it struck.
+//! Samples on disk: one JSON line each, written as soon as the sample is over, so that a crash
+//! costs at most one line.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -11,27 +11,27 @@ use super::Sample;
 /// Longest line read: three full histograms written in hexadecimal stay well below.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// What a file of samples held.
+/// The parsed file of samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journal {
     /// Its samples in order.
     pub samples: Vec<Sample>,
-    /// The number, from 1, of a half-written last line that was left out.
+    /// The number, from 1, of an incomplete last line that was left out.
     pub dropped_line: Option<usize>,
 }
 
-/// Why a file of samples cannot be used.
+/// Reason for which a file of samples cannot be used.
 #[derive(Debug)]
 pub enum JournalError {
     /// It cannot be read.
     Unreadable(PathBuf, io::Error),
-    /// A line, numbered from 1, is no sample.
+    /// A line, numbered from 1, is not a sample.
     Damaged(PathBuf, usize, String),
 }
 
-/// Opens a file to add samples to, made if it is not there. A half-written last line, left by a crash,
-/// is cut off, or the next sample would be glued to it; a whole one that lacks only its line's end gets
-/// it.
+/// Opens or creates a file to append samples to. An incomplete last line, left by a crash, is
+/// removed, or the next sample would be joined to it. A complete one that lacks only its newline
+/// gets it.
 pub fn open(path: &Path) -> Result<File, JournalError> {
     let unreadable = |e| JournalError::Unreadable(path.to_owned(), e);
     let mut options = OpenOptions::new();
@@ -40,10 +40,10 @@ pub fn open(path: &Path) -> Result<File, JournalError> {
     Ok(file)
 }
 
-/// Adds a sample at the file's end. Where that fails (a full disk), the file is as it was before.
+/// Appends a sample. On failure (a full disk) the file is as it was before.
 pub fn append(file: &mut File, sample: &Sample) -> io::Result<()> {
     let mut line = serde_json::to_vec(sample)?;
-    // JSON has no word for a number that is none: such a sample would be a damaged line for good.
+    // JSON has no representation of NaN: such a sample would be a damaged line.
     serde_json::from_slice::<Sample>(&line).map_err(|e| {
         let why = format!("the sample of {} could not be read again: {e}", sample.contender);
         io::Error::new(io::ErrorKind::InvalidData, why)
@@ -51,13 +51,13 @@ pub fn append(file: &mut File, sample: &Sample) -> io::Result<()> {
     line.push(b'\n');
     let before = file.metadata()?.len();
     file.write_all(&line).inspect_err(|_| {
-        // Should this fail too, the half line is cut off when the file is next opened.
+        // If this fails too, the incomplete line is removed when the file is next opened.
         let _ = file.set_len(before);
     })
 }
 
-/// Reads all samples. A last line without its end is left out if it is no sample, and said to be; any
-/// other line that is none makes the file unusable, since what is missing is not known.
+/// Reads all samples. An incomplete last line is left out and reported. Any other line that is not
+/// a sample makes the file unusable, since the missing data is unknown.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
     let unreadable = |e| JournalError::Unreadable(path.to_owned(), e);
     let mut lines = BufReader::new(File::open(path).map_err(unreadable)?);

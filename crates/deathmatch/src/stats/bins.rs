@@ -1,11 +1,11 @@
-//! Replies in each second of a sample: how steady it was.
+//! Replies in each second of a sample, which show how steady it was.
 
 use serde::{Deserialize, Serialize};
 
 /// Mean, extremes and spread of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bins {
-    /// How many seconds.
+    /// Number of seconds.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
@@ -18,8 +18,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Of counts a second. In one pass, and without subtracting large squares from each other: B. P.
-    /// Welford, Note on a method for calculating corrected sums of squares and products,
+    /// From counts a second. In one pass, and without subtracting large squares from each other: B.
+    /// P. Welford, Note on a method for calculating corrected sums of squares and products,
     /// Technometrics 4 (1962).
     pub fn of(counts: &[u64]) -> Bins {
         let mut bins = Bins { min: f64::INFINITY, max: f64::NEG_INFINITY, ..Bins::default() };

@@ -1,35 +1,35 @@
-//! Which samples may speak, and of what.
+//! Fitness of samples for comparisons.
 
-use crate::load::saturation::{Judged, judged};
+use crate::load::saturation::{RateVerdict, judged};
 use crate::sample::{Mark, Offered, Sample};
 
-/// How a work's name ends that offers each contender so many times what it carries itself: its rate
-/// differs from contender to contender and from round to round.
+/// Suffix of the name of a work whose rate is a multiple of the rate that each contender carries:
+/// it differs from contender to contender and from round to round.
 pub const OVERLOAD: &str = " times what it carries";
 
-/// Whether a sample counts at all: it is no look at the floor, and its round was not repeated.
+/// `true` if a sample counts: it is no floor probe, and its round was not repeated.
 pub fn counts(sample: &Sample) -> bool {
     !sample.probe && !sample.marks.contains(&Mark::FloorMoved)
 }
 
-/// Whether a sample's contender was offered more than it carries, on purpose: it compares with
-/// nobody's, since everybody was offered another rate.
+/// `true` if a sample's contender was offered more than it carries, on purpose: it is not compared,
+/// since the rate differs between contenders.
 pub fn is_overload(sample: &Sample) -> bool {
     sample.work.ends_with(OVERLOAD)
 }
 
-/// Whether the generator, not the server, may have been the limit: it had no time left in a closed
-/// loop, or it was late or busy at a rate that was missed. A rate carried all the same is believed, as
-/// the search does.
+/// `true` if the generator, not the server, may have been the limit: it had no time left in a
+/// closed loop, or it was late or busy at a rate that was missed. A rate carried all the same
+/// counts, as in the search.
 pub fn generator_limited(sample: &Sample) -> bool {
     match sample.offered {
         Offered::Closed { .. } => sample.marks.contains(&Mark::GeneratorBusy),
-        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == Judged::Unknown,
+        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == RateVerdict::Unknown,
     }
 }
 
-/// Whether a sample may be compared with others of its work, by a response time or by something else.
-/// The generator's lateness spoils times alone, unless it missed the rate.
+/// `true` if a sample may be compared with others of its work, by a response time or by another
+/// measure. The generator's lateness affects times alone, unless it missed the rate.
 pub fn comparable(sample: &Sample, by_time: bool) -> bool {
     let spoils = |mark: &Mark| *mark != Mark::GeneratorLate || by_time;
     let rate_missed = matches!(sample.offered, Offered::Closed { .. }) || generator_limited(sample);

@@ -1,4 +1,5 @@
-//! How sure a median over few rounds is: exactly, by order statistics, and roughly, by resampling.
+//! Confidence of a median over few rounds: exact, by order statistics, and approximate, by
+//! resampling.
 
 use super::CONFIDENCE;
 use crate::random::SplitMix;
@@ -9,20 +10,20 @@ pub const ROUNDS_MIN: usize = 6;
 /// Resamplings of a bootstrap.
 const RESAMPLES: usize = 4_000;
 
-/// Which of n sorted values, counted from 0, bound their median, and how surely.
+/// Indexes, from 0, of the sorted values that bound the median, and their confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coverage {
-    /// The lower bound's place.
+    /// Index of the lower bound.
     pub low: usize,
-    /// The upper bound's place.
+    /// Index of the upper bound.
     pub high: usize,
-    /// The chance that the two hold the median between them.
+    /// Probability that the median lies between the two.
     pub confidence: f64,
 }
 
-/// The narrowest symmetric pair of order statistics that holds the median with at least 95 %; `None`
-/// below six values. Each value is above the median with a chance of one half, whatever the
-/// distribution, so how many are is binomial: the r-th from below and from above miss it with twice
+/// The narrowest symmetric pair of order statistics that contains the median with at least 95 %;
+/// `None` below six values. Each value is above the median with probability one half, whatever the
+/// distribution, so their number is binomial: the r-th from below and from above miss it with twice
 /// P(Bin(n, 1/2) < r) (David and Nagaraja, Order Statistics, 3rd ed., 7.1).
 pub fn exact(n: usize) -> Option<Coverage> {
     let mut best = None;
@@ -40,7 +41,7 @@ pub fn exact(n: usize) -> Option<Coverage> {
     best
 }
 
-/// The median; `None` of nothing. Sorts what it is given.
+/// The median; `None` without values. Sorts its argument.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -48,10 +49,10 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
 }
 
-/// The bootstrap's 95 % interval of the median: the median of as many values drawn with replacement,
-/// again and again, and of those medians the middle 95 % (B. Efron, Bootstrap methods: another look at
-/// the jackknife, Annals of Statistics 7 (1979)). With a few rounds it is too narrow; the exact one
-/// decides. The same seed gives the same interval. `None` of nothing.
+/// The bootstrap's 95 % interval of the median: the middle 95 % of the medians of resampled values
+/// (B. Efron, Bootstrap methods: another look at the jackknife, Annals of Statistics 7 (1979)).
+/// With few rounds it is too narrow; the exact one decides. The same seed gives the same interval.
+/// `None` without values.
 pub fn bootstrap(values: &[f64], seed: u64) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;
@@ -76,8 +77,9 @@ mod tests {
 
     #[test]
     fn the_exact_interval_is_the_sign_tests() {
-        // Places counted from 1, confidence in percent: the table of the sign test's interval for the
-        // median, e.g. Conover, Practical Nonparametric Statistics, or 1 - 2 * sum of binomials / 2^n.
+        // Places from 1, confidence in per cent: the table of the sign test's interval for the
+        // median, e.g. Conover, Practical Nonparametric Statistics, or 1 - 2 * sum of binomials /
+        // 2^n.
         let rows = [
             (6, 1, 6, 96.875),  // 1 - 2 * 1/64
             (7, 1, 7, 98.4375), // 1 - 2 * 1/128

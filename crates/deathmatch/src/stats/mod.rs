@@ -1,5 +1,6 @@
-//! What samples say together. The round is the unit: contenders are compared within it, where the
-//! weather was the same for all, and rounds with each other. Percentiles come from merged histograms.
+//! Statistics of all samples. The round is the unit: contenders are compared within it, when the
+//! machine was in the same state for all, and rounds with each other. Percentiles come from merged
+//! histograms.
 
 pub mod bins;
 pub mod fit;
@@ -18,16 +19,16 @@ pub use shift::{Shift, shift};
 use crate::histogram::Times;
 use crate::sample::{Load, Sample};
 
-/// Differences below this share are nobody's victory.
+/// Smaller differences than this share do not count.
 pub const MARGIN: f64 = 0.02;
 
-/// How sure an interval must be.
+/// Confidence of an interval.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// How far a round's floor may be off the median of all before the round is repeated.
+/// Largest deviation of a round's floor from the median of all; beyond it the round is repeated.
 pub const FLOOR_OFF_MAX: f64 = 0.05;
 
-/// The rounds whose floor is more than 5 % off its median: the machine was another one then.
+/// The rounds whose floor is more than 5 % off its median: the machine's state was different then.
 pub fn restless(floor: &Rounds) -> Vec<u32> {
     let Some(median) = middle(floor) else {
         return Vec::new();
@@ -36,7 +37,7 @@ pub fn restless(floor: &Rounds) -> Vec<u32> {
     floor.iter().filter(|(_, value)| off(**value)).map(|(round, _)| *round).collect()
 }
 
-/// The times of several samples as of one: percentiles are never averaged.
+/// Merges the times of several samples: percentiles are never averaged.
 pub fn merged<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
     times: impl Fn(&Load) -> &Times,
@@ -48,8 +49,8 @@ pub fn merged<'a>(
     all
 }
 
-/// A figure by round; where a round was repeated, its last sample stands. Samples for which `figure`
-/// has no value above 0 are left out: a ratio has no use for them.
+/// A figure by round; of a repeated round, its last sample. Samples whose figure is not above 0 are
+/// left out, since a ratio needs positive values.
 pub fn by_round<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
     figure: impl Fn(&Sample) -> Option<f64>,
@@ -63,7 +64,7 @@ pub fn replies_per_second(sample: &Sample) -> Option<f64> {
     (sample.load.seconds > 0.0).then(|| sample.load.throughput())
 }
 
-/// Processor time the server used for each right answer, in microseconds.
+/// Processor time of the server for each right response, in microseconds.
 pub fn cpu_us_per_reply(sample: &Sample) -> Option<f64> {
     let server = sample.server.as_ref()?;
     (sample.load.replies > 0).then(|| server.cpu_s * 1e6 / sample.load.replies as f64)

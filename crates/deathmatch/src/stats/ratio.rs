@@ -1,5 +1,4 @@
-//! One contender against another: its ratio within each round, the median of these, how sure that is,
-//! and what may be said of it.
+//! The ratio of two contenders within each round, its median, interval and verdict.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +11,7 @@ use super::interval::{ROUNDS_MIN, bootstrap, exact, median};
 /// A figure, above 0, by round.
 pub type Rounds = BTreeMap<u32, f64>;
 
-/// Chosen once, so that a report says the same each time it is drawn.
+/// Fixed, so that a report is the same each time it is drawn.
 const BOOTSTRAP_SEED: u64 = 2_009;
 
 /// A ratio over rounds.
@@ -22,13 +21,13 @@ pub struct Ratio {
     pub median: f64,
     /// The exact interval; `None` below six rounds.
     pub interval: Option<Interval>,
-    /// The bootstrap's 95 % interval, for show: the exact one decides.
+    /// The bootstrap's 95 % interval, for display: the exact one decides.
     pub bootstrap: (f64, f64),
     /// The ratio of each round both took part in.
     pub rounds: Rounds,
 }
 
-/// Two bounds and how surely the median lies between them.
+/// Two bounds and the probability that the median lies between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower.
@@ -39,7 +38,7 @@ pub struct Interval {
     pub confidence: f64,
 }
 
-/// Which way a figure is good.
+/// Direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -49,7 +48,7 @@ pub enum Better {
     Less,
 }
 
-/// What may be said.
+/// Verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -63,22 +62,22 @@ pub enum Verdict {
     TooCloseToCall,
 }
 
-/// What a pair of the same contender under two names says of the machine, from best to worst.
+/// Judgement on the machine by the same contender under two names, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
     /// The pair is equal.
     Fit,
-    /// The median is within the margin and the interval is not, or there is none: the margin is
-    /// finer than this machine can tell.
+    /// The median is within the margin and the interval is not, or there is none: the machine
+    /// cannot resolve the margin.
     Coarse,
-    /// The median leaves the margin: no small difference of this run means anything.
+    /// The median is outside the margin: no small difference of this run means anything.
     Unfit,
 }
 
 impl Ratio {
-    /// Of the rounds both have; `None` if there is none. In logarithms, so that taking the other as the
-    /// reference gives the reciprocal of everything.
+    /// The ratio over the rounds both have; `None` if there are none. Computed with logarithms, so
+    /// that swapping the two gives the reciprocal of everything.
     pub fn of(figure: &Rounds, reference: &Rounds) -> Option<Ratio> {
         let log = |(round, value): (&u32, &f64)| {
             let log = value.ln() - reference.get(round)?.ln();
@@ -99,7 +98,7 @@ impl Ratio {
         })
     }
 
-    /// What may be said of it. The margin's lower bound is 1 / 1.02, so that swapping the two swaps
+    /// Verdict on the ratio. The margin's lower bound is 1 / 1.02, so that swapping the two swaps
     /// the verdict.
     pub fn verdict(&self, better: Better) -> Verdict {
         let Some(Interval { low, high, .. }) = self.interval else {
@@ -160,7 +159,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The median of a contender's own figures, in their unit; `None` of nothing.
+/// The median of a contender's own figures, in their unit; `None` without figures.
 pub fn middle(rounds: &Rounds) -> Option<f64> {
     let mut values: Vec<f64> = rounds.values().copied().collect();
     median(&mut values)

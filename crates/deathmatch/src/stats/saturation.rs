@@ -1,38 +1,40 @@
-//! The highest rate a server carries, over rounds: each round has found a bracket of its own, by rates
-//! of its own, and has one vote on every rate.
+//! The highest rate a server carries, over rounds. Each round has found a bracket by rates of its
+//! own, and has one vote on every rate.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::fit::{counts, is_overload};
-use crate::load::saturation::{Judged, judged};
+use crate::load::saturation::{RateVerdict, judged};
 use crate::sample::{Offered, Sample};
 
-/// Between which rates saturation lies, in requests a second.
+/// Bracket of the saturation rate, in requests a second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
     /// The highest rate carried; 0 if none was.
     pub low: f64,
-    /// The lowest above it that was not; `None` if nobody could tell.
+    /// The lowest rate above it that was not carried; `None` if unknown.
     pub high: Option<f64>,
-    /// Nobody could tell since the generator gave out first; else no higher rate was asked for.
+    /// `true` if it is unknown because the generator was the limit; otherwise no higher rate was
+    /// offered.
     pub load_limited: bool,
 }
 
-/// What became of one rate, or of a round.
+/// Verdicts on one rate, or on a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Votes {
     carried: u32,
     missed: u32,
-    /// Missed, but maybe by the generator.
+    /// Missed, possibly by the generator.
     unknown: u32,
 }
 
-/// The bracket of one contender's samples of one file; `None` if none is an open loop at a rate. A
-/// rate is carried in a round if it, or a higher one, was carried by most samples there; it is missed
-/// if it, or a lower one, was. Over rounds most votes decide; a round that never came that far, or
-/// whose generator gave out, has none; what was asked beside streams says nothing of a rate. So a search that ran astray in one round moves nothing.
+/// The bracket of one contender's samples of one file; `None` without open loops at a rate. A rate
+/// is carried in a round if it, or a higher one, was carried by most samples there; it is missed if
+/// it, or a lower one, was. Over rounds the majority decides. A round that did not reach the rate,
+/// or whose generator was the limit, has no vote. Work beside streams does not count. So a wrong
+/// search in one round has no effect.
 pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Saturation> {
     let mut rounds: BTreeMap<u32, BTreeMap<u64, Votes>> = BTreeMap::new();
     let speaks = |s: &&Sample| counts(s) && !is_overload(s) && s.beside.is_none();
@@ -41,9 +43,9 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
         // Positive numbers are in the order of their bits.
         let votes = rounds.entry(sample.round).or_default().entry(rate.to_bits()).or_default();
         match judged(sample) {
-            Judged::Unknown => votes.unknown += 1,
-            Judged::Carried => votes.carried += 1,
-            Judged::Overloaded => votes.missed += 1,
+            RateVerdict::Unknown => votes.unknown += 1,
+            RateVerdict::Carried => votes.carried += 1,
+            RateVerdict::Overloaded => votes.missed += 1,
         }
     }
     let brackets: Vec<Saturation> = rounds.values().map(of_a_round).collect();
@@ -54,7 +56,7 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
     over_rounds(&brackets, &rates)
 }
 
-/// One round's: most samples of a rate decide it, ties against the server.
+/// The bracket of one round: most samples of a rate decide it, ties against the server.
 fn of_a_round(rates: &BTreeMap<u64, Votes>) -> Saturation {
     let all = || rates.iter().map(|(bits, votes)| (f64::from_bits(*bits), votes));
     let most = |v: &Votes| 2 * v.carried > v.carried + v.missed + v.unknown;
@@ -66,7 +68,7 @@ fn of_a_round(rates: &BTreeMap<u64, Votes>) -> Saturation {
     Saturation { low, high, load_limited }
 }
 
-/// All rounds' together; `None` of none.
+/// The bracket of all rounds; `None` without rounds.
 fn over_rounds(rounds: &[Saturation], rates: &[f64]) -> Option<Saturation> {
     if rounds.is_empty() {
         return None;
@@ -77,7 +79,7 @@ fn over_rounds(rounds: &[Saturation], rates: &[f64]) -> Option<Saturation> {
     let carried = |rate: &f64| for_it(*rate) > against(*rate);
     let low = rates.iter().copied().filter(carried).fold(0.0, f64::max);
     let missed = |rate: &f64| *rate > low && against(*rate) > 0 && !carried(rate);
-    // One round alone must not end a bracket that the generator's limit left open for most.
+    // A single round must not end a bracket that the generator's limit left open in most rounds.
     let open = rounds.iter().filter(|r| r.high.is_none()).count();
     let high = rates.iter().copied().find(missed).filter(|_| 2 * open <= rounds.len());
     let load_limited = high.is_none() && rounds.iter().any(|r| r.load_limited);
@@ -85,24 +87,25 @@ fn over_rounds(rounds: &[Saturation], rates: &[f64]) -> Option<Saturation> {
 }
 
 impl Saturation {
-    /// Whether two cannot be told apart: some rate may be the limit of both.
+    /// `true` if two cannot be distinguished: some rate may be the limit of both.
     pub fn overlaps(&self, other: &Saturation) -> bool {
         let below = |a: &Saturation, b: &Saturation| b.high.is_none_or(|high| a.low < high);
         below(self, other) && below(other, self)
     }
 }
 
-/// A place and who shares it.
+/// A place and its contenders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rank {
     /// The place, from 1; after a group of three the next is 4.
     pub place: usize,
-    /// Who holds it, by median, the best (the group's leader) first.
+    /// Contenders that hold it, by median, the best (the group's leader) first.
     pub contenders: Vec<String>,
 }
 
-/// Places as groups, the best first: each leader's group are those after it whose brackets overlap its
-/// own. Everybody is held against the leader alone, so a chain of near ties cannot join two who differ.
+/// Places as groups, the best first: each leader's group contains the following contenders whose
+/// brackets overlap its own. All are compared with the leader alone, so a chain of near ties cannot
+/// join two that differ.
 pub fn places(brackets: &BTreeMap<String, Saturation>) -> Vec<Rank> {
     let mut order: Vec<(&String, &Saturation)> = brackets.iter().collect();
     let high = |s: &Saturation| s.high.unwrap_or(f64::INFINITY);
@@ -128,18 +131,18 @@ mod tests {
     use super::*;
     use crate::sample::{Load, Mark};
 
-    /// What one sample at a rate came to.
+    /// Verdict on one sample at a rate.
     #[derive(Clone, Copy)]
-    enum Came {
+    enum SampleVerdict {
         Ok,
         Slow,
         Busy,
         BusyOk,
         Late,
     }
-    use Came::{Busy, BusyOk, Late, Ok as Good, Slow};
+    use SampleVerdict::{Busy, BusyOk, Late, Ok as Good, Slow};
 
-    fn sample(round: u32, rate: f64, came: Came) -> Sample {
+    fn sample(round: u32, rate: f64, came: SampleVerdict) -> Sample {
         let mut load = Load { seconds: 1.0, intended: 100, replies: 100, ..Load::default() };
         load.response.record(if matches!(came, Slow | Busy) { 50_000_000 } else { 100_000 });
         let marks = match came {
@@ -168,7 +171,7 @@ mod tests {
         }
     }
 
-    type Round<'a> = &'a [(f64, Came)];
+    type Round<'a> = &'a [(f64, SampleVerdict)];
 
     #[test]
     fn every_round_has_one_vote_on_every_rate() {
@@ -207,7 +210,7 @@ mod tests {
                 round.iter().map(move |(rate, came)| sample(n, *rate, *came))
             });
             let mut samples: Vec<Sample> = samples.collect();
-            // None of these has a say.
+            // None of these has a vote.
             samples.push(Sample { probe: true, ..sample(0, 500.0, Slow) });
             samples.push(Sample { marks: vec![Mark::FloorMoved], ..sample(0, 500.0, Slow) });
             let overload = "10k at 1.5 times what it carries".to_owned();

@@ -1,14 +1,14 @@
-//! Two runs that share no rounds: by how much the second is above the first, exactly and without
-//! assuming a distribution (Hodges and Lehmann's estimator; the Mann-Whitney test turned into an
-//! interval: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., 4.2 and 4.3).
+//! The shift between two runs without common rounds, exact and without assuming a distribution
+//! (Hodges and Lehmann's estimator; the Mann-Whitney test turned into an interval: Hollander, Wolfe
+//! and Chicken, Nonparametric Statistical Methods, 3rd ed., 4.2 and 4.3).
 
 use super::CONFIDENCE;
 use super::interval::median;
 
-/// Most values of one side: counting arrangements takes time with the fourth power.
+/// Largest number of values on one side: counting arrangements takes time with the fourth power.
 pub const SIDE_MAX: usize = 60;
 
-/// How far the second lies above the first.
+/// Shift of the second group above the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The median of all differences.
@@ -32,8 +32,8 @@ pub fn shift(first: &[f64], second: &[f64]) -> Option<Shift> {
     Some(Shift { median: middle, interval })
 }
 
-/// How many of the m * n sorted differences lie outside the 95 % interval on each side, and how sure it
-/// then is: the largest u with 2 P(U <= u) <= 5 %, U being Mann and Whitney's.
+/// Number of the m * n sorted differences outside the 95 % interval on each side, and its
+/// confidence: the largest u with 2 P(U <= u) <= 5 %, U being Mann and Whitney's.
 fn critical(m: usize, n: usize) -> Option<(usize, f64)> {
     let counts = arrangements(m, n);
     let all: f64 = counts.iter().sum();
@@ -50,8 +50,8 @@ fn critical(m: usize, n: usize) -> Option<(usize, f64)> {
     best
 }
 
-/// In how many orders of m and n values U is 0, 1, ... m * n: the ways to choose the ranks of the m
-/// among 1 ..= m + n, by their sum less the least sum there is.
+/// The number of orders of m and n values in which U is 0, 1, ... m * n: the ways to choose the
+/// ranks of the m among 1 ..= m + n, by their sum minus the smallest sum.
 fn arrangements(m: usize, n: usize) -> Vec<f64> {
     let least = m * (m + 1) / 2;
     let mut ways = vec![vec![0.0; least + m * n + 1]; m + 1]; // ways[chosen][sum of ranks]

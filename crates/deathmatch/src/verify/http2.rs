@@ -1,4 +1,4 @@
-//! The same over HTTP/2, by the library h2: the generator's own reader of frames is not asked.
+//! The check over HTTP/2, with the library h2: the generator's own frame reader is not used.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,24 +10,24 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Fault, REQUESTS, SILENCE_MAX, Verified, WrongAnswer, check_type};
+use super::{Fault, REQUESTS, SILENCE_MAX, Verified, VerifyError, check_type};
 use crate::tls::{Trust, name};
 
-/// What may be sent on a connection of all its streams together, each of which has its own, smaller one.
+/// Flow-control window of a connection; each of its streams has a smaller one.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
-/// Asks for a path so many times at once on one connection, over TLS with this certificate, and holds
-/// what comes against what should.
+/// Requests a path so many times at once on one connection, over TLS with this certificate, and
+/// compares the responses with the file.
 ///
 /// # Errors
-/// The first answer that was wrong, or that there is no HTTP/2.
+/// The first wrong response, or missing HTTP/2.
 pub fn verify_http2(
     addr: SocketAddr,
     trust: &Trust,
     path: &str,
     expected: &[u8],
-) -> Result<Verified, WrongAnswer> {
-    let wrong = |(answer, fault)| WrongAnswer { path: path.to_owned(), answer, fault };
+) -> Result<Verified, VerifyError> {
+    let wrong = |(answer, fault)| VerifyError { path: path.to_owned(), answer, fault };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
     let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
@@ -56,7 +56,7 @@ async fn ask(
         let verified = check(coming, path, expected).await.map_err(|fault| (answer, fault))?;
         seen.get_or_insert(verified);
     }
-    // REQUESTS is not 0, so there was one.
+    // REQUESTS is not 0, so there was a response.
     seen.ok_or((1, Fault::NotKept))
 }
 
@@ -68,10 +68,10 @@ async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Byte
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(io::Error::other("it does not agree to HTTP/2 (ALPN)"));
     }
-    // Of streams that are not read yet, so that they do not stand in the way of the one that is.
+    // Also for streams that are not read yet, so that they do not block the one that is.
     let builder = Builder::new().initial_connection_window_size(CONNECTION_WINDOW_BYTES).clone();
     let (client, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
-    // Ends with the runtime; what fails there fails every answer, too.
+    // Ends with the runtime; its errors appear in every response, too.
     tokio::spawn(async move { drop(connection.await) });
     Ok(client)
 }

@@ -1,6 +1,6 @@
-//! A whole deck that never was: seventeen contenders, six rounds of sessions, a search for everybody's
-//! limit, an overload and a closed loop, the floor beside each round, the reference twice, a round that
-//! was repeated, one who sent wrong bytes and one who died.
+//! An invented run of the whole deck: seventeen contenders, six rounds of sessions, a search for
+//! limits, an overload and a closed loop, the floor beside each round, the reference twice, a
+//! repeated round, a contender that sent wrong bytes and one that died.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::{FIELD, beyond, by_a_generator, noise, saturated, the_run};
 /// Rounds.
 const ROUNDS: u32 = 6;
 
-/// The round that was measured twice, and the one in which the floor strayed all the same.
+/// The round that was measured twice, and the one that counts although its floor was off.
 const REPEATED: u32 = 2;
 const RESTLESS: u32 = 4;
 
-/// Whom the reference meets under another name.
+/// Name of the reference's second turn.
 const TWIN: &str = "nginx-again";
 
-/// What the generator can do, in requests a second.
+/// Limit of the generator, in requests a second.
 const GENERATOR: f64 = 120e3;
 
 /// The run and its samples.
@@ -46,7 +46,7 @@ pub(crate) fn run() -> (Run, Vec<Sample>) {
     (run, samples)
 }
 
-/// Everything of one round; the floor beside it is so many times its usual self.
+/// All samples of one round; `floor` multiplies the usual value of the floor beside it.
 fn of_a_round(round: u32, attempt: u32, floor: f64) -> Vec<Sample> {
     let look = |work: &str, factor: f64| {
         let mut sample = saturated(GENERATOR, 0, round);
@@ -125,7 +125,7 @@ fn carries(sample: &Sample) -> bool {
     sample.load.errors.total() == 0 && sample.load.response.quantile(0.99) <= 10_000_000
 }
 
-/// What makes some of them special.
+/// Gives some samples faults.
 fn colour(sample: &mut Sample, at: usize) {
     let name = FIELD[at].0;
     if name == "evil" {
@@ -141,7 +141,7 @@ fn colour(sample: &mut Sample, at: usize) {
         };
     }
     if name == "swift" {
-        // So fast that the generator's own microseconds count.
+        // So fast that the generator's own microseconds matter.
         sample.load.lateness = sample.load.response.clone();
         sample.marks.push(Mark::GeneratorLate);
     }

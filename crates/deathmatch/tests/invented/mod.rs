@@ -1,6 +1,5 @@
-//! A run that never was, for tests: the deck's field on a ladder that doubles beyond it, with
-//! errors, a stall, a tie, rows the generator could not carry, and one contender missing. `full` has a whole
-//! deck.
+//! An invented run for tests: the deck's field on a ladder that doubles beyond it, with errors, a
+//! stall, a tie, rows limited by the generator, and one missing contender. `full` has a whole deck.
 
 pub(crate) mod full;
 
@@ -14,7 +13,7 @@ pub(crate) const RATES: [f64; 9] = [1e3, 2e3, 3e3, 4e3, 5e3, 1e4, 2e4, 4e4, 8e4]
 /// Rounds.
 pub(crate) const ROUNDS: u32 = 3;
 
-/// (name, title, replies/s at most, CPU us a request, p50 in ms, memory in MiB).
+/// (name, title, largest replies/s, CPU us a request, p50 in ms, memory in MiB).
 const FIELD: [(&str, &str, f64, f64, f64, f64); 18] = [
     ("floor", "the floor", 140e3, 7.3, 0.05, 1.0),
     ("hurtle", "Hurtle", 110e3, 8.4, 0.06, 9.0),
@@ -36,7 +35,7 @@ const FIELD: [(&str, &str, f64, f64, f64, f64); 18] = [
     ("evil", "<b>\"Evil\" & Söhne</b>", 9e3, 60.0, 0.3, 33.0),
 ];
 
-/// The run, its samples, and what the statistics say of it.
+/// The run, its samples, and their statistics.
 pub(crate) fn run() -> (Run, Vec<Sample>, Vec<Ranking>) {
     let mut samples = Vec::new();
     for round in 0..ROUNDS {
@@ -108,31 +107,31 @@ fn work(rate: f64) -> String {
     format!("10k at {rate}/s")
 }
 
-/// The same number every time, from 0 to 1, for what must look like noise.
+/// A repeatable number from 0 to 1, in place of noise.
 fn noise(a: u64, b: u64, c: u64) -> f64 {
     let mixed = a.wrapping_mul(7_919) ^ b.wrapping_mul(104_729) ^ c.wrapping_mul(1_299_709);
     let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as f64 / (1_u64 << 24) as f64
 }
 
-/// One contender's sample; above what it can, requests fail and the rest wait.
+/// One contender's sample; above its capacity, requests fail and the rest wait.
 pub(crate) fn sample(at: usize, round: u32, rate: f64) -> Sample {
     by_a_generator(71e3, at, round, rate)
 }
 
-/// The same from a generator that can do so many requests a second.
+/// A sample of a generator with this limit, in requests a second.
 fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
     let (name, _, most, cost, p50, memory) = FIELD[at];
     let seconds = 5.0;
     let spread = 0.98 + 0.04 * noise(at as u64, u64::from(round), rate as u64);
-    // Beyond this the generator is the limit.
+    // Beyond this rate the generator is the limit.
     let generator = generator * spread;
     let rate_kept = rate.min(most * spread).min(generator);
     let limited = rate > generator && most > generator;
     let overloaded = rate > most;
     let replies = (rate_kept * seconds) as u64;
     let intended = if limited { replies } else { (rate * seconds) as u64 };
-    // Whatever the generator delays, it delays for everybody alike.
+    // The generator's delays are the same for all.
     let delayed = if limited { 20.0 } else { 0.0 };
     let failed = if overloaded { (intended - replies) / 8 } else { 0 };
     let cpu = cost * (1.0 + 1.6 / (1.0 + rate / 4e3)) * spread;
@@ -193,7 +192,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
     }
 }
 
-/// One contender's sample from a closed loop: as much as it can, nothing fails.
+/// One contender's sample from a closed loop at its capacity, without failures.
 fn saturated(generator: f64, at: usize, round: u32) -> Sample {
     let mut sample = by_a_generator(generator, at, round, 0.97 * FIELD[at].2);
     sample.work = "10k at 50 connections".into();
@@ -203,14 +202,15 @@ fn saturated(generator: f64, at: usize, round: u32) -> Sample {
     sample
 }
 
-/// Makes a sample one whose generator gave out: it had no time left, and requests waited for it.
+/// Makes a sample one limited by the generator: it had no time left, and requests waited for it.
 #[allow(dead_code)] // The report's own tests need it, those of its page do not.
 pub(crate) fn give_out(sample: &mut Sample) {
     sample.marks.push(Mark::GeneratorBusy);
     (0..sample.load.response.count()).for_each(|_| sample.load.response.record(30_000_000));
 }
 
-/// Turns a sample into one of overload: some fall behind, some turn requests away, some just answer.
+/// Turns a sample into one of overload: some contenders fall behind, some refuse requests, some
+/// just answer.
 pub(crate) fn beyond(sample: &mut Sample, name: &str) {
     let share = match name {
         "inets" | "mochiweb" | "caddy" => 0.4,
@@ -237,7 +237,7 @@ fn times(p50_ms: f64, filled: f64, salt: u64) -> Times {
     times
 }
 
-/// As the statistics would give it: lighttpd and h2o cannot be told apart.
+/// As the statistics would give it: lighttpd and h2o are too close to call.
 fn ranking(work: &str, measure: Measure) -> Ranking {
     let reference = FIELD.iter().find(|row| row.0 == "nginx").expect("nginx is in the field");
     let by = |row: &(&str, &str, f64, f64, f64, f64)| match measure {

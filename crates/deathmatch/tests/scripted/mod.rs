@@ -6,6 +6,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
@@ -34,7 +35,7 @@ file = "a.png"
 closed = { connections = [2] }
 "#;
 
-/// A server that answers every request with what it holds now.
+/// A server that answers every request with its present content.
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     /// Requests it has answered.
@@ -64,7 +65,7 @@ impl Scripted {
         server
     }
 
-    /// From now on, one byte of every answer is another.
+    /// From now on one byte of every response is wrong.
     pub(crate) fn go_wrong(&self) {
         self.is_wrong.store(true, Ordering::SeqCst);
     }
@@ -97,6 +98,19 @@ fn converse(mut socket: TcpStream, requests: &AtomicU64, body: &[u8], wrong: &At
     }
 }
 
+/// The hurtle of this tree: the one that DEATHMATCH_HURTLE names (`cargo xtask test` has built it
+/// with everything else), or one that cargo builds first, beside deathmatch.
+pub(crate) fn hurtle_beside(deathmatch: &str) -> PathBuf {
+    if let Some(hurtle) = std::env::var_os("DEATHMATCH_HURTLE") {
+        return hurtle.into();
+    }
+    let cargo = std::env::var_os("CARGO").unwrap();
+    let built =
+        Command::new(cargo).args(["build", "--package", "hurtle", "--bin", "hurtle"]).status();
+    assert!(built.unwrap().success(), "hurtle must be built to be measured");
+    PathBuf::from(deathmatch).with_file_name("hurtle")
+}
+
 /// A folder of this test's own, new.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("deathmatch-{}-{name}", std::process::id()));
@@ -105,8 +119,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// A port that is free, as is the one after it: of two that no client is given by chance, for those of
-/// clients begin at 32768 (ip_local_port_range, ip(7)).
+/// A free port whose successor is free too. Neither is below 32768, where ephemeral ports of
+/// clients begin (ip_local_port_range, ip(7)).
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 10_000) as u16;

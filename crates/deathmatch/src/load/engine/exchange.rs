@@ -1,4 +1,4 @@
-//! What the engine does on one connection: opens it, shakes hands, sends a request, takes its answer.
+//! The engine's work on one connection: open it, shake hands, send a request, receive its response.
 
 use std::io;
 
@@ -7,23 +7,23 @@ use rustix::event::epoll::EventFlags;
 use super::{Engine, GONE, token};
 use crate::load::channel::Channel;
 use crate::load::pool::{Call, State};
-use crate::load::reader::{Step, Wrong};
+use crate::load::reader::{Progress, ResponseFault};
 use crate::load::tally::{Failure, Reply};
-use crate::load::wire::{self, HEAD_RECEIVE_BYTES, Moved, Opened};
+use crate::load::wire::{self, HEAD_RECEIVE_BYTES, OpenResult, Transfer};
 use crate::sample::Offered;
 
-/// What one receive brought.
-enum Came {
+/// Result of one receive.
+enum Received {
     Bytes {
-        step: Step,
-        /// There is no more.
+        step: Progress,
+        /// The socket is drained.
         drained: bool,
     },
     Nothing,
-    /// The server sends no more.
+    /// The server has ended its side.
     End,
     Broken,
-    /// Not TLS, or not as it must be.
+    /// Not valid TLS.
     Garbled,
 }
 
@@ -33,7 +33,7 @@ impl Engine<'_> {
         let slot = &mut self.pool.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         slot.reused = false;
-        let Opened::Begun(socket) = opened else { return self.refused(index) };
+        let OpenResult::Begun(socket) = opened else { return self.refused(index) };
         slot.state = State::Connecting;
         self.poll.add(&socket, token(index, slot.generation))?;
         slot.channel = Some(Channel::new(socket));
@@ -59,9 +59,9 @@ impl Engine<'_> {
             return Ok(());
         };
         match channel.push(&self.job.requests[call.which][*pushed..]) {
-            Moved::Bytes(count) => *pushed += count,
-            Moved::Blocked => {}
-            Moved::Broken => return self.broken(index),
+            Transfer::Bytes(count) => *pushed += count,
+            Transfer::Blocked => {}
+            Transfer::Broken => return self.broken(index),
         }
         Ok(())
     }
@@ -85,14 +85,14 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Sends what the socket did not take before.
+    /// Sends bytes that the socket did not accept before.
     fn resume(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.pool.slots[index];
         let Some(channel) = &mut slot.channel else { return Ok(()) };
         let whole = slot.call.map_or(0, |call| self.job.requests[call.which].len());
         match slot.state {
             State::Busy { pushed } if pushed < whole || !channel.is_flushed() => self.push(index),
-            State::Handshake if matches!(channel.flush(), Moved::Broken) => self.broken(index),
+            State::Handshake if matches!(channel.flush(), Transfer::Broken) => self.broken(index),
             _ => Ok(()),
         }
     }
@@ -104,15 +104,15 @@ impl Engine<'_> {
         };
         let Some(tls) = &self.job.tls else { return self.stands(index) };
         slot.state = State::Handshake;
-        // Its own fault, and that before anything was sent.
+        // A fault of the generator, before any byte was sent.
         channel.secure(tls).map_err(io::Error::other)?;
         match channel.flush() {
-            Moved::Broken => self.broken(index),
+            Transfer::Broken => self.broken(index),
             _ => Ok(()),
         }
     }
 
-    /// The connection can be used.
+    /// Continues on an established connection.
     fn stands(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.pool.slots[index];
         if slot.call.is_some() {
@@ -124,7 +124,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The handshake is over.
+    /// Continues after the handshake.
     fn shaken(&mut self, index: usize) -> io::Result<()> {
         let now = self.now();
         let slot = &mut self.pool.slots[index];
@@ -133,42 +133,44 @@ impl Engine<'_> {
         if !session.agreed() {
             return self.garbled(index);
         }
-        // With the request it was made for, where there is one.
+        // With the request the connection was made for, if any.
         let at = slot.call.map_or(now, |call| call.intended);
         self.tally.handshake(at, session.resumed());
-        // Before a request it leaves with that in one piece.
-        if slot.call.is_none() && matches!(channel.flush(), Moved::Broken) {
+        // If a request follows, both leave in one piece.
+        if slot.call.is_none() && matches!(channel.flush(), Transfer::Broken) {
             return self.broken(index);
         }
         self.stands(index)
     }
 
-    /// Receives until the answer is over or the socket drained.
+    /// Receives until the response is complete or the socket drained.
     fn take(&mut self, index: usize, gone: bool) -> io::Result<()> {
         loop {
             let (step, drained) = match self.receive(index) {
-                Came::Bytes { step, drained } => (step, drained && !gone),
-                Came::Nothing => return Ok(()),
-                Came::End => return self.ended(index),
-                Came::Broken => return self.broken(index),
-                Came::Garbled => return self.garbled(index),
+                Received::Bytes { step, drained } => (step, drained && !gone),
+                Received::Nothing => return Ok(()),
+                Received::End => return self.ended(index),
+                Received::Broken => return self.broken(index),
+                Received::Garbled => return self.garbled(index),
             };
             let slot = &mut self.pool.slots[index];
             let stands = || slot.channel.as_ref()?.session.as_ref().map(|s| s.stands());
             match (slot.state, step) {
-                (State::Handshake, Step::More) if stands() == Some(true) => self.shaken(index)?,
-                (State::Busy { .. }, Step::Done { wrong, .. }) if self.job.anew() => {
+                (State::Handshake, Progress::More) if stands() == Some(true) => {
+                    self.shaken(index)?;
+                }
+                (State::Busy { .. }, Progress::Done { wrong, .. }) if self.job.is_anew() => {
                     slot.state = State::Closing { wrong };
                 }
-                (State::Busy { .. }, Step::Done { wrong, close }) => {
+                (State::Busy { .. }, Progress::Done { wrong, close }) => {
                     return self.complete(index, wrong, close || gone);
                 }
-                (State::Closing { wrong }, Step::Done { wrong: more, .. }) => {
+                (State::Closing { wrong }, Progress::Done { wrong: more, .. }) => {
                     slot.state = State::Closing { wrong: wrong.or(more) };
                 }
-                // Data came that nobody asked for (RFC 9112, 9.2).
-                (_, Step::Done { .. }) => return self.broken(index),
-                (_, Step::More) => {}
+                // Unsolicited data (RFC 9112, 9.2).
+                (_, Progress::Done { .. }) => return self.broken(index),
+                (_, Progress::More) => {}
             }
             if drained {
                 return Ok(());
@@ -176,11 +178,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Receives once, and has it read.
-    fn receive(&mut self, index: usize) -> Came {
+    /// Receives once, and reads the bytes.
+    fn receive(&mut self, index: usize) -> Received {
         let expected = &self.job.expected;
         let slot = &mut self.pool.slots[index];
-        let Some(channel) = &mut slot.channel else { return Came::Nothing };
+        let Some(channel) = &mut slot.channel else { return Received::Nothing };
         let busy = matches!(slot.state, State::Busy { .. });
         let secure = channel.session.as_mut();
         let discard = secure.is_none() && busy && slot.reader.may_discard(expected);
@@ -192,25 +194,25 @@ impl Engine<'_> {
         let asked = if head_only { HEAD_RECEIVE_BYTES } else { self.buffer.len() - held };
         let how = if discard { wire::discard } else { wire::receive };
         let count = match how(&channel.socket, &mut self.buffer[held..held + asked]) {
-            Moved::Bytes(0) => return Came::End,
-            Moved::Bytes(count) => count,
-            Moved::Blocked => return Came::Nothing,
-            Moved::Broken => return Came::Broken,
+            Transfer::Bytes(0) => return Received::End,
+            Transfer::Bytes(count) => count,
+            Transfer::Blocked => return Received::Nothing,
+            Transfer::Broken => return Received::Broken,
         };
         self.tally.read(self.turn);
         let (reader, memo) = (&mut slot.reader, &mut self.memo);
-        let (mut step, mut bytes) = (Step::More, 0);
+        let (mut step, mut bytes) = (Progress::More, 0);
         let mut feed = |plain: &[u8]| {
             bytes += plain.len() as u64;
             step = match step {
-                Step::More if busy => reader.feed(plain, expected, memo, self.bodyless),
-                _ => Step::Done { wrong: Some(Wrong::Bytes), close: true },
+                Progress::More if busy => reader.feed(plain, expected, memo, self.bodyless),
+                _ => Progress::Done { wrong: Some(ResponseFault::Bytes), close: true },
             };
         };
         let came = &mut self.buffer[..held + count];
         if let Some(session) = secure {
             if session.open(came, feed).is_err() {
-                return Came::Garbled;
+                return Received::Garbled;
             }
         } else if discard {
             step = reader.skip(count as u64, expected);
@@ -221,36 +223,41 @@ impl Engine<'_> {
         if let Some(call) = &mut slot.call {
             call.bytes += bytes;
         }
-        Came::Bytes { step, drained: count < asked }
+        Received::Bytes { step, drained: count < asked }
     }
 
-    /// The server ended the connection.
+    /// Handles the connection's end.
     fn ended(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.pool.slots[index];
         let over = match slot.state {
             State::Busy { .. } => slot.reader.ended(&self.job.expected),
-            State::Closing { wrong } => Some(Step::Done { wrong, close: true }),
+            State::Closing { wrong } => Some(Progress::Done { wrong, close: true }),
             _ => None,
         };
         match over {
-            Some(Step::Done { wrong, .. }) => self.complete(index, wrong, true),
+            Some(Progress::Done { wrong, .. }) => self.complete(index, wrong, true),
             _ => self.broken(index),
         }
     }
 
-    /// An answer is over: the next call, or the slot is free.
-    fn complete(&mut self, index: usize, wrong: Option<Wrong>, close: bool) -> io::Result<()> {
+    /// Handles a complete response: the next call, or the slot is free.
+    fn complete(
+        &mut self,
+        index: usize,
+        wrong: Option<ResponseFault>,
+        close: bool,
+    ) -> io::Result<()> {
         let now = self.now();
         let slot = &mut self.pool.slots[index];
         slot.reused = true;
         let Some(call) = slot.call.take() else { return Ok(()) };
-        // An answer that came before its request had left ends the connection (RFC 9112, 9.5).
+        // A response before the end of its request ends the connection (RFC 9112, 9.5).
         let whole = State::Busy { pushed: self.job.requests[call.which].len() };
         let sent = slot.channel.as_mut().is_some_and(Channel::is_flushed) && slot.state == whole;
         let close = close || !sent;
         let Call { intended, began, sent, bytes, .. } = call;
         match wrong {
-            Some(wrong) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
+            Some(wrong) => self.tally.fail(intended, Failure::Response(wrong), 1),
             None => self.tally.reply(&Reply { intended, began, sent, ended: now, bytes }),
         }
         let next = Call { began: now, left: call.left - 1, retried: false, ..call };
@@ -274,9 +281,9 @@ impl Engine<'_> {
         self.proceed(index, next, now)
     }
 
-    /// The connection ended before the answer did. Where it had stood before and nothing of the
-    /// answer came, the server may have closed it just before the request reached it: that is sent
-    /// once more over a new one (RFC 9112, 9.3.1), and its time goes on.
+    /// Handles a connection that ended before the response. If it was an idle one, and no byte of
+    /// the response came, the server may have closed it just before the request arrived: the
+    /// request is sent once more on a new connection (RFC 9112, 9.3.1), and its time goes on.
     pub(super) fn broken(&mut self, index: usize) -> io::Result<()> {
         match self.pool.slots[index].state {
             State::Idle => {
@@ -297,7 +304,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What came cannot be decrypted, or is not what was agreed on.
+    /// Fails a connection whose bytes cannot be decrypted or do not follow the protocol agreed on.
     fn garbled(&mut self, index: usize) -> io::Result<()> {
         match self.pool.slots[index].state {
             State::Idle => self.pool.lose(index, self.now()),

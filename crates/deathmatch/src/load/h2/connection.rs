@@ -1,21 +1,20 @@
-//! One connection of the generator's that speaks HTTP/2: from the socket to what its peer makes of the
-//! bytes, and back.
+//! One HTTP/2 connection of the generator: between the socket and its `Peer`.
 
 use std::os::fd::OwnedFd;
 
 use rustls::Error;
 
-use super::peer::{Ended, Over, Peer};
+use super::peer::{EndedRequest, Peer, PeerError};
 use crate::load::channel::Channel;
 use crate::load::tally::Failure;
-use crate::load::wire::{self, Moved};
+use crate::load::wire::{self, Transfer};
 use crate::load::{Expected, Tls};
 
 /// A place for a connection.
 #[derive(Default)]
 pub(super) struct Connection {
     state: State,
-    /// Tells events of the present connection from those of its predecessors.
+    /// Distinguishes events of the present connection from those of earlier ones.
     generation: u32,
 }
 
@@ -24,22 +23,22 @@ enum State {
     #[default]
     Shut,
     Connecting(Channel),
-    /// The handshake is under way, or over.
+    /// The handshake is under way, or complete.
     Open(Channel, Box<Peer>),
 }
 
-/// How a receive went.
-pub(super) enum Went {
+/// Result of a receive.
+pub(super) enum Received {
     Nothing,
     Some {
-        /// There is no more.
+        /// The socket is drained.
         drained: bool,
     },
     Lost(Failure),
 }
 
-/// The server is gone.
-pub(super) struct Gone;
+/// The connection is lost.
+pub(super) struct ConnectionLost;
 
 impl Connection {
     pub(super) fn begin(&mut self, socket: OwnedFd) {
@@ -67,12 +66,13 @@ impl Connection {
         }
     }
 
-    /// The server accepted it, if it did; then the handshake begins, unless it has.
+    /// Checks that the server accepted the connection; then begins the handshake, unless it has
+    /// begun.
     pub(super) fn connected(&mut self, tls: &Tls) -> Result<bool, Error> {
         match std::mem::take(&mut self.state) {
             State::Connecting(mut channel) if wire::connected(&channel.socket) => {
                 channel.secure(tls)?;
-                let sent = !matches!(channel.flush(), Moved::Broken);
+                let sent = !matches!(channel.flush(), Transfer::Broken);
                 self.state = State::Open(channel, Box::new(Peer::new()));
                 Ok(sent)
             }
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Its peer, once requests may be made of it.
+    /// Its peer, once it accepts requests.
     pub(super) fn ready(&mut self) -> Option<&mut Peer> {
         match &mut self.state {
             State::Open(_, peer) if peer.is_ready() => Some(peer),
@@ -97,14 +97,14 @@ impl Connection {
         self.ready().map_or(0, |peer| peer.streams_max())
     }
 
-    /// Whether the handshake was a resumed one.
+    /// `true` if the handshake was resumed.
     pub(super) fn resumed(&self) -> bool {
         let State::Open(channel, _) = &self.state else { return false };
         channel.session.as_ref().is_some_and(|session| session.resumed())
     }
 
-    /// Sends what there is to say.
-    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+    /// Sends waiting bytes.
+    pub(super) fn flush(&mut self) -> Result<(), ConnectionLost> {
         let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
         let stands = channel.session.as_ref().is_some_and(|session| session.stands());
         let moved = if stands && !peer.out.is_empty() {
@@ -114,25 +114,25 @@ impl Connection {
         } else {
             channel.flush()
         };
-        if matches!(moved, Moved::Broken) { Err(Gone) } else { Ok(()) }
+        if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) }
     }
 
-    /// Receives once; what ended by it is added.
+    /// Receives once; adds ended requests to `ended`.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],
         expected: &Expected,
-        ended: &mut Vec<Ended>,
-    ) -> Went {
-        let State::Open(channel, peer) = &mut self.state else { return Went::Nothing };
-        let Some(session) = &mut channel.session else { return Went::Nothing };
+        ended: &mut Vec<EndedRequest>,
+    ) -> Received {
+        let State::Open(channel, peer) = &mut self.state else { return Received::Nothing };
+        let Some(session) = &mut channel.session else { return Received::Nothing };
         let stood = session.stands();
         let held = session.held().len();
         buffer[..held].copy_from_slice(session.held());
         let count = match wire::receive(&channel.socket, &mut buffer[held..]) {
-            Moved::Bytes(0) | Moved::Broken => return Went::Lost(Failure::Reset),
-            Moved::Bytes(count) => count,
-            Moved::Blocked => return Went::Nothing,
+            Transfer::Bytes(0) | Transfer::Broken => return Received::Lost(Failure::Reset),
+            Transfer::Bytes(count) => count,
+            Transfer::Blocked => return Received::Nothing,
         };
         let mut fed = Ok(());
         let opened = session.open(&mut buffer[..held + count], |plain| {
@@ -142,10 +142,10 @@ impl Connection {
         });
         let agreed = stood || !session.stands() || session.agreed();
         match (opened, fed) {
-            (Err(_), _) => Went::Lost(Failure::Tls),
-            (Ok(()), _) if !agreed => Went::Lost(Failure::Tls),
-            (Ok(()), Err(Over)) => Went::Lost(Failure::Http2),
-            (Ok(()), Ok(())) => Went::Some { drained: held + count < buffer.len() },
+            (Err(_), _) => Received::Lost(Failure::Tls),
+            (Ok(()), _) if !agreed => Received::Lost(Failure::Tls),
+            (Ok(()), Err(PeerError)) => Received::Lost(Failure::Http2),
+            (Ok(()), Ok(())) => Received::Some { drained: held + count < buffer.len() },
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Frames of HTTP/2 (RFC 9113, 4 and 6): written whole, read as they come. Pure.
+//! Frames of HTTP/2 (RFC 9113, 4 and 6): written whole, read incrementally. Pure.
 
-/// What a client says first (3.4).
+/// The client's connection preface (3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The largest payload, for no other size is announced.
@@ -31,14 +31,14 @@ pub(super) const ENABLE_PUSH: u16 = 2;
 pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// The error that says a request is not wanted any more.
+/// The error code of a cancelled request.
 pub(super) const CANCEL: u32 = 8;
 
-/// What came is no frame that may come.
+/// A frame that is malformed or not allowed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(super) struct FrameError;
 
-/// A frame's head, the length apart.
+/// A frame's head, without the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: u8,
@@ -52,16 +52,16 @@ impl Head {
     }
 }
 
-/// A frame, or of one with DATA as much as has come.
+/// A frame, or the part of a DATA frame that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     Data {
         head: Head,
         /// Without padding.
         body: &'a [u8],
-        /// Of the payload, padding included.
+        /// Bytes of the payload, padding included.
         counts: usize,
-        /// The frame is over.
+        /// The frame is complete.
         last: bool,
     },
     Other {
@@ -73,30 +73,30 @@ pub(super) enum Frame<'a> {
 /// The reader of one connection's frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// A head, or the payload of another frame than DATA, of which more is to come; or one that was
+    /// A head, or the payload of a frame other than DATA, that is incomplete; or one that was
     /// handed out.
     held: Vec<u8>,
-    /// What was held was handed out.
+    /// The buffered frame was handed out.
     spent: bool,
     frame: Option<Open>,
 }
 
-/// A frame whose head was read.
+/// A frame whose head has been read.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     head: Head,
-    /// Of the payload, to come.
+    /// Bytes of the payload to come.
     left: usize,
-    /// Of DATA: bytes of padding at its end; `None` before that was said.
+    /// Of DATA: bytes of padding at its end; `None` until the length is read.
     padding: Option<usize>,
 }
 
 impl Frames {
-    /// The next frame, or piece of DATA, that begins these bytes; `None` if there is none.
+    /// The next frame, or piece of DATA, in these bytes; `None` if there is none.
     pub(super) fn next<'f, 'b: 'f>(
         &'f mut self,
         bytes: &mut &'b [u8],
-    ) -> Result<Option<Frame<'f>>, Broken> {
+    ) -> Result<Option<Frame<'f>>, FrameError> {
         if std::mem::take(&mut self.spent) {
             self.held.clear();
         }
@@ -123,7 +123,7 @@ impl Frames {
         Ok(Some(Frame::Other { head, payload: &self.held }))
     }
 
-    fn take_head(&mut self, bytes: &mut &[u8]) -> Result<bool, Broken> {
+    fn take_head(&mut self, bytes: &mut &[u8]) -> Result<bool, FrameError> {
         let wanted = HEAD_BYTES - self.held.len();
         let (came, rest) = bytes.split_at(bytes.len().min(wanted));
         self.held.extend_from_slice(came);
@@ -135,18 +135,18 @@ impl Frames {
         let head = Head { kind, flags, stream };
         let padding = if head.has(PADDED) { None } else { Some(0) };
         if left > PAYLOAD_BYTES_MAX || kind == DATA && padding.is_none() && left == 0 {
-            return Err(Broken);
+            return Err(FrameError);
         }
         self.frame = Some(Open { head, left, padding });
         Ok(true)
     }
 }
 
-/// What has come of a frame with DATA; `None` if nothing has.
+/// The part of a DATA frame that has arrived; `None` if none has.
 fn take_data<'a>(
     frame: &mut Option<Open>,
     bytes: &mut &'a [u8],
-) -> Result<Option<Frame<'a>>, Broken> {
+) -> Result<Option<Frame<'a>>, FrameError> {
     let Some(open) = frame else { return Ok(None) };
     let mut counts = 0;
     if open.padding.is_none() {
@@ -156,8 +156,8 @@ fn take_data<'a>(
     }
     let padding = open.padding.unwrap_or(0);
     let body = open.left.checked_sub(padding);
-    // The padding's own piece is less than all of it once the body is over.
-    let body = if counts == 1 { body.ok_or(Broken)? } else { body.unwrap_or(0) };
+    // The padding's piece is shorter than all of it once the body is over.
+    let body = if counts == 1 { body.ok_or(FrameError)? } else { body.unwrap_or(0) };
     if bytes.is_empty() && open.left > 0 && counts == 0 {
         return Ok(None);
     }
@@ -233,10 +233,10 @@ fn begin(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
 mod tests {
     use super::*;
 
-    /// Kind, flags, stream and payload of each frame; DATA put together again.
+    /// Kind, flags, stream and payload of each frame; DATA joined.
     type Seen = Vec<(u8, u8, u32, Vec<u8>, usize)>;
 
-    fn read(frames: &mut Frames, mut bytes: &[u8], seen: &mut Seen) -> Result<(), Broken> {
+    fn read(frames: &mut Frames, mut bytes: &[u8], seen: &mut Seen) -> Result<(), FrameError> {
         while let Some(frame) = frames.next(&mut bytes)? {
             match frame {
                 Frame::Data { head, body, counts, last } => {
@@ -244,7 +244,7 @@ mod tests {
                         Some(one) => one.3.extend_from_slice(body),
                         None => seen.push((DATA, head.flags, head.stream, body.to_vec(), 1)),
                     }
-                    // So that a piece too many is seen: the last one closes it.
+                    // The last piece closes the frame, so a superfluous one is seen.
                     let one = seen.last_mut().expect("one was just pushed");
                     one.4 = if last { 0 } else { one.4 + counts };
                 }
@@ -301,7 +301,7 @@ mod tests {
         ];
         for (name, bytes) in rows {
             let seen = read(&mut Frames::default(), &bytes, &mut Vec::new());
-            assert_eq!(seen, Err(Broken), "{name}");
+            assert_eq!(seen, Err(FrameError), "{name}");
         }
         let padded = Head { kind: HEADERS, flags: PADDED, stream: 1 };
         assert_eq!(fields(padded, b"\x03\x88\0"), None, "of fields, too");

@@ -1,15 +1,15 @@
-//! HPACK (RFC 7541), as much as a generator needs: a request's fields, written without any table; of an
-//! answer's the status, and of all others only what keeps the dynamic table right. Fields that are not
-//! kept are skipped undecoded. Pure.
+//! HPACK (RFC 7541), as far as a generator needs it: requests' fields are written without the
+//! table; of responses the status is read, and of other fields only what keeps the dynamic table
+//! right. Fields that are not stored are skipped undecoded. Pure.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// What the dynamic table may hold: the protocol's own size, for no other is announced.
+/// Size limit of the dynamic table: the protocol's default, for no other is announced.
 const TABLE_BYTES_MAX: usize = 4096;
 
-/// What each entry counts beside its bytes (4.1).
+/// Overhead of each entry (4.1).
 const ENTRY_BYTES: usize = 32;
 
 /// The names of the static table (appendix A), from 1.
@@ -30,7 +30,7 @@ const NAMES: [&str; 61] = [
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 const FIRST_STATUS: usize = 8;
 
-/// The fields of a GET over HTTPS; each literal is left out of the server's table.
+/// The fields of a GET over HTTPS; no literal enters the server's table.
 pub fn request(authority: &str, path: &str) -> Vec<u8> {
     const METHOD_GET: u8 = 0x82;
     const SCHEME_HTTPS: u8 = 0x87;
@@ -61,9 +61,9 @@ fn write_number(block: &mut Vec<u8>, number: usize, bits: u32) {
     block.push(rest as u8);
 }
 
-/// A block that cannot be read: the connection's end (4.3).
+/// A malformed block: a connection error (4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct HpackError;
 
 /// The reader of one connection's blocks.
 #[derive(Debug)]
@@ -81,12 +81,12 @@ struct Entry {
     status: Status,
 }
 
-/// Whether a field is the status.
+/// Classification of a field: is it the status?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     /// Another field.
     No,
-    /// It is; 0: no number of three digits.
+    /// The status; 0 if it is not a number of three digits.
     Is(u16),
 }
 
@@ -97,8 +97,8 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// The status a block says; `None` where it says none, as in trailers.
-    pub(super) fn status(&mut self, mut block: &[u8]) -> Result<Option<u16>, Unreadable> {
+    /// The status in a block; `None` if it has none, as in trailers.
+    pub(super) fn status(&mut self, mut block: &[u8]) -> Result<Option<u16>, HpackError> {
         let mut found = None;
         while let Some(&first) = block.first() {
             let status = match first {
@@ -110,7 +110,7 @@ impl Reader {
                 0x20.. => {
                     let most = read_number(&mut block, 5)?;
                     if most > TABLE_BYTES_MAX {
-                        return Err(Unreadable);
+                        return Err(HpackError);
                     }
                     self.bytes_max = most;
                     self.evict();
@@ -122,14 +122,14 @@ impl Reader {
                 Status::No => {}
                 Status::Is(status) if found.is_none() && status >= 100 => found = Some(status),
                 // RFC 9113, 8.3: at most once, and a number.
-                Status::Is(_) => return Err(Unreadable),
+                Status::Is(_) => return Err(HpackError),
             }
         }
         Ok(found)
     }
 
-    /// A literal field, with or without being kept.
-    fn literal(&mut self, block: &mut &[u8], bits: u32, kept: bool) -> Result<Status, Unreadable> {
+    /// A literal field, stored or not.
+    fn literal(&mut self, block: &mut &[u8], bits: u32, kept: bool) -> Result<Status, HpackError> {
         let index = read_number(block, bits)?;
         let (name_bytes, is_status) = if index == 0 {
             let name = read_string(block)?;
@@ -153,18 +153,18 @@ impl Reader {
         Ok(status)
     }
 
-    /// What is at an index, of the static table or behind it.
-    fn entry(&self, index: usize) -> Result<Entry, Unreadable> {
-        let before = index.checked_sub(1).ok_or(Unreadable)?;
+    /// The entry at an index of the static or dynamic table.
+    fn entry(&self, index: usize) -> Result<Entry, HpackError> {
+        let before = index.checked_sub(1).ok_or(HpackError)?;
         if let Some(name) = NAMES.get(before) {
             let status = match index.checked_sub(FIRST_STATUS).and_then(|at| STATUSES.get(at)) {
                 Some(status) => Status::Is(*status),
                 None => Status::No,
             };
-            // Values of the static table are never kept again.
+            // Values of the static table are never stored again.
             return Ok(Entry { name_bytes: name.len(), value_bytes: 0, status });
         }
-        self.entries.get(before - NAMES.len()).copied().ok_or(Unreadable)
+        self.entries.get(before - NAMES.len()).copied().ok_or(HpackError)
     }
 
     fn evict(&mut self) {
@@ -175,37 +175,37 @@ impl Reader {
     }
 }
 
-/// A string as it came.
+/// A string as received.
 struct Text<'a> {
     bytes: &'a [u8],
     coded: bool,
 }
 
 impl Text<'_> {
-    fn text(&self) -> Result<std::borrow::Cow<'_, [u8]>, Unreadable> {
+    fn text(&self) -> Result<std::borrow::Cow<'_, [u8]>, HpackError> {
         match self.coded {
-            true => huffman::decode(self.bytes).map(Into::into).ok_or(Unreadable),
+            true => huffman::decode(self.bytes).map(Into::into).ok_or(HpackError),
             false => Ok(self.bytes.into()),
         }
     }
 }
 
-fn read_string<'a>(block: &mut &'a [u8]) -> Result<Text<'a>, Unreadable> {
-    let coded = block.first().ok_or(Unreadable)? & 0x80 != 0;
+fn read_string<'a>(block: &mut &'a [u8]) -> Result<Text<'a>, HpackError> {
+    let coded = block.first().ok_or(HpackError)? & 0x80 != 0;
     let length = read_number(block, 7)?;
-    let (bytes, rest) = block.split_at_checked(length).ok_or(Unreadable)?;
+    let (bytes, rest) = block.split_at_checked(length).ok_or(HpackError)?;
     *block = rest;
     Ok(Text { bytes, coded })
 }
 
-fn read_number(block: &mut &[u8], bits: u32) -> Result<usize, Unreadable> {
-    let (&first, mut rest) = block.split_first().ok_or(Unreadable)?;
+fn read_number(block: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
+    let (&first, mut rest) = block.split_first().ok_or(HpackError)?;
     let most = (1usize << bits) - 1;
     let mut number = usize::from(first) & most;
     if number == most {
-        // More than four bytes behind say more than any string here is long.
+        // A length of more than four continuation bytes exceeds any string here.
         for at in 0.. {
-            let (&byte, behind) = rest.split_first().filter(|_| at < 4).ok_or(Unreadable)?;
+            let (&byte, behind) = rest.split_first().filter(|_| at < 4).ok_or(HpackError)?;
             rest = behind;
             number += usize::from(byte & 127) << (7 * at);
             if byte < 128 {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_status_is_read_in_every_form() {
-        let rows: [(&str, &str, Result<Option<u16>, Unreadable>); 12] = [
+        let rows: [(&str, &str, Result<Option<u16>, HpackError>); 12] = [
             ("indexed", "88", Ok(Some(200))),
             ("a literal, its name indexed", "0803343136", Ok(Some(416))),
             ("never to be kept", "1803343136", Ok(Some(416))),
@@ -275,11 +275,11 @@ mod tests {
             ("behind another field", "0f0d0131 88", Ok(Some(200))),
             ("kept, and then from the table", "4803343136 ", Ok(Some(416))),
             ("none", "0f0d0131", Ok(None)),
-            ("twice", "8888", Err(Unreadable)),
-            ("no number", "0803343178", Err(Unreadable)),
-            ("an index beyond the table", "be", Err(Unreadable)),
-            ("index 0", "80", Err(Unreadable)),
-            ("cut short", "080334", Err(Unreadable)),
+            ("twice", "8888", Err(HpackError)),
+            ("no number", "0803343178", Err(HpackError)),
+            ("an index beyond the table", "be", Err(HpackError)),
+            ("index 0", "80", Err(HpackError)),
+            ("cut short", "080334", Err(HpackError)),
         ];
         for (name, block, want) in rows {
             assert_eq!(Reader::default().status(&bytes(block)), want, "{name}");
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(reader.status(&bytes("4803343136")), Ok(Some(416)));
         assert_eq!(reader.status(&bytes("be")), Ok(Some(416)), "from the table");
         assert_eq!(reader.status(&bytes("2088")), Ok(Some(200)), "the table is emptied");
-        assert_eq!(reader.status(&bytes("be")), Err(Unreadable), "so it is not there any more");
+        assert_eq!(reader.status(&bytes("be")), Err(HpackError), "so it is not there any more");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The Huffman code of HPACK (RFC 7541, appendix B). It is canonical (5.2): shorter codes first, those of
-//! one length in the order of their symbols, so the lengths alone say all.
+//! The Huffman code of HPACK (RFC 7541, appendix B). It is canonical (5.2): shorter codes first,
+//! codes of one length in the order of their symbols. So the lengths define it.
 
 use std::sync::OnceLock;
 
-/// The longest code.
+/// Length of the longest code.
 const BITS_MAX: usize = 30;
 
-/// Bits of each symbol's code; that of the end of a string (30) is not here, for it must not come.
+/// Length of each symbol's code; the end of a string (30) is missing, since it must not occur.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -28,12 +28,12 @@ const LENGTHS: [u8; 256] = [
 ];
 
 struct Code {
-    /// By length: the first code, how many there are, and where their symbols begin.
+    /// By length: the first code, the number of codes, and the index of their first symbol.
     first: [(u32, u32, u32); BITS_MAX + 1],
     symbols: Vec<u8>,
 }
 
-/// What these bytes say; `None` if they are no code.
+/// Decodes Huffman-coded bytes; `None` if they are malformed.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let code = code();
     let mut text = Vec::with_capacity(bytes.len() * 2);
@@ -47,7 +47,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
             (value, length) = (0, 0);
         }
     }
-    // Filled up with ones, with less than a byte of them.
+    // Padded with ones, by less than a byte.
     (length < 8 && value == (1 << length) - 1).then_some(text)
 }
 

@@ -1,6 +1,6 @@
-//! The generator's loop for HTTP/2 over TLS: which stream of which connection carries which request when.
-//! Requests made while an answer's bytes are read leave together, as one record. The connections' own
-//! business is `peer`'s, encryption and sockets are those of HTTP/1.1.
+//! The generator's loop for HTTP/2 over TLS: it decides which stream of which connection carries
+//! which request when. Requests made while a response is read leave together, as one record. `peer`
+//! has the protocol; encryption and sockets are those of HTTP/1.1.
 
 mod connection;
 mod frame;
@@ -19,44 +19,44 @@ use super::arrivals::Arrivals;
 use super::pace::plan;
 use super::pool::Call;
 use super::tally::{Failure, Reply, Tally, nanoseconds};
-use super::wire::{self, EVENTS_MAX, Opened, Poll, RECEIVE_BYTES};
+use super::wire::{self, EVENTS_MAX, OpenResult, Poll, RECEIVE_BYTES};
 use super::{Job, Tls};
 use crate::sample::{Load, Offered};
-use connection::{Connection, Went};
-use peer::{End, Ended};
+use connection::{Connection, Received};
+use peer::{End, EndedRequest};
 
 pub use hpack::request;
 
-/// How often overdue requests are looked for and, in a closed loop, what failed is asked for again.
+/// Interval at which overdue requests are searched and, in a closed loop, failed ones sent again.
 const SWEEP_NS: u64 = 10_000_000;
 
-/// One thread's worth of load.
+/// The load of one thread.
 pub(super) struct Engine<'a> {
     job: &'a Job,
     tls: &'a Tls,
     started: Instant,
     poll: Poll,
     connections: Vec<Connection>,
-    /// One for each stream of each connection: the connection's number times the streams, and the
-    /// stream's. With the number of its stream, once it was sent.
+    /// One for each stream of each connection, at the connection's index times the streams plus the
+    /// stream's; with the stream's number once the request is sent.
     places: Vec<Place>,
     streams: usize,
-    /// Places without a request; the one that has been so longest is next.
+    /// Places without a request, the longest free first.
     free: VecDeque<usize>,
     arrivals: Arrivals,
-    /// Places with a request.
+    /// Number of places with a request.
     calls: usize,
     tally: Tally,
-    /// How many requests were chosen.
+    /// Number of requests chosen.
     chosen: usize,
     buffer: Vec<u8>,
-    ended: Vec<Ended>,
+    ended: Vec<EndedRequest>,
     timeout: u64,
-    /// When this turn of the loop began.
+    /// Start of this turn of the loop.
     turn: u64,
 }
 
-/// A stream's.
+/// State of one stream.
 #[derive(Clone, Copy, Default)]
 struct Place {
     call: Option<Call>,
@@ -84,7 +84,7 @@ impl<'a> Engine<'a> {
             connections: std::iter::repeat_with(Connection::default).take(connections).collect(),
             places: vec![Place::default(); connections * streams],
             streams,
-            // From one connection to the next, so that all are used alike.
+            // From one connection to the next, so that all are used equally.
             free: (0..streams)
                 .flat_map(|stream| (0..connections).map(move |at| at * streams + stream))
                 .collect(),
@@ -99,7 +99,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Spins until every request that was intended is answered or given up.
+    /// Spins until every intended request is answered or given up.
     pub(super) fn run(mut self) -> io::Result<Load> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = vec![none; EVENTS_MAX];
@@ -147,8 +147,8 @@ impl<'a> Engine<'a> {
 
     fn open(&mut self, at: usize) -> io::Result<()> {
         match wire::open(self.job.target)? {
-            Opened::Refused => self.lose(at, Failure::Refused),
-            Opened::Begun(socket) => {
+            OpenResult::Refused => self.lose(at, Failure::Refused),
+            OpenResult::Begun(socket) => {
                 let connection = &mut self.connections[at];
                 connection.begin(socket);
                 let token = connection.token(at);
@@ -172,8 +172,7 @@ impl<'a> Engine<'a> {
         (0..self.connections.len()).for_each(|at| self.flush(at));
     }
 
-    /// Takes what has arrived by now and gives it to whichever place is free. True if there was anything
-    /// to do.
+    /// Takes due arrivals and gives them to free places; `true` if there were any.
     fn arrive(&mut self) -> io::Result<bool> {
         let now = self.now();
         self.arrivals.come(now, &mut self.tally);
@@ -181,7 +180,7 @@ impl<'a> Engine<'a> {
         while let Some(intended) = self.arrivals.first() {
             let Some(place) = self.free.pop_front() else { break };
             self.arrivals.begin();
-            // Only what the generator itself delays.
+            // Only the generator's own delay counts.
             let free_since = self.places[place].free_since.max(intended);
             let now = self.now();
             self.tally.late(intended, now.saturating_sub(free_since));
@@ -196,7 +195,7 @@ impl<'a> Engine<'a> {
         Ok(worked)
     }
 
-    /// Begins a request; it is sent by the next flush, or once the connection stands.
+    /// Begins a request; the next flush sends it, or the connection's establishment.
     fn start(&mut self, place: usize, intended: u64, now: u64) {
         let which = self.job.nth(self.chosen);
         self.chosen = self.chosen.wrapping_add(1);
@@ -207,7 +206,7 @@ impl<'a> Engine<'a> {
         self.ask(place);
     }
 
-    /// Puts a request on its connection, if that stands.
+    /// Puts a request on its connection, if it is established.
     fn ask(&mut self, place: usize) {
         let (at, now) = (place / self.streams, self.now());
         let Some(peer) = self.connections[at].ready() else { return };
@@ -245,15 +244,15 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Receives until the socket is drained; what ended is counted, and in a closed loop followed by the
-    /// next.
+    /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
+    /// the next.
     fn take(&mut self, at: usize, gone: bool) {
         loop {
             let connection = &mut self.connections[at];
             let was_ready = connection.ready().is_some();
             let expected = &self.job.expected;
             let went = connection.receive(&mut self.buffer, expected, &mut self.ended);
-            if !matches!(went, Went::Nothing) {
+            if !matches!(went, Received::Nothing) {
                 self.tally.read(self.turn);
             }
             let is_ready = connection.ready().is_some();
@@ -263,15 +262,15 @@ impl<'a> Engine<'a> {
             self.settle(at);
             self.flush(at);
             match went {
-                Went::Nothing => return,
-                Went::Some { drained } if drained && !gone => return,
-                Went::Some { .. } => {}
-                Went::Lost(why) => return self.lose(at, why),
+                Received::Nothing => return,
+                Received::Some { drained } if drained && !gone => return,
+                Received::Some { .. } => {}
+                Received::Lost(why) => return self.lose(at, why),
             }
         }
     }
 
-    /// The connection can be used: what waits for it is sent. False if it cannot.
+    /// Sends waiting requests on an established connection; `false` if it cannot be used.
     fn stands(&mut self, at: usize) -> bool {
         let connection = &mut self.connections[at];
         if connection.streams_max() < self.streams as u32 {
@@ -286,11 +285,11 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Counts what ended on a connection.
+    /// Counts the ended requests of a connection.
     fn settle(&mut self, at: usize) {
         let ended = std::mem::take(&mut self.ended);
         let now = self.now();
-        for &Ended { place, how, bytes } in &ended {
+        for &EndedRequest { place, how, bytes } in &ended {
             let place = at * self.streams + place;
             let Some(call) = self.places[place].call.take() else { continue };
             let Call { intended, began, sent, .. } = call;
@@ -299,10 +298,11 @@ impl<'a> Engine<'a> {
                 End::Answer(None) => {
                     self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
                 }
-                End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Wrong(wrong), 1),
+                End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Response(wrong), 1),
                 End::Reset => self.tally.fail(intended, Failure::Http2, 1),
             }
-            // Who resets is asked again by the next sweep, or that would go as fast as it can.
+            // The next sweep repeats requests that were reset; otherwise they would repeat as fast
+            // as possible.
             if self.is_closed() && how != End::Reset && now < self.tally.to() {
                 self.free.pop_back();
                 self.tally.intend(now, 1);
@@ -319,7 +319,7 @@ impl<'a> Engine<'a> {
         self.free.push_back(place);
     }
 
-    /// The connection is no more, and what was asked on it has failed.
+    /// Closes a connection and fails its requests.
     fn lose(&mut self, at: usize, why: Failure) {
         self.connections[at].shut();
         let now = self.now();
@@ -331,7 +331,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Gives up what is overdue, and in a closed loop begins again what failed.
+    /// Gives up overdue requests, and in a closed loop begins failed ones again.
     fn sweep(&mut self) -> io::Result<()> {
         let oldest = self.turn.saturating_sub(self.timeout);
         self.give_up(oldest);
@@ -355,7 +355,7 @@ impl<'a> Engine<'a> {
             let at = place / self.streams;
             match (stream, self.connections[at].ready()) {
                 (Some(stream), Some(peer)) => peer.give_up(stream),
-                // It never stood.
+                // It was never established.
                 _ => self.connections[at].shut(),
             }
             self.tally.fail(call.intended, Failure::Timeout, 1);
@@ -364,7 +364,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Time is up for everything.
+    /// Gives up all requests at the end of time.
     fn abandon(&mut self) {
         self.give_up(u64::MAX);
         self.arrivals.expire(u64::MAX, &mut self.tally);

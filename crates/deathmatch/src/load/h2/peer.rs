@@ -1,47 +1,47 @@
-//! One connection of HTTP/2 (RFC 9113) as a client sees it: requests in, their ends out, no sockets. What
-//! it has to say waits in `out`. Every answer is followed to its end; whatever the server does that a
-//! client need not bear, a GOAWAY too, is the connection's end.
+//! The client's side of one HTTP/2 connection (RFC 9113): requests in, results out, no sockets.
+//! Bytes to send wait in `out`. Every response is followed to its end. A server's violation of the
+//! protocol, and a GOAWAY, end the connection.
 
 use std::collections::HashMap;
 
 use super::frame::{self, Frame, Frames, Head};
 use super::hpack;
 use crate::load::Expected;
-use crate::load::reader::Wrong;
+use crate::load::reader::ResponseFault;
 
-/// What a server may send unacknowledged, on a stream and on the connection (RFC 9113, 6.9): much, as
-/// with browsers. Half of it is given back at a time.
+/// Flow-control window of a stream and of the connection (RFC 9113, 6.9): as large as in browsers.
+/// It is updated when half of it is used.
 pub(super) const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
-/// What the connection may be sent before the first WINDOW_UPDATE (6.9.2).
+/// Window of the connection before the first WINDOW_UPDATE (6.9.2).
 const FIRST_WINDOW_BYTES: u32 = 65_535;
 
-/// A block of fields, in one frame or several.
+/// Largest block of fields, in one frame or several.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
 /// The highest number a stream can have.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
-/// The server broke the protocol, or will not go on.
+/// The server violated the protocol, or ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Over;
+pub(super) struct PeerError;
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With an answer, and what was wrong with it.
-    Answer(Option<Wrong>),
+    /// A response, with its fault if any.
+    Answer(Option<ResponseFault>),
     /// The server reset its stream.
     Reset,
 }
 
 /// A request that ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    /// As it was called when it was made.
+pub(super) struct EndedRequest {
+    /// The place given when it was made.
     pub(super) place: usize,
     pub(super) how: End,
-    /// Of its answer, without frames' heads.
+    /// Bytes of its response, without frames' heads.
     pub(super) bytes: u64,
 }
 
@@ -52,28 +52,28 @@ pub(super) struct Peer {
     fields: hpack::Reader,
     /// Streams by their numbers.
     open: HashMap<u32, Answer>,
-    /// Fields of which more is to come, and whose.
+    /// An incomplete block of fields, and its stream.
     block: Option<Block>,
     next_stream: u32,
-    /// Taken off the connection's window.
+    /// Bytes taken off the connection's window.
     taken: u32,
-    /// Streams the server allows; `None` before its settings came.
+    /// Streams the server allows; `None` before its settings.
     streams_max: Option<u32>,
-    /// To be sent.
+    /// Bytes to send.
     pub(super) out: Vec<u8>,
 }
 
-/// An answer so far.
+/// A partial response.
 #[derive(Debug)]
 struct Answer {
     place: usize,
     status: Option<u16>,
     body: u64,
-    /// Of its fields and body.
+    /// Bytes of its fields and body.
     bytes: u64,
-    /// Taken off its window.
+    /// Bytes taken off its window.
     taken: u32,
-    wrong: Option<Wrong>,
+    wrong: Option<ResponseFault>,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ struct Block {
 }
 
 impl Peer {
-    /// A new connection, its preface ready to be sent.
+    /// A new connection; its preface waits to be sent.
     pub(super) fn new() -> Peer {
         let mut out = frame::PREFACE.to_vec();
         let settings = [(frame::ENABLE_PUSH, 0), (frame::INITIAL_WINDOW_SIZE, WINDOW_BYTES)];
@@ -102,21 +102,21 @@ impl Peer {
         }
     }
 
-    /// Whether requests may be made: the server has said how many at once.
+    /// `true` if requests may be made: the server has announced its limit of streams.
     pub(super) fn is_ready(&self) -> bool {
         self.streams_max.is_some()
     }
 
-    /// How many requests there may be at once.
+    /// Largest number of concurrent requests.
     pub(super) fn streams_max(&self) -> u32 {
         self.streams_max.unwrap_or(0)
     }
 
-    /// Makes a request of these fields, and calls it so; the number of its stream.
-    pub(super) fn ask(&mut self, place: usize, fields: &[u8]) -> Result<u32, Over> {
+    /// Makes a request of these fields for this place; returns the stream's number.
+    pub(super) fn ask(&mut self, place: usize, fields: &[u8]) -> Result<u32, PeerError> {
         let stream = self.next_stream;
         if stream > STREAM_MAX {
-            return Err(Over);
+            return Err(PeerError);
         }
         self.next_stream += 2;
         frame::headers(&mut self.out, stream, fields);
@@ -125,20 +125,20 @@ impl Peer {
         Ok(stream)
     }
 
-    /// Gives a request up; what still comes for it is passed over.
+    /// Gives a request up; its remaining frames are ignored.
     pub(super) fn give_up(&mut self, stream: u32) {
         if self.open.remove(&stream).is_some() {
             frame::reset(&mut self.out, stream, frame::CANCEL);
         }
     }
 
-    /// These bytes came.
+    /// Handles received bytes.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
         expected: &Expected,
-        ended: &mut Vec<Ended>,
-    ) -> Result<(), Over> {
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
         let mut frames = std::mem::take(&mut self.frames);
         let fed = loop {
             match frames.next(&mut bytes) {
@@ -148,7 +148,7 @@ impl Peer {
                     }
                 }
                 Ok(None) => break Ok(()),
-                Err(frame::Broken) => break Err(Over),
+                Err(frame::FrameError) => break Err(PeerError),
             }
         };
         self.frames = frames;
@@ -159,8 +159,8 @@ impl Peer {
         &mut self,
         frame: &Frame<'_>,
         expected: &Expected,
-        ended: &mut Vec<Ended>,
-    ) -> Result<(), Over> {
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
         let (head, bytes) = match *frame {
             Frame::Data { head, body, counts, last } => {
                 return self.data(head, body, counts, last, expected, ended);
@@ -171,15 +171,15 @@ impl Peer {
         if (self.block.is_some() || head.kind == frame::CONTINUATION)
             && !(continues && head.kind == frame::CONTINUATION)
         {
-            return Err(Over);
+            return Err(PeerError);
         }
-        // RFC 9113, 3.4: the first thing a server says are its settings.
+        // RFC 9113, 3.4: the server's first frame is SETTINGS.
         if self.streams_max.is_none() && head.kind != frame::SETTINGS {
-            return Err(Over);
+            return Err(PeerError);
         }
         match head.kind {
             frame::HEADERS => {
-                let bytes = frame::fields(head, bytes).ok_or(Over)?.to_vec();
+                let bytes = frame::fields(head, bytes).ok_or(PeerError)?.to_vec();
                 let ends = head.has(frame::END_STREAM);
                 self.block = Some(Block { stream: head.stream, ends, bytes });
                 self.block_over(head, expected, ended)
@@ -191,29 +191,29 @@ impl Peer {
                 self.block_over(head, expected, ended)
             }
             frame::SETTINGS => self.settings(head, bytes),
-            frame::PING if bytes.len() != 8 || head.stream != 0 => Err(Over),
+            frame::PING if bytes.len() != 8 || head.stream != 0 => Err(PeerError),
             frame::PING => {
                 if !head.has(frame::ACK) {
                     frame::pong(&mut self.out, bytes);
                 }
                 Ok(())
             }
-            frame::RST_STREAM if bytes.len() != 4 => Err(Over),
+            frame::RST_STREAM if bytes.len() != 4 => Err(PeerError),
             frame::RST_STREAM => {
                 if let Some(answer) = self.open.remove(&head.stream) {
                     ended.push(answer.ended(End::Reset));
                 }
                 Ok(())
             }
-            // Nothing was said that could be pushed; nobody waits for leave to send.
-            frame::GOAWAY | frame::PUSH_PROMISE => Err(Over),
+            // Push is disabled, and no sending waits for a window.
+            frame::GOAWAY | frame::PUSH_PROMISE => Err(PeerError),
             _ => Ok(()),
         }
     }
 
-    fn settings(&mut self, head: Head, bytes: &[u8]) -> Result<(), Over> {
+    fn settings(&mut self, head: Head, bytes: &[u8]) -> Result<(), PeerError> {
         if head.stream != 0 || !bytes.len().is_multiple_of(6) {
-            return Err(Over);
+            return Err(PeerError);
         }
         if head.has(frame::ACK) {
             return Ok(());
@@ -224,33 +224,33 @@ impl Peer {
         Ok(())
     }
 
-    /// A block of fields, or a part of one, came.
+    /// Handles a block of fields, or a part of one.
     fn block_over(
         &mut self,
         head: Head,
         expected: &Expected,
-        ended: &mut Vec<Ended>,
-    ) -> Result<(), Over> {
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
         let whole = head.has(frame::END_HEADERS);
         let Some(Block { stream, ends, bytes }) = self.block.take_if(|_| whole) else {
             let size = self.block.as_ref().map_or(0, |block| block.bytes.len());
-            return if size > BLOCK_BYTES_MAX { Err(Over) } else { Ok(()) };
+            return if size > BLOCK_BYTES_MAX { Err(PeerError) } else { Ok(()) };
         };
-        // Also of a stream that was given up, for what comes later refers to it.
-        let status = self.fields.status(&bytes).map_err(|hpack::Unreadable| Over)?;
+        // Also of a given-up stream, since later blocks refer to it.
+        let status = self.fields.status(&bytes).map_err(|hpack::HpackError| PeerError)?;
         let Some(answer) = self.open.get_mut(&stream) else { return self.was_open(stream) };
         answer.bytes += bytes.len() as u64;
         match (status, answer.status) {
-            // RFC 9113, 8.1: interim answers, the real one, and perhaps trailers.
+            // RFC 9113, 8.1: interim responses, the final one, and perhaps trailers.
             (Some(status), None) if status < 200 && !ends => {}
             (Some(status), None) if status >= 200 => {
                 answer.status = Some(status);
                 if status != expected.status {
-                    answer.wrong = Some(Wrong::Status);
+                    answer.wrong = Some(ResponseFault::Status);
                 }
             }
             (None, Some(_)) if ends => {}
-            _ => return Err(Over),
+            _ => return Err(PeerError),
         }
         if ends {
             self.end(stream, expected, ended);
@@ -258,7 +258,7 @@ impl Peer {
         Ok(())
     }
 
-    /// A piece of a body came; `counts`: bytes taken off the windows, padding included.
+    /// Handles a piece of a body; `counts`: bytes taken off the windows, padding included.
     fn data(
         &mut self,
         head: Head,
@@ -266,10 +266,10 @@ impl Peer {
         counts: usize,
         last: bool,
         expected: &Expected,
-        ended: &mut Vec<Ended>,
-    ) -> Result<(), Over> {
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
         if self.block.is_some() {
-            return Err(Over);
+            return Err(PeerError);
         }
         let counts = counts as u32;
         give_back(&mut self.out, 0, &mut self.taken, counts);
@@ -277,14 +277,14 @@ impl Peer {
             return self.was_open(head.stream);
         };
         if answer.status.is_none() {
-            return Err(Over);
+            return Err(PeerError);
         }
         give_back(&mut self.out, head.stream, &mut answer.taken, counts);
         if let Some(whole) = &expected.body {
             let from = usize::try_from(answer.body).unwrap_or(usize::MAX);
             let want = whole.get(from..).and_then(|rest| rest.get(..body.len()));
             if want != Some(body) {
-                answer.wrong = answer.wrong.or(Some(Wrong::Bytes));
+                answer.wrong = answer.wrong.or(Some(ResponseFault::Bytes));
             }
         }
         answer.body += body.len() as u64;
@@ -295,26 +295,26 @@ impl Peer {
         Ok(())
     }
 
-    fn end(&mut self, stream: u32, expected: &Expected, ended: &mut Vec<Ended>) {
+    fn end(&mut self, stream: u32, expected: &Expected, ended: &mut Vec<EndedRequest>) {
         let Some(answer) = self.open.remove(&stream) else { return };
         let short = answer.body != expected.body_bytes;
-        let wrong = answer.wrong.or(short.then_some(Wrong::Bytes));
+        let wrong = answer.wrong.or(short.then_some(ResponseFault::Bytes));
         ended.push(answer.ended(End::Answer(wrong)));
     }
 
-    /// Right, if this was the number of a request.
-    fn was_open(&self, stream: u32) -> Result<(), Over> {
-        if stream % 2 == 1 && stream < self.next_stream { Ok(()) } else { Err(Over) }
+    /// Checks that this was the number of a request.
+    fn was_open(&self, stream: u32) -> Result<(), PeerError> {
+        if stream % 2 == 1 && stream < self.next_stream { Ok(()) } else { Err(PeerError) }
     }
 }
 
 impl Answer {
-    fn ended(&self, how: End) -> Ended {
-        Ended { place: self.place, how, bytes: self.bytes }
+    fn ended(&self, how: End) -> EndedRequest {
+        EndedRequest { place: self.place, how, bytes: self.bytes }
     }
 }
 
-/// Takes bytes off a window, and gives half of it back once that is used up.
+/// Takes bytes off a window, and returns half of it once that is used up.
 fn give_back(out: &mut Vec<u8>, stream: u32, taken: &mut u32, counts: u32) {
     *taken += counts;
     if *taken >= WINDOW_BYTES / 2 {

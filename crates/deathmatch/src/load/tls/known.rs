@@ -1,4 +1,4 @@
-//! Accepts one certificate, and nothing else.
+//! Accepts exactly one certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -6,18 +6,18 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::tls::Trust;
 
-/// The certificate a server must have. Whether it has the key too is not looked at: verifying a
+/// The certificate a server must have. Its possession of the key is not verified: verifying a
 /// signature costs the generator more than making it costs the server.
 #[derive(Debug)]
-pub(super) struct Known(CertificateDer<'static>);
+pub(super) struct ExpectedCertificate(CertificateDer<'static>);
 
-impl Known {
-    pub(super) fn new(trust: &Trust) -> Known {
-        Known(trust.certificate().clone())
+impl ExpectedCertificate {
+    pub(super) fn new(trust: &Trust) -> ExpectedCertificate {
+        ExpectedCertificate(trust.certificate().clone())
     }
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for ExpectedCertificate {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

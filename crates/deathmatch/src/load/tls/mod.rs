@@ -1,6 +1,6 @@
-//! TLS for the generator's connections: bytes in, bytes out, no sockets. It does what a client must,
-//! and no arithmetic that changes nothing for the server: certificates are compared and not verified
-//! (`verify` does that, before and after), and one key share serves all handshakes.
+//! TLS for the generator's connections: bytes in, bytes out, no sockets. It leaves out work that a
+//! server cannot notice: certificates are compared and not verified (`verify` does that, before and
+//! after), and one key share serves all handshakes.
 
 mod known;
 mod share;
@@ -14,13 +14,11 @@ use rustls::{Error, HandshakeKind};
 
 use crate::tls::{Trust, name, provider};
 
-/// The most that goes out in one record (RFC 8446, 5.1); what a record adds to it is less than
-/// `RECORD_MORE`.
+/// Largest plaintext of a record (RFC 8446, 5.1); a record adds less than `RECORD_MORE`.
 const RECORD_BYTES: usize = 16 * 1024;
 const RECORD_MORE: usize = 64;
 
-/// How connections are encrypted. Tickets are kept as long as it is, so that a run resumes what the
-/// warm-up began.
+/// Encryption of connections. It keeps the tickets, so that a run resumes sessions of the warm-up.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -28,17 +26,17 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256, with a server that has exactly this certificate.
-    /// `stock`: handshakes are resumed once so many tickets were had, else never; `http2`: nothing else
-    /// will be spoken.
+    /// TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256, for a server with exactly this certificate.
+    /// `stock`: handshakes are resumed once there are so many tickets, or never; `http2`: no other
+    /// protocol is offered.
     ///
     /// # Errors
-    /// That the library does not have them.
+    /// The library lacks them.
     pub fn new(trust: &Trust, stock: Option<usize>, http2: bool) -> Result<Tls, Error> {
         let mut config = ClientConfig::builder_with_provider(provider(&share::OneShare))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(known::Known::new(trust)))
+            .with_custom_certificate_verifier(Arc::new(known::ExpectedCertificate::new(trust)))
             .with_no_client_auth();
         config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         config.resumption = match stock {
@@ -49,20 +47,20 @@ impl Tls {
     }
 }
 
-/// One connection's.
+/// TLS state of one connection.
 pub(super) struct Session {
     connection: UnbufferedClientConnection,
     http2: bool,
-    /// The handshake is over.
+    /// The handshake is complete.
     stands: bool,
-    /// Encrypted, and not yet sent.
+    /// Encrypted bytes to send.
     out: Vec<u8>,
-    /// The beginning of a record of which the rest has not come.
+    /// The beginning of an incomplete record.
     held: Vec<u8>,
 }
 
 impl Session {
-    /// Begun; the hello waits to be sent.
+    /// A new session; its hello waits to be sent.
     pub(super) fn new(tls: &Tls) -> Result<Session, Error> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), name())?;
         let (out, held) = (Vec::new(), Vec::new());
@@ -71,32 +69,32 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether the handshake is over.
+    /// `true` if the handshake is complete.
     pub(super) fn stands(&self) -> bool {
         self.stands
     }
 
-    /// Whether the handshake was resumed; only meaningful once it is over.
+    /// `true` if the handshake was resumed; only meaningful once it is complete.
     pub(super) fn resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Whether the server agreed to what this connection is for. HTTP/1.1 needs no agreement.
+    /// `true` if the server agreed to the connection's protocol. HTTP/1.1 needs no agreement.
     pub(super) fn agreed(&self) -> bool {
         !self.http2 || self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// What waits to be sent.
+    /// Bytes that wait to be sent.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// What was held back, to stand before what comes next.
+    /// Bytes kept back, to be read before those that follow.
     pub(super) fn held(&self) -> &[u8] {
         &self.held
     }
 
-    /// These bytes came, what was held before them; `take` is given what they say.
+    /// Decrypts received bytes, after those kept back; `take` gets the plaintext.
     pub(super) fn open(
         &mut self,
         came: &mut [u8],
@@ -136,9 +134,9 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts.
+    /// Encrypts bytes.
     pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        // Whatever came whole was taken, so that it stands ready to write.
+        // All complete input was taken, so the library is ready to write.
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
         let ConnectionState::WriteTraffic(mut traffic) = state? else {
             return Err(Error::HandshakeNotComplete);
@@ -156,7 +154,7 @@ impl Session {
     }
 }
 
-/// Appends what is written into the room behind, of which there is more if it is asked for.
+/// Appends output to the buffer, which grows on demand.
 fn encode(
     out: &mut Vec<u8>,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,

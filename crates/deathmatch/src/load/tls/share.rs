@@ -1,6 +1,6 @@
-//! X25519 with one key for all handshakes of this process. A server does the same with a key share
-//! whether it has seen it before or not; making one each time would cost the generator a third of a
-//! handshake.
+//! X25519 with one key for all handshakes of this process. A server's work does not depend on
+//! whether it has seen a key share before; a new one each time would cost the generator a third of
+//! a handshake.
 
 use std::sync::OnceLock;
 
@@ -35,7 +35,7 @@ impl Share {
 impl SupportedKxGroup for OneShare {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let share = Share::get().map_err(|_| Error::FailedToGetRandomBytes)?;
-        Ok(Box::new(Lent(share)))
+        Ok(Box::new(SharedExchange(share)))
     }
 
     fn name(&self) -> NamedGroup {
@@ -43,10 +43,10 @@ impl SupportedKxGroup for OneShare {
     }
 }
 
-/// A handshake's part of it.
-struct Lent(&'static Share);
+/// The share of one handshake.
+struct SharedExchange(&'static Share);
 
-impl ActiveKeyExchange for Lent {
+impl ActiveKeyExchange for SharedExchange {
     fn complete(self: Box<Self>, theirs: &[u8]) -> Result<SharedSecret, Error> {
         let refused = Error::from(PeerMisbehaved::InvalidKeyShare);
         let theirs = UnparsedPublicKey::new(&X25519, theirs);

@@ -1,5 +1,6 @@
-//! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4); the youngest first. None is given out
-//! until there is a stock, so that more connections at once than ever before find one, too.
+//! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4), the youngest first. None is
+//! given out until there is a stock, so that there are enough for more simultaneous connections
+//! than before.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +12,14 @@ use rustls::pki_types::ServerName;
 /// More than there are connections; servers give one or two for each handshake, and one is used.
 const TICKETS_MAX: usize = 4096;
 
-/// All tickets of the one server there is.
+/// All tickets of the only server.
 #[derive(Debug)]
 pub(super) struct Tickets(Mutex<Stock>);
 
 #[derive(Debug)]
 struct Stock {
     tickets: VecDeque<Tls13ClientSessionValue>,
-    /// How many there must have been at once before one is given out.
+    /// Number of tickets needed at once before one is given out.
     first: usize,
 }
 
