@@ -1,21 +1,23 @@
-//! `cache_control`: what a Cache-Control field says.
+//! `cache_control`: directives of Cache-Control and of targeted fields.
 
-use hurtle::semantics::caching::{Directives, SECONDS_MAX};
+use hurtle_http::semantics::caching::{Directives, SECONDS_MAX};
 
-/// Times are bounded; a line read twice says nothing new; `no-store` is seen whatever stands before
-/// it, as long as no quote is left open.
+/// Times are bounded. Parsing a line twice changes nothing. `no-store` is found after any prefix
+/// without an open quote.
 pub fn cache_control(line: &[u8]) {
     let mut once = Directives::default();
     once.read(line);
-    let times = [
-        once.max_age,
-        once.s_maxage,
-        once.max_stale,
-        once.min_fresh,
-        once.stale_while_revalidate,
-        once.stale_if_error,
-    ];
-    assert!(times.into_iter().flatten().all(|time| time <= SECONDS_MAX), "{once:?}");
+    for directives in [Some(once), Directives::targeted(line)].into_iter().flatten() {
+        let times = [
+            directives.max_age,
+            directives.s_maxage,
+            directives.max_stale,
+            directives.min_fresh,
+            directives.stale_while_revalidate,
+            directives.stale_if_error,
+        ];
+        assert!(times.into_iter().flatten().all(|time| time <= SECONDS_MAX), "{directives:?}");
+    }
     let mut twice = once;
     twice.read(line);
     assert_eq!(once, twice);

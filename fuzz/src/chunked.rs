@@ -1,9 +1,9 @@
-//! `chunked`: the chunked coding.
+//! `chunked`: the chunked transfer coding.
 
-use hurtle::h1::Sin;
-use hurtle::h1::chunked::{Decoder, Step, encode_size};
+use hurtle_http::h1::chunked::{Decoder, Step, encode_size};
+use hurtle_http::request::ParseError;
 
-/// A body that was accepted is, coded anew, the same body; what follows it is left alone.
+/// An accepted body, encoded again, decodes to the same body; the bytes after it are not consumed.
 pub fn chunked(data: &[u8]) {
     let first = decode(data, usize::MAX);
     let Ok(Some(len)) = first.end else { return };
@@ -21,13 +21,13 @@ pub fn chunked(data: &[u8]) {
     assert_eq!(second.body, first.body);
 }
 
-/// What a decoder made of its input.
+/// Result of decoding.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decoded {
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<u8>,
-    /// Bytes that belonged to the body; `None`: more are needed.
-    pub(crate) end: Result<Option<usize>, Sin>,
+    /// Length of the body in the input; `None` if more bytes are needed.
+    pub(crate) end: Result<Option<usize>, ParseError>,
 }
 
 /// Decodes `input` in pieces of `piece` bytes, 1 or more.
@@ -53,8 +53,8 @@ pub(crate) fn decode(input: &[u8], piece: usize) -> Decoded {
                     decoded.end = Ok(Some(consumed + len));
                     break 'pieces;
                 }
-                Err(sin) => {
-                    decoded.end = Err(sin);
+                Err(error) => {
+                    decoded.end = Err(error);
                     break 'pieces;
                 }
             }

@@ -1,38 +1,39 @@
-//! Drives a target without libFuzzer: seeds as they are, then changed at random. It is not guided
-//! by coverage, so it finds what is shallow; the same seed number gives the same inputs anywhere.
+//! Runs a target without libFuzzer: the seeds unchanged, then changed at random. It is not guided
+//! by coverage, so it finds shallow bugs only. The same seed number gives the same inputs on every
+//! machine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::Target;
 
-/// Longest input made, in bytes.
+/// Maximum length of a generated input, in bytes.
 const INPUT_BYTES_MAX: usize = 4096;
-/// Most changes made to one input.
+/// Maximum number of changes to one input.
 const CHANGES_MAX: usize = 8;
-/// Bytes that mean something to a parser of HTTP or of numbers.
+/// Bytes with a meaning in HTTP or in numbers.
 const TELLING: &[u8] = b"\r\n\t \0:;,=/%.-*?#&\"\\09afAFz~\x7f\x80\xff";
 
-/// When to stop.
+/// End of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// After this many inputs beside the seeds: the same work everywhere.
+    /// After this many inputs in addition to the seeds.
     Inputs(u64),
-    /// After this long.
+    /// After this time.
     Elapsed(Duration),
 }
 
 /// The first input that made a target panic.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The input itself.
+    /// The input.
     pub input: Vec<u8>,
-    /// How many were tried before it.
+    /// Number of inputs tried before it.
     pub after: u64,
 }
 
-/// Runs `target` over `seeds` and over inputs made from them, beginning at random number `seed`;
-/// gives the number of inputs tried. The panic's own message goes to standard error.
+/// Runs `target` with `seeds` and with inputs derived from them. Returns the number of inputs.
+/// `seed` starts the random numbers. A panic's message goes to standard error.
 pub fn drive(target: Target, seeds: &[Vec<u8>], seed: u64, until: Until) -> Result<u64, Found> {
     let mut tried = 0;
     let mut one = |input: &[u8]| {
@@ -57,7 +58,7 @@ pub fn drive(target: Target, seeds: &[Vec<u8>], seed: u64, until: Until) -> Resu
     Ok(tried)
 }
 
-/// SplitMix64: small, good enough, the same everywhere.
+/// SplitMix64: small, sufficient, and the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -69,7 +70,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, or 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }

@@ -1,49 +1,49 @@
-//! `gateway_answer`: what a FastCGI application sends, and the head of the CGI answer in it.
+//! `gateway_answer`: records from a FastCGI application, and the CGI response head in them.
 
-use hurtle::cgi::{Head, head_end};
-use hurtle::fcgi::{Decoder, Ended, Flaw, Said};
+use hurtle_http::cgi::{Head, head_end};
+use hurtle_http::fcgi::{Decoder, EndStatus, Event, RecordError};
 
-/// Output, complaints, and how it ended, if it did.
-type Read = (Vec<u8>, Vec<u8>, Option<Result<Ended, Flaw>>);
+/// Standard output, standard error, and the end, if it was reached.
+type Read = (Vec<u8>, Vec<u8>, Option<Result<EndStatus, RecordError>>);
 
-/// Beginnings of a head that are tried one by one.
+/// Number of prefixes of a head that are tested.
 const PREFIXES_MAX: usize = 256;
 
-/// Records say the same in whatever pieces they come, and never more than came; so does the head of
-/// the answer in them, and what is accepted of it is accepted when it is written anew.
+/// Splitting the input changes neither the records nor the head in them. The output is never longer
+/// than the input. An accepted head, encoded again, parses to the same head.
 pub fn gateway_answer(data: &[u8]) {
     let (step, bytes) = data.split_first().map_or((1, data), |(first, rest)| (*first, rest));
     let whole = read(bytes, usize::MAX);
     assert_eq!(read(bytes, usize::from(step).max(1)), whole, "in pieces of {step}");
-    assert!(whole.0.len() + whole.1.len() <= bytes.len(), "more than came");
+    assert!(whole.0.len() + whole.1.len() <= bytes.len(), "more output than input");
     head(&whole.0);
-    // The fuzzer need not find the way through a record.
+    // Parses the input as a head, too, so that the fuzzer need not build records around it.
     head(bytes);
 }
 
 fn read(bytes: &[u8], step: usize) -> Read {
-    let (mut output, mut complaints) = (Vec::new(), Vec::new());
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
     let mut decoder = Decoder::default();
     let mut held = Vec::new();
     for piece in bytes.chunks(step.min(bytes.len().max(1))) {
         held.extend_from_slice(piece);
         loop {
-            let (said, len) = match decoder.next(&held) {
-                Err(flaw) => return (output, complaints, Some(Err(flaw))),
+            let (event, len) = match decoder.next(&held) {
+                Err(error) => return (output, errors, Some(Err(error))),
                 Ok(None) => break,
                 Ok(Some(next)) => next,
             };
-            match said {
-                Said::Output(bytes) => output.extend_from_slice(bytes),
-                Said::Complaint(bytes) => complaints.extend_from_slice(bytes),
-                Said::End(end) => return (output, complaints, Some(Ok(end))),
-                Said::Nothing => {}
+            match event {
+                Event::Stdout(bytes) => output.extend_from_slice(bytes),
+                Event::Stderr(bytes) => errors.extend_from_slice(bytes),
+                Event::End(end) => return (output, errors, Some(Ok(end))),
+                Event::Skipped => {}
             }
             held.drain(..len);
         }
         assert!(held.len() < 16, "{} bytes are kept", held.len());
     }
-    (output, complaints, None)
+    (output, errors, None)
 }
 
 fn head(bytes: &[u8]) {
@@ -59,5 +59,5 @@ fn head(bytes: &[u8]) {
     }
     again.extend(b"\r\n");
     assert_eq!(head_end(&again), Some(again.len()));
-    assert_eq!(Head::parse(&again), Ok(Head { status, fields, file }), "written anew");
+    assert_eq!(Head::parse(&again), Ok(Head { status, fields, file }), "encoded again");
 }

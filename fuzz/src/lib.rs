@@ -1,11 +1,15 @@
-//! The fuzz targets: each a plain function over bytes that panics when a promise is broken, so that
-//! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) can both drive it.
+//! Fuzz targets. Each is a function over bytes that panics if a property does not hold. Both
+//! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) run it.
 
 mod cache_control;
 mod chunked;
+#[cfg(feature = "config")]
 mod config;
 pub mod driver;
 mod gateway_answer;
+mod http2_fields;
+mod http2_frames;
+mod judged_alike;
 mod proxy_header;
 mod range;
 mod reply_head;
@@ -15,8 +19,12 @@ mod target;
 
 pub use cache_control::cache_control;
 pub use chunked::chunked;
+#[cfg(feature = "config")]
 pub use config::config;
 pub use gateway_answer::gateway_answer;
+pub use http2_fields::http2_fields;
+pub use http2_frames::http2_frames;
+pub use judged_alike::judged_alike;
 pub use proxy_header::proxy_header;
 pub use range::range;
 pub use reply_head::reply_head;
@@ -27,18 +35,22 @@ pub use target::target;
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name of its function, of its file in `fuzz_targets/` and of its folder in `seeds/`.
+    /// Name of its function, of its file in `fuzz_targets/` and of its directory in `seeds/`.
     pub name: &'static str,
-    /// Panics when `data` makes the code break a promise.
+    /// Panics if a property does not hold for `data`.
     pub run: fn(data: &[u8]),
 }
 
-/// Every target.
+/// All targets; `config` only with the feature of that name.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: cache_control },
     Target { name: "chunked", run: chunked },
+    #[cfg(feature = "config")]
     Target { name: "config", run: config },
     Target { name: "gateway_answer", run: gateway_answer },
+    Target { name: "http2_fields", run: http2_fields },
+    Target { name: "http2_frames", run: http2_frames },
+    Target { name: "judged_alike", run: judged_alike },
     Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "reply_head", run: reply_head },

@@ -1,11 +1,11 @@
-//! `proxy_header`: the header of the PROXY protocol, both versions.
+//! `proxy_header`: the header of the PROXY protocol, versions 1 and 2.
 
 use std::net::IpAddr;
 
-use hurtle::proxy_protocol::{Client, HEADER_BYTES_MAX, Header, parse};
+use hurtle_http::proxy_protocol::{Client, HEADER_BYTES_MAX, Header, parse};
 
-/// A header ends within its limit and says the same in whatever pieces it comes, and whatever comes
-/// behind it; the address in it, written as a header anew, is the same address.
+/// A header ends within its limit. Neither splitting nor following bytes change the result. Its
+/// address, encoded again, parses to the same address.
 pub fn proxy_header(data: &[u8]) {
     let whole = parse(data);
     for end in 0..data.len().min(HEADER_BYTES_MAX + 1) {

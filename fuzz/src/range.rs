@@ -1,11 +1,11 @@
-//! `range`: what a Range field selects.
+//! `range`: the ranges selected by a Range field.
 
-use hurtle::semantics::range::{RANGES_MAX, Selection, select};
+use hurtle_http::semantics::range::{RANGES_MAX, Selection, select};
 
-/// Lengths of the representation each field is tried on.
+/// Lengths of the representation.
 const LENGTHS: [u64; 5] = [0, 1, 100, 10_000, u64::MAX];
 
-/// Parts are never empty, lie within the representation, do not overlap, and are few.
+/// Parts are non-empty, lie within the representation, do not overlap, and are limited in number.
 pub fn range(field: &[u8]) {
     for len in LENGTHS {
         let mut parts = match select(field, len) {

@@ -1,18 +1,17 @@
-//! `reply_head`: response heads from upstreams, and above all where their bodies end.
+//! `reply_head`: response heads from upstreams, and where their bodies end.
 
-use hurtle::h1::fields::pairs;
-use hurtle::h1::forward::{self, Dress};
-use hurtle::h1::framing::BodyLength;
-use hurtle::h1::reply::{FIELDS_MAX, HEAD_BYTES_MAX, Length, Scan, parse};
-use hurtle::h1::response::{Delimiter, Persistence};
+use hurtle_http::h1::forward::{self, HeaderEdits};
+use hurtle_http::h1::response::{Delimiter, Persistence};
+use hurtle_http::h1::response_head::{FIELDS_MAX, HEAD_BYTES_MAX, Length, Scan, parse};
+use hurtle_http::request::fields::pairs;
+use hurtle_http::request::framing::BodyLength;
 
-/// A head that was accepted can be read in one way only, as far as a reader with no more than a few
-/// lines of code can tell; and what a client gets of it is a head again, without a field that is the
-/// connection's or the server's own.
+/// An accepted head has one interpretation only, as far as a simple second parser can tell. The
+/// head that the client gets is valid, and without fields of the connection or of the server.
 pub fn reply_head(data: &[u8]) {
     let Ok(Some(end)) = Scan::default().advance(data) else { return };
     assert!(end <= data.len() && end <= HEAD_BYTES_MAX, "the head ends beyond its bounds");
-    let Ok(reply) = parse(&data[..end]) else { return };
+    let Ok(response) = parse(&data[..end]) else { return };
 
     let text = data[..end].strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
     let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
@@ -23,21 +22,21 @@ pub fn reply_head(data: &[u8]) {
         assert!(at == 0 || !line.starts_with(b" ") && !line.starts_with(b"\t"), "a folded line");
     }
     let count = |name: &[u8]| {
-        pairs(reply.field_lines).filter(|(other, _)| other.eq_ignore_ascii_case(name)).count()
+        pairs(response.field_lines).filter(|(other, _)| other.eq_ignore_ascii_case(name)).count()
     };
     let framed = (count(b"content-length"), count(b"transfer-encoding"));
-    match reply.length {
+    match response.length {
         Length::UntilClose => assert_eq!(framed, (0, 0), "a framing is overlooked"),
         Length::Framed(BodyLength::Chunked) => assert_eq!(framed, (0, 1), "two framings"),
         Length::Framed(_) => assert_eq!(framed, (1, 0), "two framings"),
     }
 
     let mut passed = Vec::new();
-    let dress = Dress { removes: &|_| false, set: Vec::new() };
+    let edits = HeaderEdits { removes: &|_| false, set: Vec::new() };
     let (delimiter, persistence) = (Delimiter::Length(7), Persistence::Close);
-    forward::reply(&mut passed, &reply, &[b'D'; 29], delimiter, persistence, &dress);
+    forward::response(&mut passed, &response, &[b'D'; 29], delimiter, persistence, &edits);
     let again = parse(&passed).expect("what is passed on is a response");
-    assert_eq!(again.status, reply.status);
+    assert_eq!(again.status, response.status);
     assert_eq!(again.length, Length::Framed(BodyLength::Exactly(7)), "another framing came along");
     assert!(!again.keep_alive && again.upgrade.is_none() && again.file.is_none());
     assert_eq!(again.connection, [b"close".as_slice()], "the upstream's own came along");

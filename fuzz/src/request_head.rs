@@ -1,17 +1,20 @@
-//! `request_head`: request heads, and above all where their bodies end.
+//! `request_head`: request heads, and where their bodies end.
 
-use hurtle::h1::framing::BodyLength;
-use hurtle::h1::head::{HeadLimits, Progress, Scan};
-use hurtle::h1::request::{self, Joined};
+use hurtle_http::h1::head::{Progress, Scan};
+use hurtle_http::h1::request;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::section::SectionCache;
+use hurtle_http::request::{HeadLimits, Joined};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 32 << 10, target_bytes: 8 << 10, fields: 100 };
 
-/// A head that was accepted can be read in one way only (RFC 9112 11.2), as far as a reader with no
-/// more than a few lines of code can tell.
+/// An accepted head has one interpretation only (RFC 9112 section 11.2), as far as a simple second
+/// parser can tell.
 pub fn request_head(data: &[u8]) {
     let scanned = Scan::default().advance(data, &LIMITS);
-    let read = request::parse(data, &Joined::default(), &LIMITS)
-        .map(|request| data.len() - request.rest.len());
+    let (joined, sections) = (Joined::default(), SectionCache::default());
+    let read = request::parse_cached(data, &joined, &LIMITS, &sections)
+        .map(|(_, rest)| data.len() - rest.len());
     if let Ok(end) = read {
         assert_eq!(scanned, Ok(Progress::Complete(end)), "two ends of one head");
     }

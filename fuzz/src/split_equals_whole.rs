@@ -1,15 +1,16 @@
-//! `split_equals_whole`: it does not matter in which pieces bytes arrive.
+//! `split_equals_whole`: splitting the input does not change the result.
 
-use hurtle::h1::head::{HeadLimits, Progress, Scan};
-use hurtle::h1::request::{self, Joined};
+use hurtle_http::h1::head::{Progress, Scan};
+use hurtle_http::h1::request;
+use hurtle_http::request::{HeadLimits, Joined};
 
 use crate::chunked::decode;
 
-/// So wide that no limit is met: which is met first depends on the pieces.
+/// Limits that no input reaches: which one is exceeded first depends on the pieces.
 const WIDE: HeadLimits = HeadLimits { head_bytes: 1 << 30, target_bytes: 1 << 30, fields: 1 << 10 };
 
-/// The first byte says how long the pieces are; the rest, read as a head and as a chunked body,
-/// comes to the same in pieces as at once.
+/// The first byte is the size of the pieces. The rest, parsed as a head and as a chunked body,
+/// gives the same result in pieces as at once.
 pub fn split_equals_whole(data: &[u8]) {
     let Some((&piece, input)) = data.split_first() else { return };
     let piece = usize::from(piece).max(1);
@@ -17,8 +18,7 @@ pub fn split_equals_whole(data: &[u8]) {
     assert_eq!(decode(input, piece), decode(input, usize::MAX), "bodies, in pieces of {piece}");
 }
 
-/// Where a head ends, if it is one. That it is none may be seen sooner in pieces, and by another
-/// of its sins.
+/// Length of the head. Errors are not distinguished: in pieces another error may be found first.
 fn head(input: &[u8], piece: usize) -> Result<Option<usize>, ()> {
     let mut scan = Scan::default();
     let mut arrived = 0;

@@ -1,9 +1,9 @@
-//! `target`: request targets and the paths they name.
+//! `target`: request targets and their paths.
 
-use hurtle::semantics::target::{Target, decode, decode_keeping_slashes, encode_path, parse};
+use hurtle_http::semantics::target::{Target, decode, decode_keeping_slashes, encode_path, parse};
 
-/// A path that was accepted names something beneath the root, in one way only: written anew it is
-/// accepted and names the same.
+/// An accepted path names something beneath the root. Encoded again, it is accepted and names the
+/// same.
 pub fn target(data: &[u8]) {
     let _ = parse(b"CONNECT", data);
     let _ = parse(b"OPTIONS", data);

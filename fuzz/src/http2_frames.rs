@@ -1,0 +1,96 @@
+//! `http2_frames`: what a client sends on an HTTP/2 connection, and what the server makes of it.
+
+use bytes::Bytes;
+use hurtle_http::h2::{Body, Connection, Event, Limits, Reason};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// Bytes that wait to be written at most: shares, and heads and replies that are bounded otherwise.
+const QUEUED_BYTES_MAX: usize = 256 << 10;
+
+/// The first byte says how long the pieces are; the rest are frames behind the preface. In pieces
+/// they come to the same as at once, what is written are whole frames within the client's windows,
+/// and a request that is given to the server is well-formed.
+pub fn http2_frames(data: &[u8]) {
+    let Some((&piece, frames)) = data.split_first() else { return };
+    let input = [PREFACE, &EMPTY_SETTINGS, frames].concat();
+    let at_once = seen(&input, input.len());
+    let in_pieces = seen(&input, usize::from(piece).max(1));
+    assert_eq!(at_once, in_pieces, "in pieces of {piece}");
+    answered(&input, usize::from(piece).max(1));
+}
+
+/// What a server that never answers sees, and what is written to the client.
+fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
+    let mut connection = Connection::new(&Limits::default(), 0);
+    for bytes in input.chunks(piece) {
+        connection.receive(bytes, 0);
+    }
+    let events: Vec<Event> = std::iter::from_fn(|| connection.next_event()).collect();
+    for event in &events {
+        if let Event::Request { head, .. } = event {
+            assert!(!head.method().is_empty(), "a request without method: {head:?}");
+            for (name, value) in head {
+                assert!(!name.is_empty() && name[0] != b':', "{head:?}");
+                assert!(!name.iter().any(u8::is_ascii_uppercase), "{head:?}");
+                assert!(!value.iter().any(|byte| b"\r\n\0".contains(byte)), "{head:?}");
+            }
+        }
+    }
+    let written: Vec<u8> = connection.output().flatten().copied().collect();
+    whole_frames(&written);
+    (events, written)
+}
+
+/// Answers each request by its own body, and takes what is written after each piece.
+fn answered(input: &[u8], piece: usize) {
+    let mut connection = Connection::new(&Limits::default(), 0);
+    let mut written = Vec::new();
+    for bytes in input.chunks(piece) {
+        connection.receive(bytes, 0);
+        while let Some(event) = connection.next_event() {
+            match event {
+                Event::Request { id, head, .. } => {
+                    let _ = connection.send_head(id, 200, &head, false);
+                    answer(&mut connection, id);
+                }
+                Event::HeadTooLarge(id) => drop(connection.send_head(id, 431, [], true)),
+                Event::Readable(id) | Event::Writable(id) => answer(&mut connection, id),
+                Event::Reset(id, _) => assert!(!connection.is_open(id), "{id} is open"),
+                Event::GoAway(_) => {}
+                Event::Closed(reason) => assert_ne!(reason, Reason::INTERNAL_ERROR),
+            }
+        }
+        assert!(connection.queued() <= QUEUED_BYTES_MAX + input.len() * 40);
+        written.extend(connection.output().flatten());
+        connection.consume(usize::MAX);
+        assert_eq!(connection.queued(), 0);
+    }
+    whole_frames(&written);
+}
+
+/// Sends as many bytes as there is capacity for; the body is read to keep its windows in use.
+fn answer(connection: &mut Connection, id: u32) {
+    loop {
+        match connection.read(id) {
+            Ok(Body::Data(data)) => connection.release(id, data.len()),
+            Ok(Body::Trailers(_)) => {}
+            Ok(Body::NotYet) | Err(_) => break,
+            Ok(Body::End) => {
+                if let Ok(n @ 1..) = connection.capacity(id, 100_000) {
+                    let _ = connection.send_data(id, Bytes::from(vec![0; n]), n % 2 == 0);
+                }
+                break;
+            }
+        }
+    }
+}
+
+fn whole_frames(mut bytes: &[u8]) {
+    while let Some((&[a, b, c, ..], rest)) = bytes.split_first_chunk::<9>() {
+        let len = u32::from_be_bytes([0, a, b, c]) as usize;
+        bytes = rest.get(len..).expect("a frame is cut");
+    }
+    assert!(bytes.is_empty(), "a frame's header is cut");
+}
