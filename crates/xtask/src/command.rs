@@ -1,9 +1,11 @@
-//! Running other programs: shown before they run, judged by their exit code.
+//! Other programs: where they run, how they are shown, and those whose output nobody sees. The
+//! others run in a `Console`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::steps::Failure;
+use crate::terminal::has_colours;
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -15,6 +17,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root()).args(args);
+    // It sees no terminal where its output is kept.
+    if has_colours() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
     command
 }
 
@@ -23,16 +29,6 @@ pub(crate) fn program(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root()).args(args);
     command
-}
-
-/// Runs it before the developer's eyes.
-pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
-    println!("$ {}", shown(command));
-    match command.stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure(format!("`{}`: {status}", shown(command)))),
-        Err(error) => Err(Failure(format!("`{}` did not start: {error}", shown(command)))),
-    }
 }
 
 /// Runs it unseen: what it wrote to standard output, or the last line of its complaint.
@@ -57,9 +53,9 @@ pub(crate) fn is_installed(name: &str) -> bool {
 }
 
 /// The command as a person would type it at the root.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let mut words = Vec::new();
-    for (name, value) in command.get_envs() {
+    for (name, value) in command.get_envs().filter(|(name, _)| *name != "CARGO_TERM_COLOR") {
         let value = value.unwrap_or_default();
         words.push(quoted(&format!("{}={}", name.display(), value.display())));
     }

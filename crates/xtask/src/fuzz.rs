@@ -3,19 +3,20 @@
 
 use std::fs;
 
-use crate::command::{cargo, output, program, root, run};
+use crate::command::{cargo, output, program, root};
+use crate::console::Console;
 use crate::steps::{Failure, Outcome};
 
 /// Seconds for each target, unless FUZZ_SECONDS says otherwise.
 const SECONDS: &str = "5";
 
-pub(crate) fn smoke() -> Result<Outcome, Failure> {
+pub(crate) fn smoke(console: &Console<'_>) -> Result<Outcome, Failure> {
     // The workspace's own build directory: what both need is compiled once.
     let shared = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
-    run(cargo(&["test", "--no-default-features"]).args(shared))?;
+    console.run(cargo(&["test", "--no-default-features", "--features", "config"]).args(shared))?;
 
     if output(&mut program("rustup", &["run", "nightly", "cargo", "fuzz", "--version"])).is_err() {
-        println!("Not guided by coverage: that needs nightly Rust and cargo-fuzz.");
+        console.say("Not guided by coverage: that needs nightly Rust and cargo-fuzz.");
         return Ok(Outcome::Passed);
     }
     let seconds = std::env::var("FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.into());
@@ -26,7 +27,7 @@ pub(crate) fn smoke() -> Result<Outcome, Failure> {
         let fuzz = ["run", "nightly", "cargo", "fuzz", "run", &name, &corpus];
         let mut command = program("rustup", &fuzz);
         command.args([format!("fuzz/seeds/{name}"), "--".into()]);
-        run(command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]))?;
+        console.run(command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]))?;
     }
     Ok(Outcome::Passed)
 }

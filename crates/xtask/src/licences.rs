@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use crate::command::{cargo, output, root, run};
+use crate::command::{cargo, output, root};
+use crate::console::Console;
 use crate::steps::{Failure, Outcome};
 
 /// The systems we ship for; the same as in deny.toml.
@@ -13,7 +14,7 @@ const TARGETS: [&str; 3] =
 /// Between a crate and its licence in cargo's answer; in no name and no expression.
 const SEPARATOR: char = '|';
 
-pub(crate) fn check() -> Result<Outcome, Failure> {
+pub(crate) fn check(console: &Console<'_>) -> Result<Outcome, Failure> {
     let config = fs::read_to_string(root().join("deny.toml"))
         .map_err(|error| Failure(format!("deny.toml: {error}")))?;
     let allowed = allowed(&config);
@@ -35,14 +36,14 @@ pub(crate) fn check() -> Result<Outcome, Failure> {
             refused.join("\n  ")
         )));
     }
-    println!("{} crates, each under one of: {}", crates.len(), allowed.join(", "));
+    console.say(&format!("{} crates, each under one of: {}", crates.len(), allowed.join(", ")));
     if has_cargo_deny() {
-        run(&mut cargo(&["deny", "check", "licenses", "bans", "sources"]))?;
+        console.run(&mut cargo(&["deny", "check", "licenses", "bans", "sources"]))?;
     }
     Ok(Outcome::Passed)
 }
 
-pub(crate) fn advisories() -> Result<Outcome, Failure> {
+pub(crate) fn advisories(console: &Console<'_>) -> Result<Outcome, Failure> {
     if !has_cargo_deny() {
         let remedy = "cargo-deny is not installed (cargo install --locked cargo-deny)";
         return Ok(Outcome::NotRun(remedy.into()));
@@ -51,7 +52,7 @@ pub(crate) fn advisories() -> Result<Outcome, Failure> {
     if let Err(Failure(why)) = output(&mut cargo(&["deny", "fetch", "db"])) {
         return Ok(Outcome::NotRun(format!("the advisory database cannot be fetched: {why}")));
     }
-    run(&mut cargo(&["deny", "check", "--disable-fetch", "advisories"]))?;
+    console.run(&mut cargo(&["deny", "check", "--disable-fetch", "advisories"]))?;
     Ok(Outcome::Passed)
 }
 

@@ -6,12 +6,14 @@
 use std::process::ExitCode;
 
 mod command;
+mod console;
 mod fuzz;
 mod licences;
 mod packages;
 mod platforms;
 mod steps;
 mod terminal;
+mod test_programs;
 
 use steps::STEPS;
 
@@ -24,6 +26,8 @@ Usage: cargo xtask test [--only STEP]... [--list]
   --list        say which steps there are
   -h, --help    say this
 
+Steps that build run one after another, and beside them those that wait: packages and tests.
+Then each command's output is shown when the command ends; at once with --only of one step.
 Stops at the first step that fails (exit code 1; 2 when the command line is wrong).
 NO_COLOR=1 turns colours off; FUZZ_SECONDS=60 fuzzes each target that long.";
 

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::command::{is_installed, output, program, root, run};
+use crate::command::{is_installed, output, program, root};
+use crate::console::Console;
 use crate::steps::{Failure, Outcome};
 
 struct Package {
@@ -44,9 +45,9 @@ const PACKAGES: &[Package] = &[
 const GO_PROGRAMS: [&str; 2] = ["pebble", "pebble-challtestsrv"];
 const GO_VERSION: &str = "v2.10.1";
 
-pub(crate) fn install() -> Result<Outcome, Failure> {
-    let packages = install_packages()?;
-    let programs = install_go_programs();
+pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
+    let packages = install_packages(console)?;
+    let programs = install_go_programs(console);
     Ok(match (packages, programs) {
         (Outcome::Passed, programs) => programs,
         (packages, Outcome::Passed) => packages,
@@ -57,7 +58,7 @@ pub(crate) fn install() -> Result<Outcome, Failure> {
 }
 
 /// Into `target/tools/bin`, where the tests look for them.
-fn install_go_programs() -> Outcome {
+fn install_go_programs(console: &Console<'_>) -> Outcome {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| "target".into());
     let Ok(bin) = std::path::absolute(root().join(target).join("tools/bin")) else {
@@ -75,14 +76,14 @@ fn install_go_programs() -> Outcome {
     let modules: Vec<String> = missing.iter().map(module).collect();
     let mut arguments = vec!["install"];
     arguments.extend(modules.iter().map(String::as_str));
-    match run(program("go", &arguments).env("GOBIN", &bin)) {
+    match console.run(program("go", &arguments).env("GOBIN", &bin)) {
         Ok(()) => Outcome::Passed,
         // No network is no fault of the code.
         Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
     }
 }
 
-fn install_packages() -> Result<Outcome, Failure> {
+fn install_packages(console: &Console<'_>) -> Result<Outcome, Failure> {
     let missing: Vec<&str> = PACKAGES
         .iter()
         .filter(|package| !package.programs.iter().any(|name| is_installed(name)))
@@ -98,8 +99,9 @@ fn install_packages() -> Result<Outcome, Failure> {
     if !is_root() {
         return Ok(Outcome::NotRun(format!("needs root: apt-get {}", install.join(" "))));
     }
-    let installed = run(&mut program("apt-get", &["update", "-q"]))
-        .and_then(|()| run(program("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive")));
+    let installed = console.run(&mut program("apt-get", &["update", "-q"])).and_then(|()| {
+        console.run(program("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive"))
+    });
     Ok(match installed {
         Ok(()) => Outcome::Passed,
         // No network is no fault of the code.

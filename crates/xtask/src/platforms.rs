@@ -1,17 +1,18 @@
 //! Type-checking for the systems this machine is not: it needs their Rust target, not their linker.
 
-use crate::command::{cargo, output, program, run};
+use crate::command::{cargo, output, program};
+use crate::console::Console;
 use crate::steps::{Failure, Outcome};
 
-pub(crate) fn macos() -> Result<Outcome, Failure> {
-    check("x86_64-apple-darwin")
+pub(crate) fn macos(console: &Console<'_>) -> Result<Outcome, Failure> {
+    check(console, "x86_64-apple-darwin")
 }
 
-pub(crate) fn freebsd() -> Result<Outcome, Failure> {
-    check("x86_64-unknown-freebsd")
+pub(crate) fn freebsd(console: &Console<'_>) -> Result<Outcome, Failure> {
+    check(console, "x86_64-unknown-freebsd")
 }
 
-fn check(target: &str) -> Result<Outcome, Failure> {
+fn check(console: &Console<'_>, target: &str) -> Result<Outcome, Failure> {
     // Also says at once that it is there already.
     if let Err(Failure(why)) = output(&mut program("rustup", &["target", "add", target])) {
         return Ok(Outcome::NotRun(why));
@@ -20,6 +21,6 @@ fn check(target: &str) -> Result<Outcome, Failure> {
     // comes of it: `true` compiles and archives it at once.
     let tool = |name: &str| format!("{name}_{}", target.replace('-', "_"));
     let mut check = cargo(&["check", "--package", "hurtle", "--target", target]);
-    run(check.env(tool("CC"), "true").env(tool("AR"), "true"))?;
+    console.run(check.env(tool("CC"), "true").env(tool("AR"), "true"))?;
     Ok(Outcome::Passed)
 }

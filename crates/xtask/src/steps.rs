@@ -1,18 +1,37 @@
-//! The steps of `cargo xtask test` and how they are run: in order, up to the first that fails.
+//! The steps of `cargo xtask test` and how they are run: in two lanes side by side, up to the first
+//! step that fails.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::command::{cargo, run as run_command};
+use crate::command::cargo;
+use crate::console::Console;
 use crate::terminal::{Colour, heading, paint, seconds};
-use crate::{fuzz, licences, packages, platforms};
+use crate::{fuzz, licences, packages, platforms, test_programs};
 
 /// One check.
 pub(crate) struct Step {
     /// For `--only`.
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    run: fn() -> Result<Outcome, Failure>,
+    lane: Lane,
+    /// The step that has to pass before; it runs even if it is not named.
+    needs: Option<&'static str>,
+    /// The step of the other lane that has to pass before, if it runs.
+    after: Option<&'static str>,
+    run: fn(&Console<'_>) -> Result<Outcome, Failure>,
+}
+
+/// The steps of a lane run one after another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// Uses cargo's build directory, which is one command's at a time.
+    Build,
+    /// Waits (for a network, for what a test waits for) more than it computes.
+    Wait,
 }
 
 /// How a step ended that did not fail.
@@ -25,40 +44,144 @@ pub(crate) enum Outcome {
 /// What went wrong.
 pub(crate) struct Failure(pub(crate) String);
 
+/// The cheapest first.
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "packages", about: "system packages the tests use", run: packages::install },
-    Step { name: "format", about: "rustfmt", run: format },
-    Step { name: "clippy", about: "clippy, warnings denied", run: clippy },
-    Step { name: "tests", about: "every test of the workspace", run: tests },
-    Step { name: "docs", about: "the documentation builds without a warning", run: docs },
-    Step { name: "licences", about: "licences of everything we ship", run: licences::check },
-    Step { name: "advisories", about: "known faults in dependencies", run: licences::advisories },
-    Step { name: "macos", about: "type-check for macOS", run: platforms::macos },
-    Step { name: "freebsd", about: "type-check for FreeBSD", run: platforms::freebsd },
-    Step { name: "fuzz", about: "a short run of every fuzz target", run: fuzz::smoke },
+    build("format", "rustfmt", format),
+    build("licences", "licences of everything we ship", licences::check),
+    wait("packages", "system packages the tests use", packages::install),
+    build("clippy", "clippy, warnings denied", clippy),
+    build("build", "every test and program builds", test_programs::build),
+    Step {
+        needs: Some("build"),
+        ..wait("tests", "every test that does not measure", test_programs::run)
+    },
+    build("docs", "the documentation builds without a warning, its examples run", docs),
+    build("advisories", "known faults in dependencies", licences::advisories),
+    build("macos", "type-check for macOS", platforms::macos),
+    build("freebsd", "type-check for FreeBSD", platforms::freebsd),
+    build("fuzz", "a short run of every fuzz target", fuzz::smoke),
+    Step {
+        needs: Some("build"),
+        after: Some("tests"),
+        ..build("measuring", "the tests that measure, by themselves", test_programs::run_measuring)
+    },
 ];
 
-/// Runs the steps named; none: all.
-pub(crate) fn run(only: &[String]) -> ExitCode {
-    let mut done = Vec::new();
-    let chosen = |step: &&Step| only.is_empty() || only.iter().any(|name| name == step.name);
-    for step in STEPS.iter().filter(chosen) {
-        heading(step.name, step.about);
-        let started = Instant::now();
-        match (step.run)() {
-            Ok(outcome) => done.push((step.name, outcome, started.elapsed())),
-            Err(Failure(what)) => {
-                println!("\n{} {what}", paint(Colour::Red, &format!("{} failed:", step.name)));
-                println!("After mending it: cargo xtask test --only {}", step.name);
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    summarize(&done);
-    ExitCode::SUCCESS
+type Run = fn(&Console<'_>) -> Result<Outcome, Failure>;
+
+const fn build(name: &'static str, about: &'static str, run: Run) -> Step {
+    Step { name, about, lane: Lane::Build, needs: None, after: None, run }
 }
 
-fn summarize(done: &[(&str, Outcome, Duration)]) {
+const fn wait(name: &'static str, about: &'static str, run: Run) -> Step {
+    Step { name, about, lane: Lane::Wait, needs: None, after: None, run }
+}
+
+/// Runs the steps named, and those that have to pass before them; no name: all.
+pub(crate) fn run(only: &[String]) -> ExitCode {
+    let begun = Instant::now();
+    let is_named = |name| only.is_empty() || only.iter().any(|one| one == name);
+    let is_needed = |name| STEPS.iter().any(|s| is_named(s.name) && s.needs == Some(name));
+    let chosen = || STEPS.iter().filter(|step| is_named(step.name) || is_needed(step.name));
+    let progress =
+        Progress { chosen: chosen().map(|step| step.name).collect(), ..Progress::default() };
+    let is_shared = only.len() != 1;
+    thread::scope(|scope| {
+        for lane in [Lane::Build, Lane::Wait] {
+            let steps = chosen().filter(move |step| step.lane == lane);
+            scope.spawn(|| progress.carry_out(steps, is_shared));
+        }
+    });
+    let state = progress.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if state.failed.is_empty() {
+        summarize(&state.done, begun.elapsed());
+        return ExitCode::SUCCESS;
+    }
+    for (name, Failure(what)) in state.failed {
+        println!("\n{} {what}", paint(Colour::Red, &format!("{name} failed:")));
+        println!("After mending it: cargo xtask test --only {name}");
+    }
+    ExitCode::FAILURE
+}
+
+/// What both lanes know.
+#[derive(Default)]
+struct Progress {
+    /// The steps that run.
+    chosen: Vec<&'static str>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// A step has failed: no other begins.
+    failed: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    done: Vec<(&'static str, Outcome, Duration)>,
+    failed: Vec<(&'static str, Failure)>,
+}
+
+impl Progress {
+    /// Runs a lane's steps, up to the first step of either lane that fails.
+    fn carry_out<'a>(&self, steps: impl Iterator<Item = &'a Step>, is_shared: bool) {
+        let _end = EndOfLane(self);
+        for step in steps {
+            if !self.may_begin(step) {
+                return;
+            }
+            let console = Console { name: step.name, is_shared, failed: &self.failed };
+            match is_shared {
+                true => console.say(&format!("{} begins: {}", step.name, step.about)),
+                false => print!("{}", heading(step.name, step.about)),
+            }
+            let begun = Instant::now();
+            let result = (step.run)(&console);
+            let took = begun.elapsed();
+            if is_shared {
+                let how = if result.is_ok() { "has ended" } else { "has failed" };
+                console.say(&format!("{} {how} after {}", step.name, seconds(took)));
+            }
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match result {
+                Ok(outcome) => state.done.push((step.name, outcome, took)),
+                Err(failure) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                    state.failed.push((step.name, failure));
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until the steps before this one have passed; `false`: a step has failed.
+    fn may_begin(&self, step: &Step) -> bool {
+        let before = || [step.needs, step.after].into_iter().flatten();
+        let is_done = |state: &State| {
+            let mut before = before().filter(|name| self.chosen.contains(name));
+            before.all(|before| state.done.iter().any(|(name, ..)| *name == before))
+        };
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |state: &mut State| !self.failed.load(Ordering::Relaxed) && !is_done(state);
+        drop(self.changed.wait_while(state, waits));
+        !self.failed.load(Ordering::Relaxed)
+    }
+}
+
+/// A lane that panics must not leave the other one waiting.
+struct EndOfLane<'a>(&'a Progress);
+
+impl Drop for EndOfLane<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let state = self.0.state.lock();
+            self.0.failed.store(true, Ordering::Relaxed);
+            drop(state);
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+fn summarize(done: &[(&str, Outcome, Duration)], took: Duration) {
     println!();
     for (name, outcome, time) in done {
         let outcome = match outcome {
@@ -68,31 +191,27 @@ fn summarize(done: &[(&str, Outcome, Duration)]) {
         println!("{name:<12} {:>12}  {outcome}", seconds(*time));
     }
     let passed = done.iter().filter(|(_, outcome, _)| matches!(outcome, Outcome::Passed)).count();
-    let total: Duration = done.iter().map(|(_, _, time)| *time).sum();
     let not_run = done.len() - passed;
-    println!("\nxtask result: ok. {passed} passed; {not_run} not run; {}", seconds(total));
+    println!("\nxtask result: ok. {passed} passed; {not_run} not run; {}", seconds(took));
 }
 
-fn format() -> Result<Outcome, Failure> {
+fn format(console: &Console<'_>) -> Result<Outcome, Failure> {
     for project in [&["--all"][..], &["--manifest-path", "fuzz/Cargo.toml"]] {
-        run_command(cargo(&["fmt", "--check"]).args(project))
+        console
+            .run(cargo(&["fmt", "--check"]).args(project))
             .map_err(|Failure(what)| Failure(format!("{what}; without --check it is mended")))?;
     }
     Ok(Outcome::Passed)
 }
 
-fn clippy() -> Result<Outcome, Failure> {
-    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+fn clippy(console: &Console<'_>) -> Result<Outcome, Failure> {
+    console.run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     Ok(Outcome::Passed)
 }
 
-fn tests() -> Result<Outcome, Failure> {
-    run_command(&mut cargo(&["test", "--workspace"]))?;
-    Ok(Outcome::Passed)
-}
-
-fn docs() -> Result<Outcome, Failure> {
+fn docs(console: &Console<'_>) -> Result<Outcome, Failure> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
-    run_command(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+    console.run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+    console.run(&mut cargo(&["test", "--workspace", "--doc"]))?;
     Ok(Outcome::Passed)
 }

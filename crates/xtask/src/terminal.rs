@@ -19,12 +19,17 @@ pub(crate) enum Colour {
 
 /// `text` in a colour, if colours are seen.
 pub(crate) fn paint(colour: Colour, text: &str) -> String {
-    if *COLOURS { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
+    if has_colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
-/// Opens a step.
-pub(crate) fn heading(name: &str, about: &str) {
-    println!("\n{} {about}", paint(Colour::Bold, &format!("== {name}:")));
+/// Whether colours are seen.
+pub(crate) fn has_colours() -> bool {
+    *COLOURS
+}
+
+/// The line above what a step says, with an empty line before it.
+pub(crate) fn heading(name: &str, about: &str) -> String {
+    format!("\n{} {about}\n", paint(Colour::Bold, &format!("== {name}:")))
 }
 
 /// A time as a person says it.
