@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,8 +39,23 @@ const TURN_OF_READS: usize = 128;
 /// A request's body that is read and not used, in bytes.
 const WARM_UP: usize = 512 << 10;
 
-/// What a head's read takes.
+/// Size of a read of a head, in bytes.
 const READ_BYTES: usize = 4 << 10;
+
+/// Two constant responses and a log.
+const CONSTANTS: &str = r#"
+[access_log]
+path = "{root}/../access.log"
+format = "json"
+
+[[site]]
+[[site.mount]]
+path = "/one"
+respond = "1"
+[[site.mount]]
+path = "/many"
+respond = "m"
+"#;
 
 #[test]
 fn other_clients_wait_for_one_turn_of_a_client_that_pipelines() {
@@ -52,17 +68,17 @@ fn other_clients_wait_for_one_turn_of_a_client_that_pipelines() {
         ("a request in each read", "yield", READ_BYTES, 600, TURN_OF_READS),
     ];
     for (sentence, schedule, request_bytes, requests, turn) in rows {
-        let dir = Dir::new(&[("one.txt", "1"), ("many.txt", "m")]);
+        let dir = Dir::new(&[]);
         let log = dir.path("../access.log");
-        let to = format!("json:{}", log.display());
-        let child = Child::serve(&dir, &["--schedule", schedule, "--access-log", &to]);
+        // Constant responses: none waits for a disk thread, whose turn the test does not control.
+        let child = Child::configured(&dir, &format!("schedule = \"{schedule}\"\n{CONSTANTS}"));
         let (mut first, mut many, mut last) = (child.connect(), child.connect(), child.connect());
         for client in [&mut first, &mut many, &mut last] {
             client.expect_open();
         }
         // The kernel makes room for more on a connection by which much has come.
         many.send(format!(
-            "POST /many.txt HTTP/1.1\r\nHost: a\r\nContent-Length: {WARM_UP}\r\n\r\n"
+            "POST /many HTTP/1.1\r\nHost: a\r\nContent-Length: {WARM_UP}\r\n\r\n"
         ));
         many.send(vec![b'x'; WARM_UP]);
         assert_eq!(many.response().status, 405);
@@ -73,6 +89,10 @@ fn other_clients_wait_for_one_turn_of_a_client_that_pipelines() {
         first.send(padded("one", 0));
         let rest = &all.as_bytes()[send_what_fits(&many, all.as_bytes())..];
         last.send(padded("one", 0));
+        // Under load the kernel may deliver later than `send` returns.
+        eventually("the server's sockets hold all three requests", || {
+            [&first, &many, &last].iter().all(|client| unread_by_server(client) > 0)
+        });
         child.signal(Signal::CONT);
         thread::scope(|scope| {
             let mut writing = &many.stream;
@@ -89,10 +109,23 @@ fn other_clients_wait_for_one_turn_of_a_client_that_pipelines() {
         eventually("all is logged", || lines().matches("GET").count() == requests + 2);
         let lines = lines();
         let targets: Vec<&str> = lines.lines().filter(|line| line.contains("GET")).collect();
-        let waited = targets.iter().rposition(|line| line.contains("/one.txt")).unwrap() - 1;
+        let waited = targets.iter().rposition(|line| line.contains("/one")).unwrap() - 1;
         println!("{sentence}, {schedule}: the others waited for {waited}");
         assert!(waited <= turn, "{sentence}, {schedule}: the others waited for {waited}");
     }
+}
+
+/// Returns the number of sent bytes that the server has not read (proc(5), `/proc/net/tcp`: the
+/// receive queue of the server's socket).
+fn unread_by_server(client: &Client) -> u64 {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let local = port(client.stream.peer_addr().unwrap());
+    let remote = port(client.stream.local_addr().unwrap());
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let row = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let mut server = row.filter(|row| row[1].ends_with(&local) && row[2].ends_with(&remote));
+    let queues = server.next().map_or("0:0", |row| row[4]);
+    u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
 }
 
 /// Sends what the sockets take without a reader; returns how many bytes that is.
@@ -113,7 +146,7 @@ fn send_what_fits(client: &Client, bytes: &[u8]) -> usize {
 
 /// A GET of so many bytes, or as few as it takes.
 fn padded(name: &str, bytes: usize) -> String {
-    let head = format!("GET /{name}.txt HTTP/1.1\r\nHost: a\r\n");
+    let head = format!("GET /{name} HTTP/1.1\r\nHost: a\r\n");
     let padding = bytes.saturating_sub(head.len() + "X: \r\n\r\n".len());
     if padding == 0 { head + "\r\n" } else { format!("{head}X: {}\r\n\r\n", "x".repeat(padding)) }
 }
