@@ -63,6 +63,8 @@
 
 pub mod semantics;
 
+pub mod recent;
+
 pub mod h2;
 
 pub mod request;

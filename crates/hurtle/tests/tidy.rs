@@ -39,7 +39,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// The modules of `hurtle-http`, likewise.
 const HTTP_LAYERS: &[&[&str]] =
-    &[&["semantics"], &["h2", "proxy_protocol", "fcgi"], &["request"], &["h1"], &["cgi"]];
+    &[&["semantics", "recent"], &["h2", "proxy_protocol", "fcgi"], &["request"], &["h1"], &["cgi"]];
 
 /// The modules of `deathmatch`, likewise.
 const DEATHMATCH_LAYERS: &[&[&str]] = &[

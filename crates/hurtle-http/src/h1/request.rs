@@ -49,7 +49,7 @@ pub fn parse_cached<'a>(
     let (has_lists, rest) = read_fields(&mut request, lines, line_bytes, limits)?;
     if has_lists {
         join(&mut request, joined);
-    } else if let Lookup::Seen(hash) = lookup
+    } else if let Lookup::Repeated(hash) = lookup
         && rest.is_empty()
     {
         sections.insert(hash, lines, &mut request);

@@ -1,21 +1,20 @@
 //! A cache of recently parsed header sections (RFC 9110 section 6.3). A client's target changes
 //! with each request, its header section rarely does, so it need not be parsed again.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use hashbrown::DefaultHashBuilder;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::recent::RecentTable;
 use crate::request::fields;
 use crate::request::framing::BodyLength;
 use crate::request::{RequestFields, RequestHead, Value};
 use crate::semantics::host::Host;
 
-/// Number of slots; a new section replaces the one in its slot.
+/// Number of slots of the table.
 const SLOTS: usize = 64;
 
 /// Maximum size of a cached section, in bytes; offsets fit a `u16`.
@@ -43,17 +42,13 @@ impl Span {
 }
 
 /// The cache of one worker.
-#[derive(Default)]
-pub struct SectionCache {
-    slots: RefCell<Vec<Slot>>,
-    hasher: DefaultHashBuilder,
-}
+#[derive(Debug)]
+pub struct SectionCache(RecentTable<Section>);
 
-#[derive(Clone, Default)]
-struct Slot {
-    /// Hash of the last section seen in this slot. Only a section seen twice in a row is stored.
-    hash: u64,
-    section: Option<Rc<Section>>,
+impl Default for SectionCache {
+    fn default() -> SectionCache {
+        SectionCache(RecentTable::new(SLOTS))
+    }
 }
 
 /// Result of a look-up.
@@ -61,7 +56,7 @@ pub(crate) enum Lookup {
     /// The section must be parsed.
     Miss,
     /// The section must be parsed and may then be inserted under this hash.
-    Seen(u64),
+    Repeated(u64),
     Hit(Rc<Section>),
 }
 
@@ -71,33 +66,19 @@ impl SectionCache {
         if lines.len() > BYTES_MAX {
             return Lookup::Miss;
         }
-        let hash = self.hasher.hash_one(lines);
-        let mut slots = self.slots.borrow_mut();
-        if slots.is_empty() {
-            slots.resize(SLOTS, Slot::default());
-        }
-        let slot = &mut slots[hash as usize % SLOTS];
-        if slot.hash != hash {
-            *slot = Slot { hash, section: None };
-            return Lookup::Miss;
-        }
-        match &slot.section {
-            Some(section) if section.bytes == lines => Lookup::Hit(Rc::clone(section)),
-            _ => Lookup::Seen(hash),
+        let hash = self.0.hash(lines);
+        match self.0.find(hash, |section| section.bytes == lines) {
+            Some(section) => Lookup::Hit(section),
+            None if self.0.repeats(hash) => Lookup::Repeated(hash),
+            None => Lookup::Miss,
         }
     }
 
     /// Inserts the parsed section of an HTTP/1.1 request whose target has no host.
     pub(crate) fn insert(&self, hash: u64, lines: &[u8], request: &mut RequestHead<'_>) {
         if let Some(section) = Section::of(lines, request) {
-            self.slots.borrow_mut()[hash as usize % SLOTS].section = Some(Rc::new(section));
+            self.0.insert(hash, section);
         }
-    }
-}
-
-impl fmt::Debug for SectionCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SectionCache").finish_non_exhaustive()
     }
 }
 

@@ -4,16 +4,15 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use hashbrown::DefaultHashBuilder;
+use hurtle_http::recent::RecentTable;
 use hurtle_http::semantics::host::Host;
 
 use crate::handler::proxy::Proxy;
 
-/// Size of the table; a newer target replaces an older one with the same hash.
-const PLACES: usize = 1 << 10;
+/// Number of slots of the table.
+const SLOTS: usize = 1 << 10;
 
 /// Maximum length of a target in the table, in bytes.
 pub const TARGET_BYTES_MAX: usize = 512;
@@ -57,45 +56,28 @@ struct Lines {
 }
 
 /// The table of one worker.
-pub struct Shortcuts {
-    places: RefCell<Vec<ShortcutEntry>>,
-    hasher: DefaultHashBuilder,
-}
-
-#[derive(Clone, Default)]
-struct ShortcutEntry {
-    /// The hash of the last request. A shortcut is stored only after two equal requests in a row.
-    hash: u64,
-    shortcut: Option<Rc<Shortcut>>,
-}
+#[derive(Debug)]
+pub struct Shortcuts(RecentTable<Shortcut>);
 
 impl Default for Shortcuts {
     fn default() -> Shortcuts {
-        let places = RefCell::new(vec![ShortcutEntry::default(); PLACES]);
-        Shortcuts { places, hasher: DefaultHashBuilder::default() }
+        Shortcuts(RecentTable::new(SLOTS))
     }
 }
 
 impl Shortcuts {
     /// Returns the shortcut of a request.
     pub fn find(&self, asking: &Asking<'_>) -> Option<Rc<Shortcut>> {
-        let hash = self.hash(asking);
-        let places = self.places.borrow();
-        let place = &places[hash as usize % PLACES];
-        let shortcut =
-            place.shortcut.as_ref().filter(|known| place.hash == hash && known.is(asking));
-        shortcut.map(Rc::clone)
+        self.0.find(self.hash(asking), |known| known.is(asking))
     }
 
-    /// Stores a shortcut if the previous request in its entry was equal.
+    /// Stores the shortcut of a request that repeats.
     pub fn note(&self, asking: &Asking<'_>, proxy: &Rc<Proxy>, path: &[u8], key: (u64, &[u8])) {
         let hash = self.hash(asking);
-        let place = &mut self.places.borrow_mut()[hash as usize % PLACES];
-        if place.hash != hash {
-            *place = ShortcutEntry { hash, shortcut: None };
+        if !self.0.repeats(hash) {
             return;
         }
-        place.shortcut = Some(Rc::new(Shortcut {
+        let shortcut = Shortcut {
             site: asking.site,
             secure: asking.secure,
             host: asking.host.map(|host| (host.name.into(), host.port)),
@@ -104,11 +86,12 @@ impl Shortcuts {
             path: path.into(),
             key: (key.0, key.1.into()),
             lines: RefCell::default(),
-        }));
+        };
+        self.0.insert(hash, shortcut);
     }
 
     fn hash(&self, asking: &Asking<'_>) -> u64 {
-        self.hasher.hash_one((asking.target, asking.host.map_or(b"".as_slice(), |host| host.name)))
+        self.0.hash((asking.target, asking.host.map_or(b"".as_slice(), |host| host.name)))
     }
 }
 
@@ -142,8 +125,8 @@ impl Shortcut {
     }
 }
 
-impl fmt::Debug for Shortcuts {
+impl fmt::Debug for Shortcut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shortcuts").finish_non_exhaustive()
+        f.debug_struct("Shortcut").finish_non_exhaustive()
     }
 }
