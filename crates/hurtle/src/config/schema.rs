@@ -360,7 +360,7 @@ pub(super) static LIMITS: Section = Section {
         Key::new("requests_per_connection", Integer(1, COUNT_MAX), Words("unlimited"), "1000",
             "Requests on one connection."),
         Key::new("connections_per_address", Integer(1, COUNT_MAX), Words("unlimited"), "100",
-            "Connections at once from one client address (503)."),
+            "Connections at once from one client address (503); an IPv6 /64 counts as one."),
         Key::new("connections", Integer(1, COUNT_MAX),
             Words("what the limit on open files allows"), "10000", "Connections at once (503)."),
     ],

@@ -1,7 +1,6 @@
 //! Listeners and accepting connections. WorkerListener pauses when descriptors run out, and clients
 //! beyond a connection limit get a 503.
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -12,9 +11,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use tokio::net::{TcpListener, UnixListener};
 
+use super::admission::{AddressSlot, Admission};
 use super::protocols::Protocols;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
@@ -200,16 +199,6 @@ impl WorkerListener {
 /// A connection and its client's address; `None` for a unix socket.
 type Accepted = (Plain, Option<IpAddr>);
 
-/// The connection limits of one worker.
-#[derive(Debug)]
-pub(super) struct Admission {
-    pub(super) connections_max: usize,
-    pub(super) per_address_max: Option<usize>,
-    by_address: RefCell<HashMap<IpAddr, usize>>,
-    /// Connections that are being rejected with a 503.
-    rejecting: Cell<usize>,
-}
-
 /// Pause of accepting when there are no descriptors: long enough not to spin, and short enough to
 /// go unnoticed once one is free.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -225,36 +214,6 @@ const REJECTING_TIME_MAX: Duration = Duration::from_millis(500);
 const UNAVAILABLE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nServer: hurtle\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
-
-impl Admission {
-    pub(super) fn new(connections_max: usize, per_address_max: Option<usize>) -> Rc<Admission> {
-        let by_address = RefCell::default();
-        Rc::new(Admission { connections_max, per_address_max, by_address, rejecting: Cell::new(0) })
-    }
-
-    /// Counts a connection of this client; `false` if the client has as many as it may.
-    fn acquire(&self, peer: Option<IpAddr>) -> bool {
-        let (Some(max), Some(peer)) = (self.per_address_max, peer) else { return true };
-        let mut by_address = self.by_address.borrow_mut();
-        let count = by_address.entry(peer).or_insert(0);
-        if *count >= max {
-            return false;
-        }
-        *count += 1;
-        true
-    }
-
-    fn release(&self, peer: Option<IpAddr>) {
-        let (Some(_), Some(peer)) = (self.per_address_max, peer) else { return };
-        let mut by_address = self.by_address.borrow_mut();
-        if let Some(count) = by_address.get_mut(&peer) {
-            *count -= 1;
-            if *count == 0 {
-                by_address.remove(&peer);
-            }
-        }
-    }
-}
 
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(
@@ -325,28 +284,19 @@ fn serve_connection(
     place: ConnectionSlot,
     admission: &Rc<Admission>,
 ) {
-    if !admission.acquire(client) {
-        return reject(io, protocols, admission);
-    }
+    let Ok(slot) = admission.acquire(client) else { return reject(io, protocols, admission) };
     match protocols.tls {
-        true => run_counted(secure::run(io, input, client, place), client, admission),
-        false => run_counted(serve::run(io, input, client, place), client, admission),
+        true => run_counted(secure::run(io, input, client, place), slot),
+        false => run_counted(serve::run(io, input, client, place), slot),
     }
 }
 
-/// Runs a connection and releases the client's count at its end.
-fn run_counted(
-    connection: impl Future<Output = ()> + 'static,
-    peer: Option<IpAddr>,
-    admission: &Rc<Admission>,
-) {
-    if admission.per_address_max.is_none() {
-        return rt::spawn(connection);
-    }
-    let admission = Rc::clone(admission);
+/// Runs a connection, which is counted until its end.
+fn run_counted(connection: impl Future<Output = ()> + 'static, slot: Option<AddressSlot>) {
+    let Some(slot) = slot else { return rt::spawn(connection) };
     rt::spawn(async move {
+        let _slot = slot;
         connection.await;
-        admission.release(peer);
     });
 }
 

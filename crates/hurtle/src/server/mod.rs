@@ -4,6 +4,7 @@ mod accept;
 mod acme;
 mod activation;
 mod admin;
+mod admission;
 pub mod apps;
 mod certificates;
 mod mount;
@@ -37,6 +38,7 @@ use crate::site::Deployment;
 use crate::tls::Keyring;
 use crate::transport::Addresses;
 use accept::BoundListener;
+use admission::AddressCounts;
 use protocols::Protocols;
 
 pub use accept::Listener;
@@ -255,6 +257,8 @@ impl Server {
         let orders = Arc::new(orders);
         let rate = self.config.limits.address_rate;
         let addresses = (rate > 0).then(|| Addresses::new(rate));
+        let connections_by_address =
+            self.config.limits.connections_per_address.map(AddressCounts::new);
         let mut upload_roots = self.upload_roots();
         let mut admin = self.admin;
         let mut threads = Vec::new();
@@ -270,6 +274,7 @@ impl Server {
                 caches: caches.clone(),
                 admin: admin.take(),
                 addresses: addresses.clone(),
+                connections_by_address: connections_by_address.clone(),
                 // One worker clears all of them.
                 upload_roots: std::mem::take(&mut upload_roots),
                 guard: self.guard.clone(),

@@ -13,8 +13,9 @@ use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
-use super::accept::{Admission, BoundListener, WorkerListener, accept, accept_rest};
+use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
 use super::admin;
+use super::admission::{AddressCounts, Admission};
 use super::mount::MountedApp;
 use super::{Command, DRAIN_GRACE, Deployments, share};
 use crate::auth::Guard;
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<UnixListener>,
     pub(super) addresses: Option<Addresses>,
+    /// `None`: an address may have any number of connections.
+    pub(super) connections_by_address: Option<AddressCounts>,
     /// Directories to clear of unfinished uploads; one worker does it.
     pub(super) upload_roots: Vec<PathBuf>,
     pub(super) guard: Guard,
@@ -215,6 +218,7 @@ pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
         slots,
         caches,
         addresses,
+        connections_by_address,
         guard,
         log,
         apps,
@@ -261,7 +265,6 @@ pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
         sections: SectionCache::default(),
         spare_copy: RefCell::default(),
     };
-    let admission =
-        Admission::new(share(connections, config.workers), config.limits.connections_per_address);
+    let admission = Admission::new(share(connections, config.workers), connections_by_address);
     (Rc::new(worker), admission)
 }

@@ -145,7 +145,7 @@ impl Addresses {
         let Shared { rate, meters, crowd } = &*self.0;
         // No code under this lock can panic, so poisoning is harmless.
         let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meter) = table.meters.get(&key(client)) {
+        if let Some(meter) = table.meters.get(&address_key(client)) {
             return Arc::clone(meter);
         }
         if table.meters.len() >= table.clear_at {
@@ -155,7 +155,7 @@ impl Addresses {
             return Arc::clone(crowd);
         }
         let meter = Arc::new(Meter::new(*rate));
-        table.meters.insert(key(client), Arc::clone(&meter));
+        table.meters.insert(address_key(client), Arc::clone(&meter));
         meter
     }
 }
@@ -170,9 +170,9 @@ impl Table {
     }
 }
 
-/// Returns the table key of an address. IPv6 uses the first 64 bits, because a client usually has a
-/// whole /64 (RFC 6177).
-fn key(client: IpAddr) -> u128 {
+/// Returns the key under which limits count an address. IPv6 uses the first 64 bits, because a
+/// client usually has a whole /64 (RFC 6177).
+pub fn address_key(client: IpAddr) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,

@@ -24,7 +24,7 @@ use crate::tls::ClientCertificate;
 
 pub use self::ktls::TAKE_OVER_BYTES_MIN;
 pub use buffer::{Input, Output, Taken};
-pub use meter::{Addresses, Meter};
+pub use meter::{Addresses, Meter, address_key};
 pub use outgoing::{Insist, Progress, Sender};
 pub use plain::Plain;
 pub use program::Program;

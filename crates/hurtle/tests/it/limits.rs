@@ -1,6 +1,7 @@
 //! Clients that are slow, silent, or many: each limit and what a client sees of it.
 
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use hurtle::config::{Config, Sendfile};
@@ -146,6 +147,22 @@ fn as_many_connections_as_are_allowed() {
             next.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
             admitted = next.try_answer("GET").is_ok_and(|answer| answer.status == 200);
         }
+    }
+}
+
+#[test]
+fn connections_of_an_address_are_counted_over_all_workers() {
+    let server = Server::with(&[("a.txt", "a")], |config: &mut Config| {
+        config.workers = NonZeroUsize::new(2).unwrap();
+        config.limits.connections_per_address = Some(2);
+    });
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        assert_eq!(client.request("GET", "/a.txt").status, 200);
+    }
+    // The kernel spreads connections over the workers, so some of these reach either one.
+    for _ in 0..16 {
+        assert_eq!(server.connect().response().status, 503);
     }
 }
 

@@ -132,6 +132,7 @@ impl World {
             caches: Caches::new(1),
             admin: None,
             addresses: None,
+            connections_by_address: None,
             upload_roots: Vec::new(),
             guard: Guard::read(&self.config).unwrap(),
             inherited: false,
