@@ -5,6 +5,7 @@
 //! keys are found by it and the reference page is written from it. `print` turns a `Config` back
 //! into TOML.
 
+mod absent;
 mod acme;
 mod auth;
 mod bounds;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
+use super::absent::add_comments;
 use super::acme::Acme;
 use super::check_tls::AUTOMATIC;
 use super::names::Named as _;
@@ -19,11 +20,12 @@ use super::types::{Config, RuleAction};
 use super::units::{duration_text, size_text};
 use super::upstream::Upstream;
 
-/// Prints the effective configuration: every key with its value, defaults included. Empty tables
-/// and keys without a value are left out. A path that is not UTF-8 is printed with replacement
+/// Prints the effective configuration: every key with its value, defaults included. A key without a
+/// value, such as a limit that is unlimited, is a comment. A path that is not UTF-8 is printed with replacement
 /// characters; no configuration file can name one.
 pub fn print(config: &Config) -> String {
-    toml::to_string(config).expect("every value below is text, a number, a list or a table")
+    let values = toml::to_string(config);
+    add_comments(&values.expect("every value below is text, a number, a list or a table"))
 }
 
 pub(super) fn duration<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {
