@@ -22,11 +22,10 @@ pub use purge::PurgeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
-/// `hurtle ./public` serves a directory; `hurtle --config hurtle.toml` serves what a file
-/// configures. Without either, hurtle reads ./hurtle.toml if it exists, and serves the current
-/// directory otherwise.
+/// `hurtle ./public` serves a directory; `hurtle site.toml` serves what a file configures. Without
+/// either, hurtle reads ./hurtle.toml if it exists, and serves the current directory otherwise.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// The command; `serve` by default.
     #[command(subcommand)]
@@ -64,9 +63,9 @@ pub struct FileArgs {
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The configuration file [default: hurtle.toml].
-    #[arg(value_name = "FILE", conflicts_with = "config")]
-    file: Option<PathBuf>,
+    /// The configuration file, or the directory to serve [default: hurtle.toml].
+    #[arg(value_name = "FILE|DIR", conflicts_with = "config")]
+    path: Option<PathBuf>,
     /// The configuration file [default: hurtle.toml].
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -75,9 +74,9 @@ pub struct CheckArgs {
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// The directory to serve.
-    #[arg(value_name = "DIR", conflicts_with = "config")]
-    dir: Option<PathBuf>,
+    /// The directory to serve, or a configuration file whose name ends in .toml.
+    #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
+    path: Option<PathBuf>,
     /// Address to listen on: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated [default:
     /// 127.0.0.1:8080, or the next free port].
     #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen)]
@@ -137,9 +136,14 @@ pub struct ServeArgs {
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub struct ExplainArgs {
+    /// The directory to serve, or a configuration file whose name ends in .toml [default:
+    /// ./hurtle.toml if it exists, else the current directory].
+    #[arg(value_name = "DIR|FILE", conflicts_with_all = ["config", "dir"])]
+    path: Option<PathBuf>,
     /// The requested path, such as /docs/index.html?page=2, or a whole http:// URL.
-    #[arg(value_name = "URL-PATH")]
+    #[arg(value_name = "URL-PATH", required = true)]
     target: String,
     /// The directory to serve.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
@@ -220,12 +224,15 @@ impl Cli {
 }
 
 impl CheckArgs {
-    /// Loads the configuration file.
+    /// Loads the configuration file. A directory has no file to check: its defaults are right.
     ///
     /// # Errors
     /// Every problem in it, one line each.
     pub fn load(self) -> Result<Config, ConfigProblems> {
-        FileArgs { config: self.file.or(self.config) }.load()
+        match self.path {
+            Some(dir) if dir.is_dir() => Ok(Config::for_directory(dir)),
+            path => FileArgs { config: path.or(self.config) }.load(),
+        }
     }
 }
 
@@ -248,13 +255,12 @@ impl ServeArgs {
     /// # Errors
     /// Every problem, one line each.
     pub fn config(self) -> Result<LoadedConfig, ConfigProblems> {
-        let (mut config, is_dir) = read(self.config.as_deref(), self.dir.as_deref())?;
+        let (mut config, is_dir) = read(self.config.as_deref(), self.path.as_deref())?;
+        let file = self.path.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
         self.apply_access(&mut config, is_dir)?;
         if self.tls && !is_dir {
             let hint = "name the directory to serve, or write [site.tls] in the file";
-            return Err(vec![format!(
-                "--tls needs a directory, but {CONFIG_FILE} is used: {hint}"
-            )]);
+            return Err(vec![format!("--tls needs a directory, but {file} is used: {hint}")]);
         }
         let any_port = is_dir && self.listen.is_empty();
         if !self.listen.is_empty() {
@@ -308,7 +314,8 @@ impl ServeArgs {
     fn apply_access(&self, config: &mut Config, is_dir: bool) -> Result<(), ConfigProblems> {
         if !is_dir && (self.upload || self.auth.is_some()) {
             let what = "--upload and --auth need DIR: write uploads = {} and auth = in";
-            return Err(vec![format!("{what} {CONFIG_FILE} instead, or name DIR")]);
+            let file = self.path.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
+            return Err(vec![format!("{what} {file} instead, or name DIR")]);
         }
         if self.upload && self.auth.is_none() {
             return Err(vec![
@@ -358,7 +365,8 @@ impl ExplainArgs {
     /// # Errors
     /// Every problem, one line each.
     pub fn config(&self) -> Result<Config, ConfigProblems> {
-        read(self.config.as_deref(), self.dir.as_deref()).map(|(config, _)| config)
+        let path = self.path.as_deref().or(self.dir.as_deref());
+        read(self.config.as_deref(), path).map(|(config, _)| config)
     }
 }
 
@@ -368,25 +376,31 @@ fn local_certificate() -> Result<local::Local, String> {
     local::localhost(&dir.join("hurtle")).map_err(|e| format!("no certificate for localhost: {e}"))
 }
 
-/// Loads a configuration from a file, a directory, or the current directory; `true`: the address is
-/// a default.
-fn read(file: Option<&Path>, dir: Option<&Path>) -> Result<(Config, bool), ConfigProblems> {
+/// Loads a configuration from a file, from a path that names a file or a directory, or from the
+/// current directory; `true`: the address is a default.
+fn read(file: Option<&Path>, path: Option<&Path>) -> Result<(Config, bool), ConfigProblems> {
     if let Some(file) = file {
         return Ok((load(file)?, false));
     }
-    if dir.is_none() && Path::new(CONFIG_FILE).is_file() {
+    if path.is_none() && Path::new(CONFIG_FILE).is_file() {
         return Ok((load(Path::new(CONFIG_FILE))?, false));
     }
-    let dir = dir.unwrap_or(Path::new("."));
-    if !dir.is_dir() {
-        let text = match (dir.is_file(), dir.exists()) {
-            (true, _) => "is a file; for a configuration write --config FILE",
+    let path = path.unwrap_or(Path::new("."));
+    if path.is_file() && path.extension().is_some_and(|extension| extension == "toml") {
+        return Ok((load(path)?, false));
+    }
+    if !path.is_dir() {
+        let text = match (path.is_file(), path.exists()) {
+            (true, _) => {
+                "is a file, but no directory and no .toml; for a configuration of another \
+                          name write --config FILE"
+            }
             (_, true) => "is not a directory; try `hurtle DIR` or `hurtle --help`",
             _ => "does not exist; try `hurtle DIR` or `hurtle --help`",
         };
-        return Err(vec![format!("{} {text}", dir.display())]);
+        return Err(vec![format!("{} {text}", path.display())]);
     }
-    Ok((Config::for_directory(dir.to_owned()), true))
+    Ok((Config::for_directory(path.to_owned()), true))
 }
 
 fn load(file: &Path) -> Result<Config, ConfigProblems> {

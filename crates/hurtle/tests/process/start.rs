@@ -158,18 +158,27 @@ fn a_wrong_configuration_is_refused_with_all_its_problems() {
 
 #[test]
 fn a_file_is_checked_however_it_is_named() {
-    let dir = Dir::new(&[]);
+    let dir = Dir::new(&[("page.html", "a page\n")]);
     let file = write_config(&dir, "root = '{root}'\n");
     let file = file.to_str().unwrap();
     let refused = "cannot be used with";
-    let missing = "is a file; for a configuration write --config FILE";
-    let table: [(&[&str], Option<i32>, &str); 6] = [
+    let root = dir.root();
+    let root = root.to_str().unwrap();
+    let page = format!("{root}/page.html");
+    let not_toml = "is a file, but no directory and no .toml";
+    let table: [(&[&str], Option<i32>, &str); 12] = [
         (&["check", file], Some(0), "ok\n"),
         (&["check", "--config", file], Some(0), "ok\n"),
         (&["check", "-c", file], Some(0), "ok\n"),
+        (&["check", root], Some(0), "ok\n"),
         (&["check", file, "--config", file], Some(2), refused),
-        (&["print-config", file], Some(2), missing),
-        (&[file], Some(2), missing),
+        (&["print-config", file], Some(0), "workers = 1\n"),
+        (&["print-config", &page], Some(2), not_toml),
+        (&[&page], Some(2), not_toml),
+        (&["explain", root, "/page.html"], Some(0), "page.html"),
+        (&["explain", file, "/page.html"], Some(0), "page.html"),
+        (&["explain", file, "/page.html", "--config", file], Some(2), refused),
+        (&["help", "explain"], Some(0), "URL-PATH"),
     ];
     for (arguments, code, said) in table {
         let output = hurtle().args(arguments).output().unwrap();
@@ -178,6 +187,8 @@ fn a_file_is_checked_however_it_is_named() {
         assert_eq!(output.status.code(), code, "{arguments:?}: {text}");
         assert!(text.contains(said), "{arguments:?}: {text}");
     }
+    let child = Child::start(hurtle().arg(file));
+    assert_eq!(child.get("/page.html").text(), "a page\n", "a file is served without --config");
     // Without a name, ./hurtle.toml is read.
     let here = dir.path("..");
     let output = hurtle().arg("check").current_dir(here).output().unwrap();
