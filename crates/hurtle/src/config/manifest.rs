@@ -62,8 +62,8 @@ static MANIFEST: Section = Section {
 /// A manifest, checked against the configuration of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Index of its site in `Config::sites`.
-    pub site: usize,
+    /// Name of its site ([`Site::name`](super::Site::name)).
+    pub site: String,
     /// Path of its mount; the configuration has no mount there.
     pub path: String,
     /// The server process that handles its requests.
@@ -146,7 +146,8 @@ fn read(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<M
     let mut health = None;
     table.set("health", reader, |v, r| v.parse(r, url_path).map(Some), &mut health);
     let backend = backend(table, reader);
-    Some(Manifest { site: site?, path: path?, backend: backend?, health })
+    let site = config.sites[site?].name();
+    Some(Manifest { site, path: path?, backend: backend?, health })
 }
 
 /// Finds the index of its site.
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn a_manifest_is_parsed_with_defaults() {
         let short = read("path = \"/a/\"\ncommand = \"./run\"").expect("it is right");
-        assert_eq!((short.site, short.path.as_str()), (0, "/a"));
+        assert_eq!((short.site.as_str(), short.path.as_str()), ("*", "/a"));
         let AppBackend::Started(start) = short.backend else { panic!("it is started") };
         assert_eq!(
             (start.socket, start.open_files, start.memory),
@@ -291,7 +292,7 @@ mod tests {
                     socket = \"path\"\nenv = { X = \"1\" }\nuser = \"u\"\nmemory = \"1 GiB\"\n\
                     start_timeout = \"2s\"\nopen_files = 100\nprocesses = 3\nhealth = \"/ok\"";
         let long = read(long).expect("it is right");
-        assert_eq!((long.site, long.health.as_deref()), (1, Some("/ok")));
+        assert_eq!((long.site.as_str(), long.health.as_deref()), ("b.example", Some("/ok")));
         let AppBackend::Started(start) = long.backend else { panic!("it is started") };
         assert_eq!(start.command, ["a", "b c"]);
         assert_eq!(start.env, [("X".to_owned(), "1".to_owned())]);

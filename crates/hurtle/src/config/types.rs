@@ -321,6 +321,13 @@ pub struct Site {
     pub mounts: Vec<Mount>,
 }
 
+impl Site {
+    /// Returns a name for logs, which no other site has: its first host name, or `*`.
+    pub fn name(&self) -> String {
+        self.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string)
+    }
+}
+
 /// Clients that get 103 Early Hints (RFC 8297) ahead of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EarlyHints {

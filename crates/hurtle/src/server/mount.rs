@@ -85,7 +85,7 @@ impl Server {
         if self.apps.iter().any(|other| (other.site, other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));
         }
-        let name = config.sites[site].hosts.first().map_or("*".to_owned(), ToString::to_string);
+        let name = config.sites[site].name();
         self.apps.push(MountedApp { site, app: make(&name, &path)? });
         Ok(self)
     }

@@ -76,7 +76,7 @@ impl App {
     pub(super) fn deployment(&self) -> Deployment {
         Deployment {
             serial: self.serial,
-            site: self.manifest.site,
+            site: self.manifest.site.clone(),
             path: self.manifest.path.clone(),
             proxy: self.manifest.proxy(&self.socket),
             availability: match self.state {

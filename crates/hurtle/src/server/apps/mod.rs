@@ -183,8 +183,8 @@ impl Supervisor {
     /// Deploys a new or changed application; the error is the reason against it.
     fn deploy(&mut self, found: FoundApp) -> Result<App, String> {
         let FoundApp { name, stamp, dir, manifest } = found;
-        let place = (manifest.site, &manifest.path);
-        let taken = |app: &App| (app.manifest.site, &app.manifest.path) == place;
+        let place = (&manifest.site, &manifest.path);
+        let taken = |app: &App| (&app.manifest.site, &app.manifest.path) == place;
         if let Some((other, _)) = self.apps.iter().find(|(_, app)| taken(app)) {
             return Err(format!("{} is already the path of {other}", manifest.path));
         }
