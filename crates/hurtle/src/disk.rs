@@ -6,7 +6,7 @@
 //! request that needs a disk.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,6 +60,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     lanes: Vec<LaneState>,
+    /// Lanes by the names of their resources.
+    names: HashMap<String, Lane>,
     /// The lane that the next free thread checks first: lanes take turns.
     turn: usize,
     /// Threads that wait for a job.
@@ -113,9 +115,21 @@ impl Disk {
 
     /// Adds a lane.
     pub fn lane(&self) -> Lane {
+        self.0.0.lock().add()
+    }
+
+    /// Returns the lane of the resource with this name. Workers share it, and so do successive
+    /// configurations.
+    pub fn lane_of(&self, resource: String) -> Lane {
         let mut queue = self.0.0.lock();
-        queue.lanes.push(LaneState::default());
-        Lane(queue.lanes.len() - 1)
+        match queue.names.get(&resource) {
+            Some(lane) => *lane,
+            None => {
+                let lane = queue.add();
+                queue.names.insert(resource, lane);
+                lane
+            }
+        }
     }
 
     /// Runs `job` on a thread of the pool and returns its result.
@@ -244,6 +258,11 @@ impl Shared {
 }
 
 impl Queue {
+    fn add(&mut self) -> Lane {
+        self.lanes.push(LaneState::default());
+        Lane(self.lanes.len() - 1)
+    }
+
     /// Returns true if a thread waits while there is a job that it may run.
     fn has_work_for_another(&self, lane_threads_max: usize) -> bool {
         let has_work = |lane: &LaneState| lane.running < lane_threads_max && !lane.jobs.is_empty();

@@ -23,7 +23,7 @@ use crate::handler::gateway::Slots;
 use crate::handler::{Handler, HandlerRequest, MatchedPath, apply_header_rules};
 use crate::tls;
 use access::admits;
-use deployed::{Deployed, NamesLane};
+use deployed::Deployed;
 use https::{Demand, hsts_rule};
 
 pub use deployed::Deployment;
@@ -48,7 +48,6 @@ pub struct Sites {
     /// Wildcard suffixes with their leading dot, longest first.
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
-    names_lane: NamesLane,
 }
 
 /// The configuration and the handlers of a set of host names.
@@ -103,9 +102,10 @@ impl Sites {
             }
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        let mut made: Vec<_> = (sites.iter().zip(tls::policies(sites)))
-            .map(|(site, policy)| {
-                Site::new(site, Demand::new(site, policy, https_port), (resources, slots), guard)
+        let mut made: Vec<_> = (sites.iter())
+            .map(|site| {
+                let demand = Demand::new(site, tls::policy(site), https_port);
+                Site::new(site, demand, (resources, slots), guard)
             })
             .collect();
         // Internal files have cache keys of their own, because no client may request them.
@@ -114,7 +114,7 @@ impl Sites {
             internal.key = sites.len() + n;
         }
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: made, exact, wildcards, names_lane: NamesLane::default() }
+        Sites { default, sites: made, exact, wildcards }
     }
 
     /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).

@@ -43,9 +43,10 @@ pub enum Found {
 }
 
 impl Scripts {
-    /// Finds scripts beneath `root`, in a lane of their own. `index` lists names that are tried in
+    /// Finds scripts beneath `root`, in the lane of these scripts. `index` lists names that are tried in
     /// a directory. `suffix` is the suffix of script names; empty if every file is a script.
     pub fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
+        let lane = disk.lane_of(format!("scripts {}", root.display()));
         let lookup = Lookup {
             root,
             tries: Vec::new(),
@@ -53,7 +54,7 @@ impl Scripts {
             symlinks: Symlinks::WithinRoot,
             sidecars: false,
             etag: EtagSource::Off,
-            lane: disk.lane(),
+            lane,
             rate: 0,
             memory_bytes_max: 0,
         };

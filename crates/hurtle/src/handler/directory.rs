@@ -64,15 +64,16 @@ struct Found {
 }
 
 impl Directory {
-    /// Serves a directory as configured; its disk jobs have a lane of their own.
+    /// Serves a directory as configured; its disk jobs have the lane of its root.
     pub fn new(config: Files, resources: &Resources) -> Directory {
+        let lane = resources.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
         Directory {
             index: config.index.clone().into(),
             uploads: Uploads::new(&config, &resources.disk, &resources.changed).map(Box::new),
             config,
-            lane: resources.disk.lane(),
+            lane,
             listings: resources.listings.clone(),
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }

@@ -1,13 +1,13 @@
 //! Applications that are deployed while the server runs, beside the configured mounts. The server
 //! starts them and informs each worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Sites;
-use super::mount::{holds, mount_path};
+use super::mount::{holds, mount_path, names_lane};
 use crate::config;
-use crate::disk::{Disk, Lane};
+use crate::disk::Disk;
 use crate::handler::proxy::{Availability, Proxy};
 
 /// An application in the form that workers receive.
@@ -15,8 +15,8 @@ use crate::handler::proxy::{Availability, Proxy};
 pub struct Deployment {
     /// A unique number of the application and its version.
     pub serial: u64,
-    /// Its site's number.
-    pub site: usize,
+    /// Its site's name ([`config::Site::name`]).
+    pub site: String,
     /// The path of its mount; unique in its site.
     pub path: String,
     /// The proxy configuration for its process.
@@ -36,18 +36,6 @@ struct Mounted {
     proxy: Rc<Proxy>,
 }
 
-/// The pool lane in which a worker resolves their upstreams' names; created at first use.
-#[derive(Debug, Default)]
-pub(super) struct NamesLane(Cell<Option<Lane>>);
-
-impl NamesLane {
-    fn of(&self, disk: &Disk) -> Lane {
-        let lane = self.0.get().unwrap_or_else(|| disk.lane());
-        self.0.set(Some(lane));
-        lane
-    }
-}
-
 impl Deployed {
     pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
@@ -63,13 +51,13 @@ impl Deployed {
     }
 
     /// Replaces the list. Applications that stay keep their connections.
-    fn update(&self, list: &[&Deployment], disk: &Disk, lane: &NamesLane) {
+    fn update(&self, list: &[&Deployment], disk: &Disk) {
         let mut before = self.0.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
             let known = before.iter().position(|app| app.serial == deployment.serial);
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
-                let proxy = Proxy::new(deployment.proxy.clone(), (disk, lane.of(disk)), None);
+                let proxy = Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None);
                 proxy.watch();
                 let path = mount_path(&deployment.path);
                 Mounted { serial: deployment.serial, path, proxy: Rc::new(proxy) }
@@ -88,9 +76,10 @@ impl Deployed {
 impl Sites {
     /// Replaces the deployed applications of all sites.
     pub fn deploy(&self, list: &[Deployment], disk: &Disk) {
-        for (number, site) in self.sites.iter().enumerate() {
-            let own: Vec<&Deployment> = list.iter().filter(|app| app.site == number).collect();
-            site.deployed.update(&own, disk, &self.names_lane);
+        for site in &self.sites {
+            let name = site.config.name();
+            let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
+            site.deployed.update(&own, disk);
         }
     }
 }

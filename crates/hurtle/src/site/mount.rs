@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::internal::Internal;
 use crate::auth::Gate;
 use crate::config::{self, Access, MountHandler};
+use crate::disk::{Disk, Lane};
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
@@ -50,7 +51,7 @@ impl Mount {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let names = (&resources.disk, resources.disk.lane());
+                let names = (&resources.disk, names_lane(&resources.disk));
                 let cache = resources.caches.of(proxy, &resources.disk);
                 Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), names, cache)))
             }
@@ -111,6 +112,11 @@ impl Mount {
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         holds(&self.path, path)
     }
+}
+
+/// Returns the lane in which the names of upstreams are resolved.
+pub(super) fn names_lane(disk: &Disk) -> Lane {
+    disk.lane_of("host names".to_owned())
 }
 
 /// Returns whether a path is the mount's or beneath it.

@@ -120,8 +120,8 @@ impl Uploads {
     /// Uploads to the directory of `files`; `None` if it accepts none.
     pub fn new(files: &Files, disk: &Disk, changed: &Changed) -> Option<Uploads> {
         let limits = files.uploads.clone()?;
-        // Uploads have their own lane: if they wait for a slow disk, downloads keep their threads.
-        let lane = disk.lane();
+        // Apart from downloads: if uploads wait for a slow disk, downloads keep their threads.
+        let lane = disk.lane_of(format!("uploads {}", files.root.display()));
         let place = UploadRoot {
             root: files.root.clone(),
             follow: files.symlinks != Symlinks::Never,

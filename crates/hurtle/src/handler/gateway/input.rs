@@ -117,9 +117,9 @@ pub(super) struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    /// Buffers in the directory for temporary files; its disk jobs have a lane of their own.
+    /// Buffers in the directory for temporary files; its disk jobs have the lane of that directory.
     pub(super) fn new(disk: &Disk) -> BodyBuffer {
-        BodyBuffer { disk: disk.clone(), lane: disk.lane() }
+        BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
     }
 
     /// Reads a body to its end; returns it with its length. Nothing is left behind when this is
