@@ -244,7 +244,7 @@ impl FileArgs {
     pub fn load(&self) -> Result<Config, ConfigProblems> {
         let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
         // Also checks the certificates, as the start of the server would.
-        Keyring::load(&config)?;
+        Keyring::load(&config, None)?;
         Ok(config)
     }
 }

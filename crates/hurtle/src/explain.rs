@@ -151,7 +151,7 @@ fn describe_encryption(sendfile: Sendfile) -> String {
 
 fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<()> {
     let Some(tls) = &config.sites[number].tls else { return Ok(()) };
-    let keyring = Keyring::load(config).map_err(|e| io::Error::other(e.join("\n")))?;
+    let keyring = Keyring::load(config, None).map_err(|e| io::Error::other(e.join("\n")))?;
     for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
         line(out, "tls", &certificate);
     }

@@ -62,21 +62,26 @@ pub struct Gate {
 }
 
 impl Guard {
-    /// Reads every file of users that the configuration names.
+    /// Reads every file of users that the configuration names. What is equal in `previous`, the guard
+    /// of the configuration before, is shared with it.
     ///
     /// # Errors
     /// A file is unreadable or malformed, or a thread cannot be started.
-    pub fn read(config: &Config) -> io::Result<Guard> {
+    pub fn read(config: &Config, previous: Option<&Guard>) -> io::Result<Guard> {
         let mut files = HashMap::new();
         for basic in config.basic_auths() {
             let users = read_users(&basic.users).map_err(|problems| {
                 io::Error::new(io::ErrorKind::InvalidData, problems.join("\n"))
             })?;
-            files.insert(basic.users.clone(), Arc::new(Users::new(users)));
+            let users = Users::new(users);
+            let known = previous.and_then(|guard| guard.files.get(&basic.users));
+            let known = known.filter(|known| known.hashes == users.hashes);
+            files.insert(basic.users.clone(), known.map_or_else(|| Arc::new(users), Arc::clone));
         }
-        let checkers = match files.is_empty() {
-            true => None,
-            false => {
+        let checkers = match previous.and_then(|guard| guard.checkers.clone()) {
+            Some(checkers) => Some(checkers),
+            None if files.is_empty() => None,
+            None => {
                 let disk = Disk::start_wholly_shared(THREADS, "password")?;
                 let lane = disk.lane();
                 Some((disk, lane))
@@ -108,6 +113,12 @@ impl Guard {
 }
 
 impl Gate {
+    /// Returns whether the guard has the users of this gate, unchanged.
+    pub fn is_of(&self, guard: &Guard) -> bool {
+        let users = guard.files.get(&self.file);
+        users.is_some_and(|users| Arc::ptr_eq(users, &self.users))
+    }
+
     /// The realm of the challenge.
     pub fn realm(&self) -> &str {
         &self.realm

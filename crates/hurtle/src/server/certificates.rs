@@ -12,12 +12,15 @@ use crate::tls::Keyring;
 /// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Reads a configuration's certificates.
+/// Reads a configuration's certificates, and shares what is equal in `previous`.
 ///
 /// # Errors
 /// The unusable files, one line each.
-pub(super) fn load(config: &Config) -> io::Result<Option<Arc<Keyring>>> {
-    let keyring = Keyring::load(config);
+pub(super) fn load(
+    config: &Config,
+    previous: Option<&Keyring>,
+) -> io::Result<Option<Arc<Keyring>>> {
+    let keyring = Keyring::load(config, previous);
     let keyring = keyring.map_err(|problems| io::Error::other(problems.join("\n")))?;
     Ok(keyring.map(Arc::new))
 }

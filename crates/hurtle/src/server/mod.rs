@@ -181,10 +181,10 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let acme = acme::load(&config)?;
-        let keyring = certificates::load(&config)?;
+        let keyring = certificates::load(&config, None)?;
         let admin = config.admin.as_deref().map(admin::bind).transpose()?;
         // Read before the process gives up root, which may be needed to read the file.
-        let guard = Guard::read(&config)?;
+        let guard = Guard::read(&config, None)?;
         let (config, access_log, apps) = (Arc::new(config), None, vec![]);
         Ok(Server {
             config,

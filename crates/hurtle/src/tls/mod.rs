@@ -30,7 +30,7 @@ use site_config::SiteConfig;
 /// TLS configuration of every site, by the site's number.
 #[derive(Debug)]
 pub struct Keyring {
-    sites: Vec<Option<Entry>>,
+    sites: Vec<Option<Arc<Entry>>>,
     /// Pending ACME challenges; `None` without `[acme]`.
     challenges: Option<PendingChallenges>,
 }
@@ -38,7 +38,7 @@ pub struct Keyring {
 /// A site's configuration for a new handshake.
 #[derive(Debug)]
 pub enum SiteTls {
-    /// The rustls configuration, and the number of the site's client policy (see `policies`).
+    /// The rustls configuration, and the number of the site's client policy (see `policy`).
     Ready(Arc<ServerConfig>, u32),
     /// The site's ACME certificate has not been issued yet.
     NotIssued,
@@ -68,15 +68,25 @@ struct Files {
 
 impl Keyring {
     /// Loads all certificates of a configuration; `None` if it has none. Logs a warning for a
-    /// certificate that has expired or lacks one of the site's names.
+    /// certificate that has expired or lacks one of the site's names. Sites that are as they were
+    /// in `previous`, the keyring of the configuration before, are shared with it; others of the
+    /// same name accept its tickets.
     ///
     /// # Errors
     /// One line for each site whose files are unusable.
-    pub fn load(config: &Config) -> Result<Option<Keyring>, Vec<String>> {
-        let policies = policies(&config.sites);
+    pub fn load(
+        config: &Config,
+        previous: Option<&Keyring>,
+    ) -> Result<Option<Keyring>, Vec<String>> {
         let (mut sites, mut problems) = (Vec::new(), Vec::new());
-        for (number, (site, policy)) in config.sites.iter().zip(policies).enumerate() {
-            let entry = site.tls.as_ref().map(|tls| Entry::load(site, tls, number, policy));
+        for site in &config.sites {
+            let known = previous.and_then(|keyring| keyring.entry(&site.name()));
+            let entry = site.tls.as_ref().map(|tls| match known {
+                Some(known) if known.site.tls == site.tls && known.site.hosts == site.hosts => {
+                    Ok(Arc::clone(known))
+                }
+                known => Entry::load(site, tls, known.map(|known| &**known)).map(Arc::new),
+            });
             sites.push(entry.transpose().unwrap_or_else(|e| {
                 problems.push(e);
                 None
@@ -92,6 +102,10 @@ impl Keyring {
         sys::offers_tls();
         let challenges = config.acme.as_ref().map(|acme| PendingChallenges::new(&acme.storage));
         Ok(Some(Keyring { sites, challenges }))
+    }
+
+    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.sites.iter().flatten().find(|entry| entry.name == name)
     }
 
     /// Configuration for a handshake with a site; `None` for a site without certificates.
@@ -130,7 +144,7 @@ impl Keyring {
     /// Checks all files and reloads the sites whose files have changed.
     pub fn look(&self) {
         self.challenges.iter().for_each(PendingChallenges::reload);
-        self.sites.iter().flatten().for_each(Entry::reload);
+        self.sites.iter().flatten().for_each(|entry| entry.reload());
     }
 }
 
@@ -138,13 +152,15 @@ impl Entry {
     fn load(
         site: &config::Site,
         tls: &config::Tls,
-        number: usize,
-        policy: u32,
+        previous: Option<&Entry>,
     ) -> Result<Entry, String> {
-        let name = site.hosts.first().map_or(format!("site {number}"), ToString::to_string);
+        let (name, policy) = (site.name(), policy(site));
+        let previous = previous.map(|entry| entry.files.lock());
+        let previous = previous.map(|files| files.unwrap_or_else(PoisonError::into_inner));
+        let previous = previous.as_ref().and_then(|files| files.loaded.as_ref());
         // Before the files are read, so that the next check finds a change during the read.
         let seen = stamps(tls);
-        let loaded = match SiteConfig::load(tls, None) {
+        let loaded = match SiteConfig::load(tls, previous) {
             Ok(loaded) => Some(loaded),
             // ACME replaces it.
             Err(e) if tls.automatic => {
@@ -209,18 +225,18 @@ fn stamps(tls: &config::Tls) -> Vec<Option<FileStamp>> {
     files.chain(authorities).map(|path| FileStamp::of(path)).collect()
 }
 
-/// Numbers each site's client policy: 0 without client certificates; sites with the same
-/// `client_auth` have the same number.
-pub fn policies(sites: &[config::Site]) -> Vec<u32> {
-    let mut known: Vec<Option<&config::ClientAuth>> = vec![None];
-    let mut numbers = Vec::new();
-    for site in sites {
-        let auth = site.tls.as_ref().and_then(|tls| tls.client_auth.as_ref());
-        let at = known.iter().position(|other| *other == auth).unwrap_or_else(|| {
-            known.push(auth);
-            known.len() - 1
-        });
-        numbers.push(u32::try_from(at).unwrap_or(u32::MAX));
-    }
-    numbers
+/// The client policies of all configurations so far. A connection outlives the configuration of its
+/// handshake, so a number must never get another meaning.
+static POLICIES: Mutex<Vec<config::ClientAuth>> = Mutex::new(Vec::new());
+
+/// Returns the number of a site's client policy: 0 without client certificates, else the same number
+/// for the same `client_auth`, also after a reload.
+pub fn policy(site: &config::Site) -> u32 {
+    let Some(auth) = site.tls.as_ref().and_then(|tls| tls.client_auth.as_ref()) else { return 0 };
+    let mut known = POLICIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = known.iter().position(|other| other == auth).unwrap_or_else(|| {
+        known.push(auth.clone());
+        known.len() - 1
+    });
+    u32::try_from(at + 1).unwrap_or(u32::MAX)
 }

@@ -134,7 +134,7 @@ impl World {
             addresses: None,
             connections_by_address: None,
             upload_roots: Vec::new(),
-            guard: Guard::read(&self.config).unwrap(),
+            guard: Guard::read(&self.config, None).unwrap(),
             inherited: false,
             log: None,
             apps: vec![MountedApp { site: 0, app: app::app(seed, mood) }],
