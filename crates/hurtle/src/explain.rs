@@ -68,7 +68,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         changed: Changed::default(),
         caches: Caches::new(1),
     };
-    let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0));
+    let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -100,7 +100,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let accept_encoding = request.accept_encoding.map(str::as_bytes);
     let ask = HandlerRequest {
         get: true,
-        key: Key { site: number, path },
+        key: Key { site: site.key(), path },
         query,
         file: FileQuery { accept_encoding, ..FileQuery::default() },
         accept: None,

@@ -15,11 +15,12 @@ use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName};
+use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, Sendfile};
 use crate::files::{self, Entry, Store};
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
+use crate::handler::proxy::Proxy;
 use crate::handler::{Handler, HandlerRequest, MatchedPath, apply_header_rules};
 use crate::tls;
 use access::admits;
@@ -38,21 +39,26 @@ mod route;
 mod slashes;
 
 use internal::Internal;
-use mount::Mount;
+use mount::{Mount, mount_path};
 
 /// All sites of one worker.
 #[derive(Debug)]
 pub struct Sites {
-    sites: Vec<Site>,
+    sites: Vec<Rc<Site>>,
     exact: HashMap<Vec<u8>, usize>,
     /// Wildcard suffixes with their leading dot, longest first.
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
+    sendfile: Sendfile,
+    /// The next number for keys of the file cache.
+    next_key: usize,
 }
 
 /// The configuration and the handlers of a set of host names.
 #[derive(Debug)]
 pub struct Site {
+    /// Its number in keys of the file cache; no other site of this process has it.
+    key: usize,
     config: config::Site,
     mounts: Vec<Mount>,
     /// Applications that are deployed at run time.
@@ -77,13 +83,15 @@ pub struct Site {
 }
 
 impl Sites {
-    /// Creates the sites; each files mount gets its own lane in the pool. `guard` holds the users,
-    /// and `slots` limits the running programs.
+    /// Creates the sites. `guard` holds the users, and `slots` limits the running programs. Sites
+    /// that are as they were in `previous`, the sites of the configuration before, are shared with
+    /// it. So are upstreams of changed sites, and the applications that were deployed in them.
     pub fn new(
         config: &config::Config,
         resources: &Resources,
         guard: &Guard,
         slots: &Slots,
+        previous: Option<&Sites>,
     ) -> Sites {
         let sites = &config.sites;
         let https_port = config.listen_tls.iter().find_map(config::Listen::port);
@@ -102,19 +110,42 @@ impl Sites {
             }
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        let mut made: Vec<_> = (sites.iter())
-            .map(|site| {
-                let demand = Demand::new(site, tls::policy(site), https_port);
-                Site::new(site, demand, (resources, slots), guard)
-            })
-            .collect();
-        // Internal files have cache keys of their own, because no client may request them.
-        let internals = made.iter_mut().flat_map(|site| &mut site.mounts);
-        for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
-            internal.key = sites.len() + n;
-        }
+        let sendfile = resources.sendfile;
+        let mut next_key = previous.map_or(0, |sites| sites.next_key);
+        let mut create = |site: &config::Site| {
+            let demand = Demand::new(site, tls::policy(site), https_port);
+            let known = previous.and_then(|sites| sites.of_name(&site.name()));
+            let is_alike = previous.is_some_and(|sites| sites.sendfile == sendfile);
+            if let Some(known) = known.filter(|known| is_alike && known.is_as(site, &demand, guard))
+            {
+                return Rc::clone(known);
+            }
+            let mut created = Site::new(site, demand, (resources, slots), guard, known);
+            // Internal files have keys of their own, because no client may request them.
+            let internals = created.mounts.iter_mut().filter_map(|mount| mount.internal.as_mut());
+            let keys = std::iter::once(&mut created.key).chain(internals.map(|i| &mut i.key));
+            for (key, number) in keys.zip(next_key..) {
+                *key = number;
+                next_key = number + 1;
+            }
+            Rc::new(created)
+        };
+        let made = sites.iter().map(&mut create).collect();
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: made, exact, wildcards }
+        Sites { default, sites: made, exact, wildcards, sendfile, next_key }
+    }
+
+    fn of_name(&self, name: &str) -> Option<&Rc<Site>> {
+        self.sites.iter().find(|site| site.config.name() == name)
+    }
+
+    /// Returns the numbers of the sites in keys of the file cache, and those of internal files.
+    pub fn keys(&self) -> Vec<usize> {
+        let own = |site: &Rc<Site>| {
+            let internals = site.mounts.iter().filter_map(|mount| mount.internal.as_ref());
+            internals.map(|internal| internal.key).chain([site.key]).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(own).collect()
     }
 
     /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
@@ -143,7 +174,8 @@ impl Sites {
 
     /// Mounts an application in the site with this number, at a path without a mount.
     pub fn mount(&mut self, number: usize, app: App) {
-        let site = &mut self.sites[number];
+        // Nobody shares a site before the server starts.
+        let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
@@ -174,6 +206,7 @@ impl Site {
         demand: Demand,
         resources: (&Resources, &Slots),
         guard: &Guard,
+        previous: Option<&Rc<Site>>,
     ) -> Site {
         let gate = |auth: &Auth| match auth {
             Auth::None => None,
@@ -182,19 +215,20 @@ impl Site {
         let own = config.auth.as_ref().and_then(gate);
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
-            Mount::new(mount, resources, gate)
+            let known = previous.and_then(|site| site.proxy_at(&mount.path));
+            Mount::new(mount, resources, gate, known)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
-        let mut config = config.clone();
-        config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
+        let config = effective(config);
         let guarded = restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access));
         let gated = own.is_some() || mounts.iter().any(|m| m.gate.is_some());
         let has_authorizers = mounts.iter().any(|m| m.authorizer.is_some());
         let stores = mounts.iter().any(Mount::has_cache);
         Site {
+            key: 0,
             guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
             answers_at_once: mounts.iter().any(Mount::is_proxy),
@@ -204,10 +238,32 @@ impl Site {
             has_authorizers,
             gate: own,
             mounts,
-            deployed: Deployed::default(),
+            deployed: previous.map(|site| site.deployed.clone()).unwrap_or_default(),
             demand,
             config,
         }
+    }
+
+    /// Returns whether the site has this configuration and these requirements, and its users are
+    /// unchanged.
+    fn is_as(&self, config: &config::Site, demand: &Demand, guard: &Guard) -> bool {
+        let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
+        self.demand == *demand
+            && self.config == effective(config)
+            && gates.into_iter().all(|gate| gate.is_of(guard))
+    }
+
+    fn proxy_at(&self, path: &str) -> Option<&Rc<Proxy>> {
+        let path = mount_path(path);
+        self.mounts.iter().find(|mount| mount.path == path).and_then(|mount| match &mount.handler {
+            Handler::Proxy(proxy) => Some(proxy),
+            _ => None,
+        })
+    }
+
+    /// Returns its number in keys of the file cache.
+    pub fn key(&self) -> usize {
+        self.key
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).
@@ -375,6 +431,13 @@ impl Site {
         let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
+}
+
+/// Returns a site's configuration with the header rule that follows from its TLS settings.
+fn effective(config: &config::Site) -> config::Site {
+    let mut config = config.clone();
+    config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
+    config
 }
 
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {

@@ -31,6 +31,12 @@ impl Caches {
         Some(cache)
     }
 
+    /// Removes the caches that no proxy has any more.
+    pub fn retain_used(&self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, cache)| Arc::strong_count(cache) > 1);
+    }
+
     /// Removes every chosen key from all caches. Returns the number of responses removed.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);

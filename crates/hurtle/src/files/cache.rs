@@ -12,7 +12,7 @@ use super::Entry;
 /// for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<'a> {
-    /// The site's index.
+    /// The number of the site, or of its internal files (`site::Sites::keys`).
     pub site: usize,
     /// The path of the request target, as sent.
     pub path: &'a [u8],
@@ -94,6 +94,20 @@ impl Cache {
             self.descriptors -= entry.descriptors();
             self.order.retain(|k| !Rc::ptr_eq(k, &owned));
         }
+    }
+
+    /// Removes the entries of sites that `keeps` refuses.
+    pub fn retain_sites(&mut self, keeps: impl Fn(usize) -> bool) {
+        let (bytes, descriptors) = (&mut self.bytes, &mut self.descriptors);
+        self.entries.retain(|key, entry| {
+            let stays = keeps(key.site);
+            if !stays {
+                *bytes -= entry.cost() + key.path.len();
+                *descriptors -= entry.descriptors();
+            }
+            stays
+        });
+        self.order.retain(|key| keeps(key.site));
     }
 
     /// Evicts entries with half of the descriptors, when the process has none left.

@@ -147,6 +147,11 @@ impl Store {
         }
     }
 
+    /// Removes the entries of all sites but these.
+    pub fn retain_sites(&self, keys: &[usize]) {
+        self.cache.borrow_mut().retain_sites(|site| keys.contains(&site));
+    }
+
     /// Stores an entry.
     pub fn keep(&self, key: Key<'_>, entry: Rc<Entry>) {
         self.cache.borrow_mut().insert(key, entry);

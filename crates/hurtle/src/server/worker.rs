@@ -236,7 +236,7 @@ pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
     let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
     let resources =
         Resources { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
-    let mut sites = Sites::new(&config, &resources, &guard, &slots);
+    let mut sites = Sites::new(&config, &resources, &guard, &slots, None);
     for MountedApp { site, app } in apps {
         sites.mount(site, app);
     }

@@ -26,10 +26,10 @@ pub struct Deployment {
 }
 
 /// The deployed applications of a site in one worker.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Deployed(RefCell<Vec<Mounted>>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Mounted {
     serial: u64,
     path: Vec<u8>,

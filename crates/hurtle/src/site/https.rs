@@ -17,7 +17,7 @@ pub struct Channel {
 }
 
 /// The requirements of a site.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Demand {
     policy: u32,
     /// The site's names and the port of HTTPS redirects. The first name is the default.

@@ -30,10 +30,13 @@ pub(super) struct Mount {
 }
 
 impl Mount {
+    /// Creates a mount. `previous` is the proxy that was at its path; it stays if its configuration
+    /// does.
     pub(super) fn new(
         config: &config::Mount,
         (resources, slots): (&Resources, &Slots),
         gate: Option<Rc<Gate>>,
+        previous: Option<&Rc<Proxy>>,
     ) -> Mount {
         let named = match &config.handler {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
@@ -51,9 +54,12 @@ impl Mount {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let names = (&resources.disk, names_lane(&resources.disk));
-                let cache = resources.caches.of(proxy, &resources.disk);
-                Handler::Proxy(Rc::new(Proxy::new((**proxy).clone(), names, cache)))
+                let known = previous.filter(|known| *known.config() == **proxy);
+                Handler::Proxy(known.cloned().unwrap_or_else(|| {
+                    let names = (&resources.disk, names_lane(&resources.disk));
+                    let cache = resources.caches.of(proxy, &resources.disk);
+                    Rc::new(Proxy::new((**proxy).clone(), names, cache))
+                }))
             }
             MountHandler::FastCgi(app) => {
                 beside = app.files_beside().map(|files| Directory::new(files, resources));
