@@ -116,7 +116,7 @@ impl<T: Protocol> Exchange<T> {
         self.cache_status = None;
         let worker = Rc::clone(&self.worker);
         let Some(mut resolved) = self.resolve(&worker, request) else {
-            return Box::pin(self.misdirected(request, now_ms)).await;
+            return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
@@ -135,6 +135,6 @@ impl<T: Protocol> Exchange<T> {
             Ok(granted) => self.handle(request, (&worker, &mut resolved), &granted, now_ms).await,
             Err(answer) => (Ok(Outcome::Answer(answer)), Incoming::of(request)),
         };
-        self.write(request, (&worker, &resolved), handled, incoming, now_ms).await
+        self.write(request, (&worker, &resolved), handled, incoming).await
     }
 }

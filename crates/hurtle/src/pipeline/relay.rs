@@ -80,8 +80,7 @@ impl<T: Protocol> Exchange<T> {
                     Err(RelayEnd::Unsent(status)) => {
                         drop(exchange);
                         let answer = Answer::error(status, None);
-                        let now_ms = clock::now_ms();
-                        let error = self.write_error(request, at, answer, incoming, now_ms);
+                        let error = self.write_error(request, at, answer, incoming);
                         return Box::pin(error).await;
                     }
                 }

@@ -6,6 +6,7 @@ use super::client::Incoming;
 use super::worker::Worker;
 use super::{Exchange, Next};
 use crate::answer::Answer;
+use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::{Handled, HandlerError, Outcome};
 use crate::protocol::Protocol;
@@ -19,7 +20,6 @@ impl<T: Protocol> Exchange<T> {
         (worker, resolved): (&Worker, &Resolved<'_>),
         handled: Handled,
         incoming: Incoming,
-        now_ms: u64,
     ) -> Next {
         match handled {
             Ok(Outcome::Answer(mut answer)) => {
@@ -30,7 +30,7 @@ impl<T: Protocol> Exchange<T> {
                     Incoming::Unread => true,
                     Incoming::Done => false,
                 };
-                self.respond(request, &mut answer, now_ms, unread).await
+                self.respond(request, &mut answer, clock::now_ms(), unread).await
             }
             Ok(Outcome::Stream(response)) => {
                 self.relay(request, (worker, resolved), response, incoming).await
@@ -39,20 +39,20 @@ impl<T: Protocol> Exchange<T> {
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let file = self.internal_file(request, (worker, resolved), &redirect);
                 let answer = Box::pin(file).await;
-                Box::pin(self.write_answer(request, answer, incoming, now_ms)).await
+                Box::pin(self.write_answer(request, answer, incoming)).await
             }
             Err(HandlerError::Answer(answer)) => {
                 let at = (worker, resolved);
-                Box::pin(self.write_error(request, at, answer, incoming, now_ms)).await
+                Box::pin(self.write_error(request, at, answer, incoming)).await
             }
             Err(HandlerError::Exchange(error)) => Box::pin(self.end_exchange(error)).await,
         }
     }
 
     /// Responds to a request for a host without a site.
-    pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>, now_ms: u64) -> Next {
+    pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>) -> Next {
         match self.refuse_host(request).await {
-            (Ok(answer), incoming) => self.write_answer(request, answer, incoming, now_ms).await,
+            (Ok(answer), incoming) => self.write_answer(request, answer, incoming).await,
             (Err(error), _) => self.end_exchange(error).await,
         }
     }
@@ -63,8 +63,8 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         mut answer: Answer,
         incoming: Incoming,
-        now_ms: u64,
     ) -> Next {
+        let now_ms = clock::now_ms();
         match incoming {
             Incoming::Done => self.respond(request, &mut answer, now_ms, false).await,
             Incoming::Unread => self.respond(request, &mut answer, now_ms, true).await,
@@ -79,11 +79,10 @@ impl<T: Protocol> Exchange<T> {
         (worker, resolved): (&Worker, &Resolved<'_>),
         answer: Answer,
         incoming: Incoming,
-        now_ms: u64,
     ) -> Next {
         let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
         let answer = page.await;
-        self.write_answer(request, answer, incoming, now_ms).await
+        self.write_answer(request, answer, incoming).await
     }
 
     /// Ends an exchange that has no response, except to a malformed request body.
