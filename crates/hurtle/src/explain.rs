@@ -7,26 +7,36 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::rc::Rc;
 
+use http::{StatusCode, Version};
 use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
+use hurtle_http::h1::{self, forwarded_headers::ForwardedHeaders};
+use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 
 use crate::answer::Answer;
 use crate::auth::Guard;
-use crate::body::Body;
+use crate::body::{Body, RequestBody};
 use crate::cache::Caches;
 use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, FileQuery, Found, Key, Listings, Scripts, Store, Target};
+use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
+use crate::handler::client::{Client, ClientInfo, Continue, ExchangeError, InterimSender, Sending};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
-use crate::handler::{Handler, HandlerRequest};
+use crate::handler::http_request::Buffers;
+use crate::handler::proxy::cache::{CacheStatus, Shortcuts};
+use crate::handler::request::{AuthorizerVariables, RequestContext, SiteInfo};
+use crate::handler::wait::Waits;
+use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::protocol::InterimFields;
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
-use crate::tls::Keyring;
+use crate::tls::{ClientCertificate, Keyring};
 use crate::transport::TAKE_OVER_BYTES_MIN;
 
 /// The request to explain: a GET.
@@ -73,12 +83,12 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let target = Some((path, query));
-    let Some(resolved) = sites.resolve(name.map(|host| host.name), target, peer) else {
+    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), target, peer) else {
         return Ok(
             "no site has this name, and there is no default site: 421 Misdirected Request".into()
         );
     };
-    let (number, site) = (resolved.number, resolved.site);
+    let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
     describe_tls(&mut out, config, number)?;
     if let Some(apps) = &config.apps {
@@ -97,16 +107,13 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     if !answered_here {
         return Ok(out);
     }
-    let accept_encoding = request.accept_encoding.map(str::as_bytes);
-    let ask = HandlerRequest {
-        get: true,
-        key: Key { site: site.key(), path },
-        query,
-        file: FileQuery { accept_encoding, ..FileQuery::default() },
-        accept: None,
-    };
-    let Some(route) = resolved.into_route() else { return Ok(out) };
-    let answer = site.answer(&store, &ask, (route, peer)).await;
+    let mut head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\n", request.target);
+    if let Some(accept_encoding) = request.accept_encoding {
+        let _ = write!(head, "Accept-Encoding: {accept_encoding}\r\n");
+    }
+    head.push_str("\r\n");
+    let answer = answer(head.as_bytes(), &mut resolved, &store).await;
+    let Some(answer) = answer.map_err(bad)? else { return Ok(out) };
     let sendfile = match (&config.sites[number].tls, &answer.body) {
         (Some(_), Body::File(file)) if sys::offers_tls() && file.len >= TAKE_OVER_BYTES_MIN => {
             config.sendfile
@@ -116,6 +123,109 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     };
     describe_answer(&mut out, &answer, sendfile);
     Ok(out)
+}
+
+/// Returns the response of a route that needs no client. `None`: there is none.
+async fn answer(
+    head: &[u8],
+    resolved: &mut Resolved<'_>,
+    store: &Rc<Store>,
+) -> Result<Option<Answer>, String> {
+    let joined = Joined::default();
+    let limits = HeadLimits { head_bytes: usize::MAX, target_bytes: usize::MAX, fields: 2 };
+    let head = h1::request::parse(head, &joined, &limits).map_err(|error| error.to_string())?;
+    let own = resolved.take_answer();
+    let handled = match (own, resolved.mount()) {
+        (Some(answer), _) => own_response(answer),
+        (None, None) => return Ok(None),
+        (None, Some((mount, place))) => {
+            let context = RequestContext {
+                head: &head,
+                target: resolved.target.unwrap_or_default(),
+                place,
+                site: SiteInfo {
+                    number: resolved.number,
+                    early_hints: resolved.site.early_hints(),
+                    stores_for_all: false,
+                },
+                client: ClientInfo {
+                    peer: None,
+                    address: None,
+                    is_trusted: false,
+                    is_tls: false,
+                    version: Version::HTTP_11,
+                },
+                gate: None,
+                granted: &AuthorizerVariables::new(),
+                has_internal_files: false,
+                store,
+                buffers: &Buffers::default(),
+                shortcuts: &Shortcuts::default(),
+                body_bytes_max: 0,
+                now_ms: clock::now_ms(),
+            };
+            mount.handler().call(&context, &mut NoClient(None)).await
+        }
+    };
+    Ok(match handled {
+        Ok(Outcome::Answer(answer)) => Some(answer),
+        Err(HandlerError::Answer(answer)) => {
+            Some(resolved.site.with_page(store, head.accept_encoding, answer).await)
+        }
+        Ok(_) | Err(HandlerError::Exchange(_)) => None,
+    })
+}
+
+/// The client of an explained request, which is not connected and sends no body.
+struct NoClient(Option<CacheStatus>);
+
+impl Client for NoClient {
+    fn certificate(&self) -> Option<ClientCertificate> {
+        None
+    }
+
+    fn body(&mut self, _sends_continue: Continue) -> RequestBody {
+        RequestBody::default()
+    }
+
+    fn withhold_continue(&mut self) {}
+
+    async fn discard_body(&mut self, _is_refused: bool) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+
+    async fn beside<R>(
+        &mut self,
+        _waits: &Waits,
+        work: impl AsyncFnOnce(&dyn InterimSender) -> R,
+    ) -> Result<R, ExchangeError> {
+        Ok(work(&NoInterim).await)
+    }
+
+    async fn until<R>(
+        &mut self,
+        _due_ms: u64,
+        work: impl Future<Output = R>,
+    ) -> Result<R, ExchangeError> {
+        Ok(work.await)
+    }
+
+    fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
+        None
+    }
+
+    fn cache_status(&mut self) -> &mut Option<CacheStatus> {
+        &mut self.0
+    }
+}
+
+/// Drops interim responses.
+struct NoInterim;
+
+impl InterimSender for NoInterim {
+    fn send<'a>(&'a self, _status: StatusCode, _fields: InterimFields<'a>) -> Sending<'a> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 fn line(out: &mut String, label: &str, text: &str) {
@@ -171,22 +281,20 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
 /// Describes the handler; `true` if this server itself responds and the response can be shown.
 fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     let site = resolved.site;
-    let (path, number, rules) = match resolved.route() {
+    let (path, mount, rules) = match resolved.route() {
         None => return true,
         Some(Route::Answer(_, why)) => {
             line(out, "answer", why);
             return true;
         }
-        // Only a running server has deployed applications.
-        Some(Route::Deployed { .. }) => return false,
-        Some(Route::Mount { path, number, rules }) => (path, *number, rules),
+        Some(Route::Mount { path, mount, rules }) => (path, mount, rules),
     };
     if !rules.is_empty() {
         let rewritten = String::from_utf8_lossy(path);
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
-    let (at, handler) = site.mount(number);
-    let place = site.place(path, number);
+    let (at, handler) = (mount.path(), mount.handler());
+    let place = site.place(path, mount);
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
@@ -196,7 +304,7 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
                 proxy.config().upstreams.iter().map(ToString::to_string).collect();
             format!("{at}: forwarded to {}", upstreams.join(", "))
         }
-        Handler::Gateway(gateway) => {
+        Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(place.rest));
             line(out, "found", &describe_script(gateway, found.as_ref()));

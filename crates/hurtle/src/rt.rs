@@ -1,6 +1,7 @@
 //! The parts of the async runtime that code outside of `transport` and `server` uses.
 
 mod alarm;
+pub mod oneshot;
 #[cfg(test)]
 pub mod simulated;
 
@@ -177,39 +178,6 @@ impl Drop for Task {
         if let Some(task) = &self.0 {
             task.abort();
         }
-    }
-}
-
-/// Creates a channel for one value, between tasks of any threads.
-pub fn once<T>() -> (Teller<T>, Told<T>) {
-    let (teller, told) = tokio::sync::oneshot::channel();
-    (Teller(teller), Told(told))
-}
-
-/// The sending end of `once`.
-#[derive(Debug)]
-pub struct Teller<T>(tokio::sync::oneshot::Sender<T>);
-
-/// The receiving end of `once`.
-#[derive(Debug)]
-pub struct Told<T>(tokio::sync::oneshot::Receiver<T>);
-
-impl<T> Teller<T> {
-    /// Returns true if the receiving end was dropped.
-    pub fn is_deaf(&self) -> bool {
-        self.0.is_closed()
-    }
-
-    /// Sends the value; if the receiving end was dropped, so is the value.
-    pub fn tell(self, value: T) {
-        drop(self.0.send(value));
-    }
-}
-
-impl<T> Told<T> {
-    /// Waits for the value; `None` if the sending end was dropped.
-    pub async fn wait(self) -> Option<T> {
-        self.0.await.ok()
     }
 }
 

@@ -8,20 +8,20 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use http::{HeaderValue, StatusCode, header};
+use http::HeaderValue;
 use hurtle_http::h1::response::Fields;
-use hurtle_http::semantics::glob;
 use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
 use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, Sendfile};
-use crate::files::{self, Entry, Store};
+use crate::files::{Entry, Store};
+use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::proxy::Proxy;
-use crate::handler::{Handler, HandlerRequest, MatchedPath, apply_header_rules};
+use crate::handler::request::MatchedPath;
 use crate::tls;
 use access::admits;
 use deployed::Deployed;
@@ -38,8 +38,9 @@ mod resolved;
 mod route;
 mod slashes;
 
-use internal::Internal;
 use mount::{Mount, mount_path};
+
+pub use mount::MountRef;
 
 /// All sites of one worker.
 #[derive(Debug)]
@@ -68,8 +69,6 @@ pub struct Site {
     demand: Demand,
     /// `true` if a handler may read request bodies.
     has_readers: bool,
-    /// `true` if a handler may respond, or forward, without a wait.
-    answers_at_once: bool,
     /// `true` if a mount serves files.
     has_files: bool,
     /// `true` if a mount has a response cache, and no route depends on the client.
@@ -179,7 +178,6 @@ impl Sites {
         site.mounts.push(Mount::of_app(app, site.gate.clone()));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
-        site.answers_at_once = true;
     }
 
     fn named(&self, name: &[u8]) -> Option<usize> {
@@ -231,7 +229,6 @@ impl Site {
             key: 0,
             guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            answers_at_once: mounts.iter().any(Mount::is_proxy),
             has_files: mounts.iter().any(Mount::has_files),
             stores_for_all: stores && !guarded && !gated && !has_authorizers,
             gated,
@@ -292,11 +289,6 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Returns whether a handler may respond, or forward, without a wait: applications, proxies.
-    pub fn answers_at_once(&self) -> bool {
-        self.answers_at_once || !self.deployed.is_empty()
-    }
-
     /// Returns whether a mount serves files.
     pub fn has_files(&self) -> bool {
         self.has_files
@@ -323,88 +315,24 @@ impl Site {
         gate.is_none_or(|gate| gate.is_remembered(credentials, now_ms))
     }
 
-    /// Answers a GET or HEAD with this route.
-    pub async fn answer(
-        &self,
-        store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
-        (route, peer): (Route<'_>, Option<IpAddr>),
-    ) -> Answer {
-        match store.revalidated(ask.key).await {
-            Ok(Some(entry)) if self.admits(&entry, peer) => {
-                return files::answer(&entry, StatusCode::OK, &ask.file);
-            }
-            // The look-up below reports disk errors.
-            _ => {}
-        }
-        let mut answer = self.dispatch(store, ask, route).await;
-        if answer.status.is_client_error() || answer.status.is_server_error() {
-            answer = self.with_page(store, ask, answer).await;
-        }
-        answer
-    }
-
-    async fn dispatch(
-        &self,
-        store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
-        route: Route<'_>,
-    ) -> Answer {
-        let (path, number) = match route {
-            Route::Answer(answer, _) => return *answer,
-            // Requests with this route were forwarded before this call.
-            Route::Deployed { .. } => return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None),
-            Route::Mount { path, number, .. } => (path, number),
-        };
-        let mount = &self.mounts[number];
-        let place = self.place(&path, number);
-        let mut answer = match &mount.beside {
-            Some(beside) => beside.call(store, ask, &place).await,
-            None => mount.handler.call(store, ask, &place).await,
-        };
-        if mount.takes_uploads() {
-            // Uploaded files are untrusted, so browsers must not guess their type.
-            let no_sniff = HeaderValue::from_static("nosniff");
-            answer = answer.with(header::X_CONTENT_TYPE_OPTIONS, no_sniff);
-        }
-        // Like nginx's add_header: the rules do not apply to errors.
-        if let Fields::Map(map) = &mut answer.fields
-            && answer.status.as_u16() < 400
-        {
-            apply_header_rules(map, place.rules());
-        }
-        answer
-    }
-
-    /// Returns the internal files that a mount's upstreams may name; `None`: none.
-    pub fn internal(&self, number: usize) -> Option<&Internal> {
-        self.mounts[number].internal.as_ref()
-    }
-
-    /// Returns a mount's path and handler by its number.
-    pub fn mount(&self, number: usize) -> (&str, &Handler) {
-        let mount = &self.mounts[number];
-        let path = std::str::from_utf8(&mount.path).unwrap_or("");
-        (if path.is_empty() { "/" } else { path }, &mount.handler)
-    }
-
     /// Returns the clients that get early hints.
     pub fn early_hints(&self) -> EarlyHints {
         self.config.early_hints
     }
 
-    /// Returns the header rules for a path.
-    pub fn header_rules<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a HeaderRule> {
-        self.config.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, path))
+    /// Returns the header rules.
+    pub fn header_rules(&self) -> &[HeaderRule] {
+        &self.config.headers
     }
 
-    /// Resolves a path in the mount with this number, which must contain it.
-    pub fn place<'a>(&'a self, path: &'a [u8], number: usize) -> MatchedPath<'a> {
-        let rest = &path[self.mounts[number].path.len().min(path.len())..];
+    /// Resolves a path in its mount.
+    pub fn place<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
+        let rest = &path[mount.path.len().min(path.len())..];
         MatchedPath {
             path,
             rest: rest.strip_prefix(b"/").unwrap_or(rest),
-            mount: number,
+            // Only files use the number, and no deployed mount has files.
+            mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
             headers: &self.config.headers,
             cacheable: true,
         }
@@ -414,7 +342,7 @@ impl Site {
     pub async fn with_page(
         &self,
         store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
+        accept_encoding: Option<&[u8]>,
         plain: Answer,
     ) -> Answer {
         // 412 and 416 with a file's fields describe that file, and keep them.
@@ -423,11 +351,10 @@ impl Site {
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
-        let found = self.mounts.iter().position(|mount| mount.holds(path));
-        let Some(number) = found else { return plain };
-        let Handler::Directory(directory) = &self.mounts[number].handler else { return plain };
-        let place = self.place(path, number);
-        let accept_encoding = ask.file.accept_encoding;
+        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path));
+        let Some((number, mount)) = found else { return plain };
+        let Handler::Directory(directory) = &mount.handler else { return plain };
+        let place = self.place(path, &MountRef::Configured(number, mount));
         let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }

@@ -215,20 +215,20 @@ pub enum Use {
     /// It is stale and sent, and validated at the same time (`stale-while-revalidate`).
     Meanwhile,
     /// It is not sent before the origin has validated it.
-    Ask,
+    Validate,
 }
 
 /// Whether a stored response of this age may answer a request (RFC 9111 4.2, 5.2.1).
 pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     if request.no_cache || request.max_age.is_some_and(|max| age > max) {
-        return Use::Ask;
+        return Use::Validate;
     }
     if age.saturating_add(request.min_fresh.unwrap_or(0)) < freshness.lifetime {
         return Use::Fresh;
     }
     // A request for a fresh response gets no stale one.
     if request.min_fresh.is_some() {
-        return Use::Ask;
+        return Use::Validate;
     }
     let stale = age.saturating_sub(freshness.lifetime);
     if stale < freshness.while_revalidating {
@@ -237,7 +237,7 @@ pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     if !freshness.strict && request.max_stale.is_some_and(|max| stale <= max) {
         return Use::Stale;
     }
-    Use::Ask
+    Use::Validate
 }
 
 /// Whether a stored response may be sent when the origin fails (RFC 5861 4).
@@ -382,29 +382,29 @@ mod tests {
 
     #[test]
     fn what_is_used() {
-        use Use::{Ask, Fresh, Meanwhile, Stale};
+        use Use::{Fresh, Meanwhile, Stale, Validate};
         #[rustfmt::skip]
         let rows = [
             ("4.2: younger than its lifetime", "max-age=60", 59, "", Fresh),
-            ("4.2: as old as its lifetime", "max-age=60", 60, "", Ask),
-            ("5.2.1.4: no-cache", "max-age=60", 0, "Cache-Control: no-cache", Ask),
-            ("5.4: Pragma", "max-age=60", 0, "Pragma: no-cache", Ask),
+            ("4.2: as old as its lifetime", "max-age=60", 60, "", Validate),
+            ("5.2.1.4: no-cache", "max-age=60", 0, "Cache-Control: no-cache", Validate),
+            ("5.4: Pragma", "max-age=60", 0, "Pragma: no-cache", Validate),
             ("5.4: not beside Cache-Control", "max-age=60", 0, "Pragma: no-cache\nCache-Control: x", Fresh),
-            ("5.2.1.1: older than max-age", "max-age=60", 11, "Cache-Control: max-age=10", Ask),
+            ("5.2.1.1: older than max-age", "max-age=60", 11, "Cache-Control: max-age=10", Validate),
             ("5.2.1.1: as old as max-age", "max-age=60", 10, "Cache-Control: max-age=10", Fresh),
-            ("5.2.1.3: not fresh for long enough", "max-age=60", 51, "Cache-Control: min-fresh=10", Ask),
+            ("5.2.1.3: not fresh for long enough", "max-age=60", 51, "Cache-Control: min-fresh=10", Validate),
             ("5.2.1.3: fresh for long enough", "max-age=60", 49, "Cache-Control: min-fresh=10", Fresh),
             ("5.2.1.2: stale, but not too much", "max-age=60", 70, "Cache-Control: max-stale=10", Stale),
-            ("5.2.1.2: too much", "max-age=60", 71, "Cache-Control: max-stale=10", Ask),
+            ("5.2.1.2: too much", "max-age=60", 71, "Cache-Control: max-stale=10", Validate),
             ("5.2.1.2: however much", "max-age=60", 9999, "Cache-Control: max-stale", Stale),
-            ("5.2.2.2: never stale", "max-age=60, must-revalidate", 61, "Cache-Control: max-stale", Ask),
-            ("5.2.2.8: never stale, of shared caches", "max-age=60, proxy-revalidate", 61, "Cache-Control: max-stale", Ask),
-            ("5.2.2.10: s-maxage says so too", "s-maxage=60", 61, "Cache-Control: max-stale", Ask),
+            ("5.2.2.2: never stale", "max-age=60, must-revalidate", 61, "Cache-Control: max-stale", Validate),
+            ("5.2.2.8: never stale, of shared caches", "max-age=60, proxy-revalidate", 61, "Cache-Control: max-stale", Validate),
+            ("5.2.2.10: s-maxage says so too", "s-maxage=60", 61, "Cache-Control: max-stale", Validate),
             ("RFC 5861 3", "max-age=60, stale-while-revalidate=10", 69, "", Meanwhile),
-            ("RFC 5861 3: too late", "max-age=60, stale-while-revalidate=10", 70, "", Ask),
+            ("RFC 5861 3: too late", "max-age=60, stale-while-revalidate=10", 70, "", Validate),
             ("RFC 5861 3: beside s-maxage it is meant", "s-maxage=60, stale-while-revalidate=10", 69, "", Meanwhile),
-            ("RFC 5861 3: not against must-revalidate", "max-age=60, must-revalidate, stale-while-revalidate=10", 69, "", Ask),
-            ("RFC 5861 3: the client wants it fresh", "max-age=60, stale-while-revalidate=10", 61, "Cache-Control: no-cache", Ask),
+            ("RFC 5861 3: not against must-revalidate", "max-age=60, must-revalidate, stale-while-revalidate=10", 69, "", Validate),
+            ("RFC 5861 3: the client wants it fresh", "max-age=60, stale-while-revalidate=10", 61, "Cache-Control: no-cache", Validate),
         ];
         for (sentence, value, age, request, expected) in rows {
             let mut said = Described::default();

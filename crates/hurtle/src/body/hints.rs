@@ -16,34 +16,34 @@ pub struct EarlyHints(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     fields: Option<HeaderMap>,
-    teller: Option<Waker>,
+    waker: Option<Waker>,
 }
 
 impl EarlyHints {
     /// Sends `fields` in an interim response, mostly `Link`. The final response does not repeat them.
     /// Fields that are still queued when the final response is ready are dropped.
     pub fn send(&self, fields: HeaderMap) {
-        let teller = {
+        let waker = {
             let mut state = self.state();
             match &mut state.fields {
                 Some(waiting) => waiting.extend(fields),
                 none => *none = Some(fields),
             }
-            state.teller.take()
+            state.waker.take()
         };
-        if let Some(teller) = teller {
-            teller.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
     /// Waits for the next fields to send.
-    pub(crate) async fn told(&self) -> HeaderMap {
+    pub(crate) async fn next(&self) -> HeaderMap {
         poll_fn(|cx| {
             let mut state = self.state();
             match state.fields.take() {
                 Some(fields) => Poll::Ready(fields),
                 None => {
-                    state.teller = Some(cx.waker().clone());
+                    state.waker = Some(cx.waker().clone());
                     Poll::Pending
                 }
             }

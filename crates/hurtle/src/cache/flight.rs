@@ -8,15 +8,15 @@ use http::StatusCode;
 
 use super::live::{Live, Reader};
 use super::{Cache, SLOT_BYTES, Stored, UNCACHEABLE_MS};
-use crate::rt::{Teller, Told};
+use crate::rt::oneshot;
 
 /// The part of a request in a fetch.
 #[derive(Debug)]
 pub enum Join {
     /// It fetches.
     Lead(Flight),
-    /// It waits for the fetch of another request. No news: the fetch was given up.
-    Wait(Told<FetchResult>),
+    /// It waits for the fetch of another request. A closed channel: the fetch was given up.
+    Wait(oneshot::Receiver<FetchResult>),
     /// The fetch has its head, and the body is arriving.
     Coming(Reader),
     /// The response that is arriving does not answer this request.
@@ -47,7 +47,8 @@ pub(super) struct PendingFetch {
 
 #[derive(Debug)]
 pub(super) enum State {
-    Asked(Vec<Teller<FetchResult>>),
+    /// Requests that wait for the head.
+    Pending(Vec<oneshot::Sender<FetchResult>>),
     Coming(Arc<Live>),
 }
 
@@ -79,14 +80,14 @@ impl Flight {
             let Some(flying) = shard.flying(&self.key, self.id) else { return };
             let coming = State::Coming(Arc::clone(live));
             match std::mem::replace(&mut flying.state, coming) {
-                State::Asked(waiting) => waiting,
+                State::Pending(waiting) => waiting,
                 State::Coming(_) => Vec::new(),
             }
         };
-        for teller in waiting {
+        for sender in waiting {
             match live.reader() {
-                Some(reader) => teller.tell(FetchResult::Coming(reader)),
-                None => teller.tell(FetchResult::Released),
+                Some(reader) => sender.send(FetchResult::Coming(reader)),
+                None => sender.send(FetchResult::Released),
             }
         }
     }
@@ -110,7 +111,7 @@ impl Flight {
             (flying, gone)
         };
         drop(gone);
-        tell(flying, || FetchResult::Stored(Arc::clone(stored)));
+        notify(flying, || FetchResult::Stored(Arc::clone(stored)));
     }
 
     /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the requests that wait: the
@@ -127,25 +128,25 @@ impl Flight {
             (flying, gone)
         };
         drop(gone);
-        tell(flying, || FetchResult::Released);
+        notify(flying, || FetchResult::Released);
     }
 
     /// Releases the requests that wait: the response is for one request only.
     pub fn release(self) {
         let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        tell(flying, || FetchResult::Released);
+        notify(flying, || FetchResult::Released);
     }
 
     /// Ends the fetch without a response.
     pub fn fail(self, status: StatusCode) {
         let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        tell(flying, || FetchResult::Failed(status));
+        notify(flying, || FetchResult::Failed(status));
     }
 }
 
-fn tell(flying: Option<PendingFetch>, news: impl Fn() -> FetchResult) {
-    if let Some(PendingFetch { state: State::Asked(waiting), .. }) = flying {
-        waiting.into_iter().for_each(|teller| teller.tell(news()));
+fn notify(flying: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
+    if let Some(PendingFetch { state: State::Pending(waiting), .. }) = flying {
+        waiting.into_iter().for_each(|sender| sender.send(result()));
     }
 }
 

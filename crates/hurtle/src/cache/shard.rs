@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::flight::{Join, PendingFetch, State};
 use super::{Charge, Flight, Found, Stored};
-use crate::rt;
+use crate::rt::oneshot;
 use hurtle_http::request::RequestFields;
 
 /// Responses stored for one key at most; the newest stay.
@@ -93,12 +93,12 @@ impl Shard {
         flight: impl FnOnce() -> Flight,
     ) -> Join {
         match self.flying.get_mut(key).map(|flying| &mut flying.state) {
-            Some(State::Asked(waiting)) => {
-                let (teller, told) = rt::once();
+            Some(State::Pending(waiting)) => {
+                let (sender, receiver) = oneshot::channel();
                 // Requests that no longer wait are removed.
-                waiting.retain(|teller: &rt::Teller<_>| !teller.is_deaf());
-                waiting.push(teller);
-                Join::Wait(told)
+                waiting.retain(|sender: &oneshot::Sender<_>| !sender.is_closed());
+                waiting.push(sender);
+                Join::Wait(receiver)
             }
             Some(State::Coming(live)) if live.head.answers(fields) => match live.reader() {
                 Some(reader) => Join::Coming(reader),
@@ -107,7 +107,7 @@ impl Shard {
             Some(State::Coming(_)) => Join::Alone,
             None => {
                 let flight = flight();
-                let flying = PendingFetch { id, state: State::Asked(Vec::new()) };
+                let flying = PendingFetch { id, state: State::Pending(Vec::new()) };
                 self.flying.insert(Arc::clone(flight.key()), flying);
                 Join::Lead(flight)
             }

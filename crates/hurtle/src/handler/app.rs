@@ -1,7 +1,8 @@
-//! Applications: any `tower` service, called on the worker. `work` runs the service for one
-//! request, `calling` turns its failures into responses, `isolated` runs services on threads of
+//! Applications: any `tower` service, called on the worker. `call` handles one request, `work` runs
+//! the service for it, `calling` turns its failures into responses, `isolated` runs services on threads of
 //! their own, and `watchdog` logs services that block their worker.
 
+mod call;
 mod calling;
 mod isolated;
 mod watchdog;
@@ -78,7 +79,7 @@ impl App {
 
     /// Starts a request. The site's header rules are applied to the response. The service runs only
     /// when the result is polled.
-    pub fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
+    fn start(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         self.service.call(request, rules)
     }
 

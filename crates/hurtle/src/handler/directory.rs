@@ -12,7 +12,8 @@ use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json};
 use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
 
-use super::{Answering, HandlerRequest, MatchedPath, apply_header_rules};
+use super::request::{HandlerRequest, MatchedPath};
+use super::{Answering, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
@@ -83,31 +84,31 @@ impl Directory {
     pub async fn call(
         &self,
         store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
+        request: &HandlerRequest<'_>,
         place: &MatchedPath<'_>,
     ) -> Answer {
         // The root of the mount needs its slash, or relative links would resolve outside of it.
         if place.rest.is_empty() && !place.path.ends_with(b"/") {
-            return redirect_to_directory(ask, place);
+            return redirect_to_directory(request, place);
         }
         let Some(lookup) = self.lookup(place.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
-        match store.find(&lookup, ask.get && ask.file.is_for_the_whole()).await {
+        match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
             Err(trouble) => trouble.answer(place.path),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
-                let answer = files::answer(&entry, StatusCode::OK, &ask.file);
+                let answer = files::answer(&entry, StatusCode::OK, &request.file);
                 if place.cacheable {
-                    store.keep(ask.key, Rc::new(entry));
+                    store.keep(request.key, Rc::new(entry));
                 }
                 answer
             }
             Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
-                self.list(store, ask, place, lookup, path).await
+                self.list(store, request, place, lookup, path).await
             }
             Ok(Outcome::Other(target)) => {
-                self.respond_without_file(store, ask, place, target).await
+                self.respond_without_file(store, request, place, target).await
             }
         }
     }
@@ -128,10 +129,10 @@ impl Directory {
         let uploads = self.uploads.clone()?;
         let rest = place.rest.to_vec();
         let base = &place.path[..place.path.len() - place.rest.len()];
-        let asker = UploadClient { user, base: encode_path(base).into_owned() };
+        let client = UploadClient { user, base: encode_path(base).into_owned() };
         let rules: Vec<_> = place.rules().cloned().collect();
         Some(Box::pin(async move {
-            let mut answer = uploads.call(request, rest, asker).await;
+            let mut answer = uploads.call(request, rest, client).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
             {
@@ -162,15 +163,15 @@ impl Directory {
     async fn respond_without_file(
         &self,
         store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
+        request: &HandlerRequest<'_>,
         place: &MatchedPath<'_>,
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => redirect_to_directory(ask, place),
+            Target::SlashMissing => redirect_to_directory(request, place),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
-            Target::Missing => self.spa_fallback(store, ask, place).await,
+            Target::Missing => self.spa_fallback(store, request, place).await,
             // The caller handles files and listings.
             Target::Directory(..) | Target::File { .. } => not_found(),
         }
@@ -181,11 +182,11 @@ impl Directory {
     async fn spa_fallback(
         &self,
         store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
+        request: &HandlerRequest<'_>,
         place: &MatchedPath<'_>,
     ) -> Answer {
         let Some(spa) = &self.config.spa else { return not_found() };
-        if !accepts_html(ask.accept) {
+        if !accepts_html(request.accept) {
             return not_found();
         }
         let Some(lookup) = self.lookup(spa.trim_start_matches('/').as_bytes()) else {
@@ -193,17 +194,17 @@ impl Directory {
         };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
-        let Ok(Outcome::File { path, opened }) = store.find(&lookup, ask.get).await else {
+        let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
             return not_found();
         };
         let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
-        files::answer(&entry, StatusCode::OK, &ask.file)
+        files::answer(&entry, StatusCode::OK, &request.file)
     }
 
     async fn list(
         &self,
         store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
+        request: &HandlerRequest<'_>,
         place: &MatchedPath<'_>,
         lookup: Arc<Lookup>,
         path: Vec<u8>,
@@ -212,8 +213,8 @@ impl Directory {
             path,
             url_path: place.path.to_vec(),
             dotfiles: self.config.dotfiles,
-            view: View::from_query(ask.query),
-            json: prefers_json(ask.accept),
+            view: View::from_query(request.query),
+            json: prefers_json(request.accept),
         };
         let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
         match self.listings.page(&store.disk, lookup, wanted).await {
@@ -336,9 +337,9 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
     }
 }
 
-fn redirect_to_directory(ask: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
+fn redirect_to_directory(request: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
     let mut location = encode_path(&[place.path, b"/"].concat()).into_owned();
-    append_query(&mut location, ask.query);
+    append_query(&mut location, request.query);
     Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use hurtle_http::semantics::target::{append_query, encode_path};
 
-use super::{HandlerRequest, MatchedPath};
+use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
 
 /// Redirects every request of a mount.
@@ -19,12 +19,12 @@ pub struct Redirect {
 
 impl Redirect {
     /// The redirect of a request.
-    pub fn call(&self, ask: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
+    pub fn call(&self, request: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
         let mut location = self.to.clone();
         if location.ends_with('/') {
             // `encode_path` needs a leading slash, which the location already has.
             location.push_str(encode_path(&[b"/", place.rest].concat()).trim_start_matches('/'));
-            append_query(&mut location, ask.query);
+            append_query(&mut location, request.query);
         }
         Answer::redirect(self.status, &location)
     }

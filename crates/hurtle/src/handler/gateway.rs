@@ -2,6 +2,7 @@
 //! variables and converts its response. `fastcgi` and `programs` are the two protocols, `exchange`
 //! is the exchange they share.
 
+mod call;
 mod exchange;
 mod fastcgi;
 mod input;
@@ -24,6 +25,7 @@ use hurtle_http::semantics::target::separate_slashes;
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
 use self::input::{BodyBuffer, BufferError, Input};
+use super::request::AuthorizerVariables;
 use super::{Answering, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
@@ -34,9 +36,6 @@ use crate::disk::Disk;
 use crate::files::{Found, Scripts};
 
 pub use programs::Slots;
-
-/// Variables that an authorizer adds to the request.
-pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A FastCGI application, or a directory of CGI programs.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ impl Gateway {
     }
 
     /// `true` if files beside the scripts are served, so that trailing slashes matter.
-    pub fn has_files_beside(&self) -> bool {
+    fn has_files_beside(&self) -> bool {
         matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
@@ -129,7 +128,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The error response.
-    pub async fn find(&self, rest: &[u8]) -> Result<Option<ScriptTarget>, Answer> {
+    async fn find(&self, rest: &[u8]) -> Result<Option<ScriptTarget>, Answer> {
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
@@ -148,23 +147,23 @@ impl Gateway {
     /// variables of an authorizer, and `body_bytes_max` limits a body of unknown length. Nothing
     /// happens before the result is polled. If the application may name files, the response may
     /// still hold the field that names one; the caller handles it.
-    pub fn call(
+    fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
-        (asked, base, named): (&RequestInfo<'_>, &[u8], &ScriptTarget),
+        (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
         granted: &AuthorizerVariables,
         rules: Vec<HeaderRule>,
         body_bytes_max: u64,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|scripts| scripts.root().as_os_str());
         let root = root.map(OsStr::as_bytes);
-        let name = match named.file.is_empty() {
+        let name = match target.file.is_empty() {
             true => base.to_vec(),
-            false => [base, b"/", &named.file].concat(),
+            false => [base, b"/", &target.file].concat(),
         };
-        let script = Script { root, file: &named.file, name: &name, info: &named.info };
-        let mut variables = Variables::new(asked, request.headers());
-        variables.set_script(asked, &script, request.headers());
+        let script = Script { root, file: &target.file, name: &name, info: &target.info };
+        let mut variables = Variables::new(info, request.headers());
+        variables.set_script(info, &script, request.headers());
         if let Backend::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
@@ -174,7 +173,7 @@ impl Gateway {
         let file = self
             .scripts
             .as_ref()
-            .map(|scripts| scripts.root().join(OsStr::from_bytes(&named.file)));
+            .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
         let this = Rc::clone(self);
         Box::pin(async move {
             let (head, body) = request.into_parts();
@@ -273,19 +272,19 @@ impl Authorizer {
     ///
     /// # Errors
     /// The response that refuses it.
-    pub async fn authorize(
+    async fn authorize(
         &self,
-        asked: &RequestInfo<'_>,
+        info: &RequestInfo<'_>,
         fields: &HeaderMap,
     ) -> Result<AuthorizerVariables, Answer> {
         // An authorizer gets neither the body nor script variables (FastCGI section 6.3).
-        let variables = Variables::new(asked, fields).pairs();
+        let variables = Variables::new(info, fields).pairs();
         let body = Input::Live(RequestBody::default());
         let call = FastCgiRequest { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let exchange = Exchange::start(false, async move |sink| peer.request(call, sink).await);
         let (Head { status, mut fields, .. }, body) = exchange.head().await.map_err(|error| {
-            failed(&format!("the authorizer {}", self.name()), &error, asked.method)
+            failed(&format!("the authorizer {}", self.name()), &error, info.method)
         })?;
         let granted = take_variables(&mut fields);
         if status == StatusCode::OK {

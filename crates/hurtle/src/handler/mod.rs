@@ -1,68 +1,44 @@
-//! The closed set of handlers. A handler returns an `Answer`; it knows no protocol and writes to no
-//! socket. Handlers do not use each other.
+//! The closed set of handlers and the one dispatch over them, [`Handler::call`]. A handler returns an
+//! [`Outcome`]; it writes no response to a socket. Handlers do not use each other. `request` is what
+//! a handler gets, `client` its way to the client while it waits.
 
 pub mod app;
+pub mod client;
 pub mod directory;
 pub mod fixed;
 pub mod gateway;
+pub mod http_request;
 pub mod proxy;
+pub mod request;
+pub mod wait;
 
 use std::pin::Pin;
 use std::rc::Rc;
 
-use http::{HeaderMap, StatusCode, header};
-use hurtle_http::semantics::glob;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::Fields;
+use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::semantics::target::Target;
 
+use self::client::{Client, ExchangeError};
+use self::directory::Directory;
+use self::proxy::{UpstreamResponse, UpstreamTunnel};
+use self::request::RequestContext;
 use crate::answer::Answer;
 use crate::config::HeaderRule;
-use crate::files::{FileQuery, Key, Store};
+use crate::files;
+use crate::transport::Offer;
+use crate::uploads;
 
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
-
-/// The protocol-independent request that a handler gets.
-#[derive(Clone, Copy, Debug)]
-pub struct HandlerRequest<'a> {
-    /// `true` if the method is GET, not HEAD; handlers respond to both alike.
-    pub get: bool,
-
-    /// The target's path as sent, with its cache key.
-    pub key: Key<'a>,
-    /// The query as sent, without `?`.
-    pub query: Option<&'a [u8]>,
-    /// Preconditions, ranges, codings.
-    pub file: FileQuery<'a>,
-    /// The Accept field.
-    pub accept: Option<&'a [u8]>,
-}
-
-/// A path after decoding and the site's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct MatchedPath<'a> {
-    /// The whole decoded path.
-    pub path: &'a [u8],
-    /// The rest of the path beneath the mount, without a leading `/`.
-    pub rest: &'a [u8],
-    /// The mount's number in its site.
-    pub mount: usize,
-    /// The site's header rules.
-    pub headers: &'a [HeaderRule],
-    /// `true` if the response may be cached under the request's key.
-    pub cacheable: bool,
-}
-
-impl MatchedPath<'_> {
-    /// Returns the header rules that apply to the path.
-    pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
-        self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
-    }
-}
 
 /// The handlers.
 #[derive(Debug)]
 pub enum Handler {
     /// Files of a directory.
-    Directory(directory::Directory),
+    Directory(Directory),
     /// A redirect.
     Redirect(fixed::Redirect),
     /// A constant response.
@@ -72,27 +48,197 @@ pub enum Handler {
     /// Upstream servers.
     Proxy(Rc<proxy::Proxy>),
     /// FastCGI or CGI applications.
-    Gateway(Rc<gateway::Gateway>),
+    Gateway {
+        /// The applications.
+        gateway: Rc<gateway::Gateway>,
+        /// The files beside their scripts.
+        beside: Option<Directory>,
+    },
 }
 
+/// The result of handling a request.
+pub enum Outcome {
+    /// A response; its body may still be produced.
+    Answer(Answer),
+    /// An upstream's response, whose body is relayed.
+    Stream(UpstreamResponse),
+    /// Another protocol on the connection, after a 101.
+    Tunnel(Box<Tunnel>),
+    /// A file that replaces the response which names it.
+    InternalRedirect(Box<InternalRedirect>),
+}
+
+/// A switch to another protocol.
+pub enum Tunnel {
+    /// An upstream has accepted it.
+    Upstream(UpstreamTunnel),
+    /// An application has accepted it with this response.
+    App(Answer, Offer),
+}
+
+/// A file that an upstream or application names in place of its response (X-Accel-Redirect,
+/// X-Sendfile).
+pub struct InternalRedirect {
+    /// The file.
+    pub file: FileName,
+    /// Field lines of the replaced response for the whole file.
+    pub kept: Bytes,
+    /// The same for other responses: without fields that describe the content.
+    pub kept_without_content: Bytes,
+}
+
+/// The name of an internal file.
+pub enum FileName {
+    /// X-Accel-Redirect: a URL path.
+    Accel(Vec<u8>),
+    /// X-Sendfile: a URL path or a file-system path.
+    Sendfile(Vec<u8>),
+}
+
+/// A request without a handler's response.
+pub enum HandlerError {
+    /// This server's error response; the site may have a page for it.
+    Answer(Answer),
+    /// The exchange with the client has ended.
+    Exchange(ExchangeError),
+}
+
+impl From<ExchangeError> for HandlerError {
+    fn from(error: ExchangeError) -> HandlerError {
+        HandlerError::Exchange(error)
+    }
+}
+
+/// The result of [`Handler::call`].
+pub type Handled = Result<Outcome, HandlerError>;
+
 impl Handler {
-    /// Answers a GET or HEAD.
-    pub async fn call(
-        &self,
-        store: &Rc<Store>,
-        ask: &HandlerRequest<'_>,
-        place: &MatchedPath<'_>,
-    ) -> Answer {
+    /// Handles a request.
+    ///
+    /// # Errors
+    /// There is no response, or an error response of this server.
+    pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
         match self {
-            Handler::Directory(directory) => directory.call(store, ask, place).await,
-            Handler::Redirect(redirect) => redirect.call(ask, place),
-            Handler::Fixed(fixed) => fixed.call(),
-            // `pipeline` calls these before it dispatches to the others.
-            Handler::App(_) | Handler::Proxy(_) | Handler::Gateway(_) => {
-                Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+            // First, because they often respond at once. The other futures are boxed: every request
+            // would be as large as the largest of them.
+            Handler::App(app) => app.call(request, client).await,
+            Handler::Proxy(proxy) => proxy.call(request, client).await,
+            Handler::Directory(directory) if takes_upload(directory, request) => {
+                Box::pin(upload(directory, request, client)).await
+            }
+            Handler::Directory(directory) => Box::pin(read_file(directory, request, client)).await,
+            Handler::Redirect(redirect) => {
+                let redirected = async || redirect.call(&request.for_files(), &request.place);
+                Box::pin(without_body(request, client, redirected)).await
+            }
+            Handler::Fixed(fixed) => {
+                Box::pin(without_body(request, client, async || fixed.call())).await
+            }
+            Handler::Gateway { gateway, beside } => {
+                let called = Box::pin(gateway.respond(request, client)).await?;
+                match (called, beside) {
+                    (Some(outcome), _) => Ok(outcome),
+                    (None, Some(files)) => Box::pin(read_file(files, request, client)).await,
+                    (None, None) => Err(HandlerError::Answer(not_found())),
+                }
             }
         }
     }
+}
+
+/// Returns whether a directory handles the request as an upload, which has a body.
+fn takes_upload(directory: &Directory, request: &RequestContext<'_>) -> bool {
+    let reads = matches!(request.head.method, Method::Get | Method::Head);
+    directory.takes_uploads() && (!reads || uploads::is_upload(request.place.rest))
+}
+
+/// Runs an upload.
+async fn upload<C: Client>(
+    directory: &Directory,
+    request: &RequestContext<'_>,
+    client: &mut C,
+) -> Handled {
+    let body = client.body(client::Continue::OnRead);
+    let Some(made) = http_request::build(request, body, |_, _| {}) else {
+        return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
+    };
+    let user = request.gate.and_then(|gate| gate.user(request.head.authorization));
+    let Some(answering) = directory.change(made, &request.place, user) else {
+        return Err(HandlerError::Answer(not_found()));
+    };
+    let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
+    Ok(Outcome::Answer(answer))
+}
+
+/// Answers with a file of a directory.
+async fn read_file<C: Client>(
+    directory: &Directory,
+    request: &RequestContext<'_>,
+    client: &mut C,
+) -> Handled {
+    let found = async || {
+        let (query, place) = (request.for_files(), &request.place);
+        match request.store.revalidated(query.key).await {
+            // The mount admits this client, so the file may be sent.
+            Ok(Some(entry)) if entry.mount == place.mount => {
+                return files::answer(&entry, StatusCode::OK, &query.file);
+            }
+            // The look-up below reports disk errors.
+            _ => {}
+        }
+        let answer = directory.call(request.store, &query, place).await;
+        match directory.takes_uploads() {
+            // Uploaded files are untrusted, so browsers must not guess their type.
+            true => {
+                answer.with(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+            }
+            false => answer,
+        }
+    };
+    without_body(request, client, found).await
+}
+
+/// Answers GET and HEAD with `answer`, after the body was discarded.
+async fn without_body<C: Client>(
+    request: &RequestContext<'_>,
+    client: &mut C,
+    answer: impl AsyncFnOnce() -> Answer,
+) -> Handled {
+    let refused = refusal(request.head);
+    client.discard_body(refused.is_some()).await?;
+    if let Some(refused) = refused {
+        return Ok(Outcome::Answer(refused));
+    }
+    let mut answer = answer().await;
+    // Like nginx's add_header: the rules do not apply to errors.
+    if let Fields::Map(map) = &mut answer.fields
+        && answer.status.as_u16() < 400
+    {
+        apply_header_rules(map, request.place.rules());
+    }
+    own_response(answer)
+}
+
+/// Returns a response of this server, which is an error by its status.
+pub fn own_response(answer: Answer) -> Handled {
+    match answer.status.as_u16() {
+        ..400 => Ok(Outcome::Answer(answer)),
+        _ => Err(HandlerError::Answer(answer)),
+    }
+}
+
+/// Returns the response to a request that needs no handler: a refused method, or OPTIONS.
+pub fn refusal(request: &RequestHead<'_>) -> Option<Answer> {
+    match request.method {
+        Method::Options if request.target == Target::Asterisk => Some(Answer::options()),
+        Method::Get | Method::Head => None,
+        Method::Options => Some(Answer::options()),
+        Method::Other(_) => Some(Answer::method_refused(request.method.is_known())),
+    }
+}
+
+fn not_found() -> Answer {
+    Answer::error(StatusCode::NOT_FOUND, None)
 }
 
 /// Sets and removes fields according to the rules. Framing fields are the protocol's.

@@ -1,20 +1,34 @@
-//! Checks before a request reaches a handler: the channel, credentials, authorizers, and methods
-//! that need no handler.
+//! The second step: the checks before a request reaches a handler. They are the channel, credentials
+//! and authorizers.
 
 use http::{HeaderValue, StatusCode};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::host;
-use hurtle_http::semantics::target::Target;
 
 use super::Exchange;
-use super::request_info::path_of;
+use super::resolve::path_of;
+use super::worker::Worker;
 use crate::answer::Answer;
-use crate::handler::gateway::AuthorizerVariables;
+use crate::handler::request::AuthorizerVariables;
 use crate::protocol::Protocol;
-use crate::site::Resolved;
+use crate::site::{Channel, Resolved};
 use crate::tls;
 
 impl<T: Protocol> Exchange<T> {
+    /// Returns the security properties of the connection.
+    pub(super) fn channel(&self) -> Channel {
+        Channel { secure: self.io.is_secure(), policy: self.io.policy() }
+    }
+
+    /// Returns the response to an ACME challenge, or to a request on the wrong channel.
+    pub(super) fn refuse_channel(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: Option<&Resolved<'_>>,
+    ) -> Option<Answer> {
+        self.challenge(request).or_else(|| self.redirect_channel(request, resolved?))
+    }
+
     /// Answers an ACME HTTP challenge (RFC 8555 section 8.3). This precedes all access rules: the
     /// validating server connects in clear and has no credentials.
     pub(super) fn challenge(&self, request: &RequestHead<'_>) -> Option<Answer> {
@@ -34,7 +48,7 @@ impl<T: Protocol> Exchange<T> {
 
     /// Returns the response to a request on the wrong channel for its site: a redirect to HTTPS, or
     /// 421.
-    pub(super) fn elsewhere(
+    fn redirect_channel(
         &self,
         request: &RequestHead<'_>,
         resolved: &Resolved<'_>,
@@ -47,28 +61,21 @@ impl<T: Protocol> Exchange<T> {
 
     /// Checks the client's credentials, then calls the authorizer. Returns the authorizer's
     /// variables, or the response that refuses the request.
-    pub(super) async fn authorise(
+    pub(super) async fn check_credentials(
         &self,
         request: &RequestHead<'_>,
-        resolved: &Resolved<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        now_ms: u64,
     ) -> Result<AuthorizerVariables, Answer> {
         if let Some(gate) = resolved.gate() {
             gate.check(request.authorization).await?;
         }
-        self.ask_authorizer(request, resolved).await
-    }
-
-    /// Returns the response to a request that needs no handler: a refused method, OPTIONS, or an
-    /// unknown site.
-    pub(super) fn refusal(request: &RequestHead<'_>, has_site: bool) -> Option<Answer> {
-        match request.method {
-            Method::Options if request.target == Target::Asterisk => return Some(Answer::options()),
-            Method::Get | Method::Head | Method::Options => {}
-            Method::Other(_) => return Some(Answer::method_refused(request.method.is_known())),
-        }
-        if !has_site {
-            return Some(Answer::error(StatusCode::MISDIRECTED_REQUEST, None));
-        }
-        (request.method == Method::Options).then(Answer::options)
+        let (authorizer, mounted) = (resolved.authorizer(), resolved.mount());
+        let Some((authorizer, (mount, place))) = authorizer.zip(mounted) else {
+            return Ok(AuthorizerVariables::new());
+        };
+        let none = AuthorizerVariables::new();
+        let context = self.context(request, (worker, resolved), (mount, place), &none, now_ms);
+        authorizer.check(&context).await
     }
 }

@@ -6,7 +6,8 @@ use std::io::IoSlice;
 use http::HeaderMap;
 use hurtle_http::h1::response::Delimiter;
 
-use super::duplex::{Duplex, ExchangeError};
+use super::duplex::Duplex;
+use crate::handler::client::ExchangeError;
 use crate::protocol::Protocol;
 use crate::rt;
 use crate::transport::Output;

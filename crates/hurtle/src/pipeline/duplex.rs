@@ -12,7 +12,8 @@ use super::Exchange;
 use super::upload::Upload;
 use crate::clock;
 use crate::deadline::NEVER;
-use crate::handler::proxy::Waits;
+use crate::handler::client::{ExchangeError, InterimSender, Sending};
+use crate::handler::wait::Waits;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
@@ -30,21 +31,6 @@ pub(super) struct Duplex<'a, T> {
     /// Time by which the peer must send more bytes, in milliseconds, if the exchange waits for
     /// them.
     more_by_ms: Cell<u64>,
-}
-
-/// The error that ends an exchange early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExchangeError {
-    /// The peer has closed or reset the connection.
-    Gone,
-    /// The peer does not read the response.
-    Stalled,
-    /// The request body is malformed.
-    ParseError(ParseError),
-    /// The handler failed, or sent a body of another length than declared.
-    Answer,
-    /// The upstream's deadline passed.
-    Late,
 }
 
 impl<T: Protocol> Exchange<T> {
@@ -77,11 +63,11 @@ impl<T: Protocol> Exchange<T> {
         };
         match watch.wait_until(both, due).await {
             Ok(First::A(done)) => Ok(done),
-            Ok(First::B(broken)) => Err(broken),
+            Ok(First::B(error)) => Err(error),
             Err(_) if duplex.more_by_ms.get() <= clock::now_ms() => {
                 Err(ExchangeError::ParseError(ParseError::BodyTooSlow))
             }
-            Err(_) if upstream_by_ms <= clock::now_ms() => Err(ExchangeError::Late),
+            Err(_) if upstream_by_ms <= clock::now_ms() => Err(ExchangeError::UpstreamTimeout),
             Err(_) => Err(ExchangeError::Stalled),
         }
     }
@@ -121,7 +107,7 @@ impl<T: Protocol> Duplex<'_, T> {
     }
 
     /// Sends an interim response.
-    pub(super) async fn interim(
+    async fn interim(
         &self,
         status: StatusCode,
         fields: InterimFields<'_>,
@@ -149,5 +135,11 @@ impl<T: Protocol> Duplex<'_, T> {
             IoSlice::advance_slices(&mut bufs, n);
         }
         Ok(())
+    }
+}
+
+impl<T: Protocol> InterimSender for Duplex<'_, T> {
+    fn send<'a>(&'a self, status: StatusCode, fields: InterimFields<'a>) -> Sending<'a> {
+        Box::pin(self.interim(status, fields))
     }
 }

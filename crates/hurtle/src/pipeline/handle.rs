@@ -1,128 +1,201 @@
-//! Dispatches a request to the handler of its route. A handler that reads the body starts here;
-//! other handlers respond after the body was discarded.
-
-use std::rc::Rc;
+//! The third step: calls the handler of the route. Files and stored responses that are known need
+//! neither a route nor a handler.
 
 use http::StatusCode;
+use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::semantics::target::Target;
 
 use super::Exchange;
-use super::app::AtWork;
-use super::upload::Upload;
-use super::upstream_exchange::UpstreamRoute;
+use super::client::{ExchangeClient, Incoming};
+use super::worker::Worker;
 use crate::answer::Answer;
-use crate::handler::directory::Directory;
-use crate::handler::gateway::{AuthorizerVariables, Gateway};
-use crate::handler::{Handler, MatchedPath};
+use crate::files::{self, FileQuery, Key};
+use crate::handler::client::{Client, ClientInfo, ExchangeError};
+use crate::handler::proxy::cache::ShortcutKey;
+use crate::handler::request::{
+    AuthorizerVariables, HandlerRequest, MatchedPath, RequestContext, SiteInfo, file_query,
+};
+use crate::handler::{Handled, InternalRedirect, Outcome, own_response, refusal};
 use crate::protocol::Protocol;
-use crate::site::{Resolved, Route};
-use crate::uploads;
-
-/// The result of dispatching a request, before its body is read.
-pub(super) enum Outcome<'a> {
-    /// The response is ready; the body is not read.
-    Answer(Answer),
-    /// The handler is running and reads the body.
-    Working(AtWork),
-    /// The request is forwarded to an upstream.
-    Proxy(UpstreamRoute<'a>),
-    /// The handler ignores the body and responds after it.
-    AfterBody,
-    /// The route itself is the response, for every method.
-    Route,
-}
+use crate::site::{MountRef, Resolved};
 
 impl<T: Protocol> Exchange<T> {
-    /// Dispatches a request to the handler of its route.
-    pub(super) async fn handle<'a>(
-        &self,
+    /// Returns the response that the file cache or a response cache has for a repeated request.
+    pub(super) fn known_answer(
+        &mut self,
         request: &RequestHead<'_>,
-        resolved: &Resolved<'a>,
-        granted: &AuthorizerVariables,
-    ) -> Outcome<'a> {
-        let site = resolved.site;
-        // The route is looked up once, before the body is read, because a deployment in between
-        // could change it.
-        let route = resolved.route();
-        if !site.has_readers() {
-            return Outcome::AfterBody;
-        }
-        let to = |proxy: &Rc<_>, mount, path: &std::borrow::Cow<'a, [u8]>| {
-            let (proxy, path) = (Rc::clone(proxy), path.clone());
-            Outcome::Proxy(UpstreamRoute { proxy, site: resolved.number, mount, path })
-        };
-        let (path, number) = match route {
-            None => return Outcome::AfterBody,
-            Some(Route::Answer(..)) => {
-                // For built-in handlers, `after_body` sends the same response.
-                let is_other = matches!(request.method, Method::Other(_));
-                return if is_other { Outcome::Route } else { Outcome::AfterBody };
-            }
-            Some(Route::Deployed { path, proxy }) => return to(proxy, None, path),
-            Some(Route::Mount { path, number, .. }) => (path, *number),
-        };
-        let place = site.place(path, number);
-        match site.mount(number).1 {
-            Handler::App(app) => {
-                let at_work = self.call_app(request, app, (site, &place)).await;
-                at_work.map_or_else(bad_target, Outcome::Working)
-            }
-            Handler::Proxy(proxy) => to(proxy, Some(number), path),
-            Handler::Gateway(gateway) => {
-                let at = (resolved, number, &place);
-                Box::pin(self.call_gateway(request, gateway, at, granted)).await
-            }
-            Handler::Directory(directory) => {
-                self.call_directory(request, directory, resolved, &place)
-            }
-            Handler::Fixed(_) | Handler::Redirect(_) => Outcome::AfterBody,
-        }
-    }
-
-    async fn call_gateway<'a>(
-        &self,
-        request: &RequestHead<'_>,
-        gateway: &Rc<Gateway>,
-        (resolved, number, place): (&Resolved<'a>, usize, &MatchedPath<'_>),
-        granted: &AuthorizerVariables,
-    ) -> Outcome<'a> {
-        let names_files = resolved.site.internal(number).is_some();
-        let names_files = names_files.then(|| (resolved.number, number, place.path.to_vec()));
-        match self.gateway_call(request, gateway, (resolved, place), granted).await {
-            // The files beside the scripts answer.
-            None => Outcome::AfterBody,
-            Some(Err(answer)) => Outcome::Answer(answer),
-            Some(Ok((answering, upload))) => {
-                Outcome::Working(AtWork::reading(upload, answering, names_files))
-            }
-        }
-    }
-
-    /// Starts an upload, if the directory accepts uploads.
-    fn call_directory<'a>(
-        &self,
-        request: &RequestHead<'_>,
-        directory: &Directory,
         resolved: &Resolved<'_>,
-        place: &MatchedPath<'_>,
-    ) -> Outcome<'a> {
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if !directory.takes_uploads() || reads && !uploads::is_upload(place.rest) {
-            return Outcome::AfterBody;
+        now_ms: u64,
+    ) -> Option<Answer> {
+        if request.body != BodyLength::None || !resolved.site.is_open_to(self.channel()) {
+            return None;
         }
-        let (upload, body) = Upload::new(&self.io, request);
-        let Some(made) = self.made(request, body, place.rest, |_, _| {}) else {
-            return bad_target();
+        let site = resolved.site;
+        if site.has_files()
+            && let Some(answer) = self.known_file(request, resolved, now_ms)
+        {
+            return Some(answer);
+        }
+        if !site.stores_for_all() || self.trusts_peer() || self.challenge(request).is_some() {
+            return None;
+        }
+        let key = ShortcutKey::new(request, resolved.number, self.io.is_secure())?;
+        let Worker { shortcuts, buffers, .. } = &*self.worker;
+        let known = shortcuts.answer(request, &key, (site.header_rules(), buffers), now_ms);
+        let (answer, status) = known?;
+        self.cache_status = Some(status);
+        Some(answer)
+    }
+
+    /// Returns the response for a file that is in the file cache.
+    fn known_file(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+        now_ms: u64,
+    ) -> Option<Answer> {
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return None;
+        }
+        let (path, _) = resolved.target?;
+        let (number, site) = (resolved.number, resolved.site);
+        let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
+        let credentials = request.authorization;
+        if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
+            return None;
+        }
+        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
+        // A file that was edited or has grown has a stale head, and must be opened again.
+        answer.body.is_unchanged_lately(now_ms).then_some(answer)
+    }
+
+    /// Calls the handler of a request that has passed authorisation.
+    pub(super) async fn handle(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &mut Resolved<'_>),
+        granted: &AuthorizerVariables,
+        now_ms: u64,
+    ) -> (Handled, Incoming) {
+        match resolved.mount() {
+            Some((mount, place)) => {
+                let at = (worker, &*resolved);
+                let context = self.context(request, at, (mount, place), granted, now_ms);
+                let mut client = ExchangeClient::new(self, request);
+                let handled = mount.handler().call(&context, &mut client).await;
+                (handled, client.incoming)
+            }
+            None => Box::pin(self.answer_for_site(request, resolved)).await,
+        }
+    }
+
+    /// Handles a request for a host without a site.
+    pub(super) async fn refuse_host(
+        &mut self,
+        request: &RequestHead<'_>,
+    ) -> (Result<Answer, ExchangeError>, Incoming) {
+        if let Some(answer) = self.refuse_channel(request, None) {
+            return (Ok(answer), Incoming::of(request));
+        }
+        let mut client = ExchangeClient::new(self, request);
+        let is_for_server = request.target == Target::Asterisk;
+        let answer = match refusal(request) {
+            Some(refused) if request.method != Method::Options || is_for_server => refused,
+            _ => Answer::error(StatusCode::MISDIRECTED_REQUEST, None),
         };
-        let user = resolved.gate().and_then(|gate| gate.user(request.authorization));
-        match directory.change(made, place, user) {
-            None => Outcome::AfterBody,
-            Some(answering) => Outcome::Working(AtWork::reading(upload, answering, None)),
+        let discarded = client.discard_body(true).await;
+        (discarded.map(|()| answer), client.incoming)
+    }
+
+    /// Returns the file of an internal redirect.
+    pub(super) async fn internal_file(
+        &self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        redirect: &InternalRedirect,
+    ) -> Answer {
+        let mounted = resolved.mount();
+        let internal = mounted.as_ref().and_then(|(mount, place)| Some((mount.internal()?, place)));
+        let Some((internal, place)) = internal else {
+            return Answer::error(StatusCode::NOT_FOUND, None);
+        };
+        let key = Key { site: resolved.number, path: b"" };
+        let mut query = HandlerRequest::new(request, key, None);
+        // RFC 9110 sections 13.2.1 and 14.2: preconditions and ranges apply to GET and HEAD only.
+        if !matches!(request.method, Method::Get | Method::Head) {
+            query.file = FileQuery::default();
+        }
+        internal.answer(&worker.store, redirect, (&query, place)).await
+    }
+
+    /// Responds to a request without a handler.
+    async fn answer_for_site(
+        &mut self,
+        request: &RequestHead<'_>,
+        resolved: &mut Resolved<'_>,
+    ) -> (Handled, Incoming) {
+        let mut client = ExchangeClient::new(self, request);
+        let handled = own_answer(request, resolved, &mut client).await;
+        (handled, client.incoming)
+    }
+
+    /// Returns the request as handlers get it.
+    pub(super) fn context<'a>(
+        &self,
+        request: &'a RequestHead<'a>,
+        (worker, resolved): (&'a Worker, &'a Resolved<'_>),
+        (mount, place): (&MountRef<'_>, MatchedPath<'a>),
+        granted: &'a AuthorizerVariables,
+        now_ms: u64,
+    ) -> RequestContext<'a> {
+        let site = resolved.site;
+        RequestContext {
+            head: request,
+            target: resolved.target.unwrap_or_default(),
+            place,
+            site: SiteInfo {
+                number: resolved.number,
+                early_hints: site.early_hints(),
+                stores_for_all: site.stores_for_all(),
+            },
+            client: ClientInfo {
+                peer: self.peer,
+                address: self.client,
+                is_trusted: self.trusts_peer(),
+                is_tls: self.io.is_secure(),
+                version: self.io.version(),
+            },
+            gate: resolved.gate(),
+            granted,
+            has_internal_files: mount.internal().is_some(),
+            store: &worker.store,
+            buffers: &worker.buffers,
+            shortcuts: &worker.shortcuts,
+            body_bytes_max: worker.limits.body_bytes,
+            now_ms,
         }
     }
 }
 
-/// Returns 400 for a target that is not a valid `Uri`.
-fn bad_target<'a>() -> Outcome<'a> {
-    Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None))
+/// Responds to a request whose route is a response of the site, or whose target has no path.
+async fn own_answer(
+    request: &RequestHead<'_>,
+    resolved: &mut Resolved<'_>,
+    client: &mut impl Client,
+) -> Handled {
+    let has_readers = resolved.site.has_readers();
+    let refused = match resolved.take_answer() {
+        // The handlers of such a site take all methods, so the site's response is for all.
+        Some(answer) if has_readers && matches!(request.method, Method::Other(_)) => {
+            return own_response(answer);
+        }
+        Some(answer) => refusal(request).ok_or(own_response(answer)),
+        None => {
+            let not_found = Ok(Outcome::Answer(Answer::error(StatusCode::NOT_FOUND, None)));
+            refusal(request).ok_or(not_found)
+        }
+    };
+    client.discard_body(refused.is_ok()).await?;
+    refused.map_or_else(|handled| handled, |refused| Ok(Outcome::Answer(refused)))
 }

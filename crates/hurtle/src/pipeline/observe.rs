@@ -6,8 +6,8 @@ use http::{StatusCode, Version};
 use hurtle_http::request::RequestHead;
 
 use super::Exchange;
-use super::outcome::Outcome;
 use crate::clock;
+use crate::handler::proxy::cache::CacheStatus;
 use crate::observe::Exchange as LogRecord;
 use crate::protocol::Protocol;
 
@@ -41,7 +41,7 @@ impl<T: Protocol> Exchange<T> {
             host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
             referer: request.and_then(|r| r.referer),
             user_agent: request.and_then(|r| r.user_agent),
-            cache: self.outcome.map(Outcome::name),
+            cache: self.cache_status.map(CacheStatus::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
         });
     }

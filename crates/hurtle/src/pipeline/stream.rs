@@ -7,8 +7,9 @@ use http::HeaderMap;
 use hurtle_http::h1::response::Delimiter;
 
 use super::body_writer::BodyWriter;
-use super::duplex::{Duplex, ExchangeError};
+use super::duplex::Duplex;
 use crate::body::Stream;
+use crate::handler::client::ExchangeError;
 use crate::protocol::Protocol;
 use crate::transport::Output;
 
@@ -39,7 +40,7 @@ impl<P: Protocol> StreamSender<'_, P> {
                 }
             };
             let Some(frame) = frame else { return finish(writer, left, None).await };
-            match frame.map_err(|error| broke(&error))?.into_data() {
+            match frame.map_err(|error| truncated(&error))?.into_data() {
                 Ok(data) => {
                     let is_end = stream.is_end();
                     count(&mut left, &data)?;
@@ -61,7 +62,7 @@ impl<P: Protocol> StreamSender<'_, P> {
 fn count(left: &mut Option<u64>, data: &Bytes) -> Result<(), ExchangeError> {
     if let Some(left) = left {
         let rest = left.checked_sub(data.len() as u64);
-        *left = rest.ok_or_else(|| broke(&"the body is longer than declared"))?;
+        *left = rest.ok_or_else(|| truncated(&"the body is longer than declared"))?;
     }
     Ok(())
 }
@@ -73,13 +74,13 @@ async fn finish<P: Protocol>(
 ) -> Result<(), ExchangeError> {
     if left.is_some_and(|left| left > 0) {
         writer.flush().await?;
-        return Err(broke(&"the body is shorter than declared"));
+        return Err(truncated(&"the body is shorter than declared"));
     }
     writer.finish(trailers.as_ref()).await
 }
 
 /// The client notices the truncated body; the operator gets a log line.
-fn broke(error: &dyn Display) -> ExchangeError {
+fn truncated(error: &dyn Display) -> ExchangeError {
     tracing::warn!("a response's body ended early: {error}");
-    ExchangeError::Answer
+    ExchangeError::ResponseBody
 }

@@ -5,13 +5,15 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 
 use http::StatusCode;
+use hurtle_http::h1::response::{Delimiter, Persistence};
 use hurtle_http::request::RequestHead;
 
 use super::{Exchange, Next};
 use crate::body::Body;
 use crate::clock;
-use crate::handler::proxy::{Link, UpstreamRequest};
-use crate::protocol::Protocol;
+use crate::handler::Tunnel;
+use crate::handler::proxy::{Link, UpstreamTunnel};
+use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt;
 use crate::transport::{Attempt, Input, Output, Transport};
 
@@ -24,19 +26,31 @@ const TURN_BYTES: usize = 256 << 10;
 
 impl<T: Protocol> Exchange<T> {
     /// Sends the 101 head, then forwards bytes until both sides have ended or one of them fails.
-    pub(super) async fn tunnel(
-        &mut self,
-        request: &RequestHead<'_>,
-        mut upstream: UpstreamRequest,
-        out: Output,
-    ) -> Next {
-        let Some(link) = upstream.take_link() else { return Next::Drop };
-        let Link { io: far, input, .. } = link;
-        self.tunnel_to(request, &far, input, out).await
+    pub(super) async fn tunnel(&mut self, request: &RequestHead<'_>, tunnel: Tunnel) -> Next {
+        match tunnel {
+            Tunnel::Upstream(UpstreamTunnel { head, mut upstream }) => {
+                let Some(link) = upstream.take_link() else { return Next::Drop };
+                let Link { io: far, input, .. } = link;
+                self.tunnel_to(request, &far, input, head).await
+            }
+            Tunnel::App(answer, offer) => {
+                let Ok(pipe) = offer.take().await else { return Next::Drop };
+                let mut out = Output::new();
+                let head = Head {
+                    status: answer.status,
+                    fields: HeadFields::Made(&answer.fields),
+                    delimiter: Delimiter::Given,
+                    persistence: Persistence::Upgrade,
+                    date: &clock::date(clock::now_ms()),
+                };
+                self.io.encode_head(out.vec(), &head);
+                self.tunnel_to(request, &pipe, Input::default(), out).await
+            }
+        }
     }
 
     /// Runs a tunnel to the transport `far`.
-    pub(super) async fn tunnel_to(
+    async fn tunnel_to(
         &mut self,
         request: &RequestHead<'_>,
         far: &impl Transport,

@@ -11,10 +11,11 @@ use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{ParseError, fields};
 
 use super::body::{earned_ms, pause_ms_max};
-use super::duplex::{Duplex, ExchangeError};
+use super::duplex::Duplex;
 use super::worker::Worker;
 use crate::body::{Feeder, Interim, RequestBody, feed};
 use crate::clock;
+use crate::handler::client::{Continue, ExchangeError};
 use crate::protocol::reading::{Piece, Reading};
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{First, race};
@@ -32,7 +33,7 @@ pub(super) struct Upload {
     /// The client waits for 100 (Continue) before it sends the body.
     expects: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
-    may_tell: bool,
+    sends_interim: bool,
     /// Unsent bytes of interim responses.
     interim: Vec<u8>,
     received: u64,
@@ -47,17 +48,22 @@ impl Upload {
             reading: Reading::Done,
             feeder: None,
             expects: false,
-            may_tell: false,
+            sends_interim: false,
             interim: Vec::new(),
             received: 0,
             waited_ms: 0,
         }
     }
 
-    /// Creates the upload of a request, and the body that its handler reads.
-    pub(super) fn new(io: &impl Protocol, request: &RequestHead<'_>) -> (Upload, RequestBody) {
+    /// Creates the upload of a request, and the body that its handler reads. `None`: the request has
+    /// no body.
+    pub(super) fn new(
+        io: &impl Protocol,
+        request: &RequestHead<'_>,
+        sends_continue: Continue,
+    ) -> Option<(Upload, RequestBody)> {
         let len = match request.body {
-            BodyLength::None => return (Upload::none(), RequestBody::default()),
+            BodyLength::None => return None,
             BodyLength::Exactly(len) => Some(len),
             BodyLength::Chunked => None,
         };
@@ -65,21 +71,15 @@ impl Upload {
         let upload = Upload {
             reading: io.reading(request.body),
             feeder: Some(feeder),
-            expects: request.expect_continue,
-            may_tell: !request.http10,
+            expects: request.expect_continue && sends_continue == Continue::OnRead,
+            sends_interim: !request.http10,
             ..Upload::none()
         };
-        (upload, body)
-    }
-
-    /// Creates an upload for an upstream, which sends 100 (Continue) itself.
-    pub(super) fn relayed(io: &impl Protocol, request: &RequestHead<'_>) -> (Upload, RequestBody) {
-        let (upload, body) = Upload::new(io, request);
-        (Upload { expects: false, ..upload }, body)
+        Some((upload, body))
     }
 
     /// Records that the client waits for 100 (Continue) and will not get it.
-    pub(super) fn was_not_invited(&mut self) {
+    pub(super) fn withhold_continue(&mut self) {
         self.expects = !self.reading.is_done();
     }
 
@@ -99,8 +99,8 @@ impl Upload {
                 First::B(()) => return ExchangeError::Gone,
             }
             // Boxed: most requests have no body, and a future is as large as its largest wait.
-            if let Err(broken) = Box::pin(self.advance(duplex, input, ended, worker)).await {
-                return broken;
+            if let Err(error) = Box::pin(self.advance(duplex, input, ended, worker)).await {
+                return error;
             }
         }
         duplex.io.reset().await;
@@ -115,10 +115,10 @@ impl Upload {
         ended: &mut bool,
         worker: &Rc<Worker>,
     ) -> Result<(), ExchangeError> {
-        self.tell(duplex.io);
+        self.encode_interim(duplex.io);
         // RFC 9110 section 10.1.1: no 100 (Continue) if the client has begun to send the body.
         if self.expects && input.bytes().is_empty() {
-            self.invite(duplex.io);
+            self.send_continue(duplex.io);
         }
         while !self.interim.is_empty() {
             let n = duplex.write_some(&[IoSlice::new(&self.interim)]).await?;
@@ -190,14 +190,14 @@ impl Upload {
     }
 
     /// Encodes the interim responses that the reader has requested.
-    fn tell(&mut self, io: &impl Protocol) {
-        let interim = self.feeder.as_ref().filter(|_| self.may_tell).and_then(Feeder::interim);
+    fn encode_interim(&mut self, io: &impl Protocol) {
+        let interim = self.feeder.as_ref().filter(|_| self.sends_interim).and_then(Feeder::interim);
         if let Some(Interim { status, fields }) = interim {
             io.encode_interim(&mut self.interim, status, InterimFields::Made(&fields));
         }
     }
 
-    fn invite(&mut self, io: &impl Protocol) {
+    fn send_continue(&mut self, io: &impl Protocol) {
         self.expects = false;
         io.encode_interim(&mut self.interim, StatusCode::CONTINUE, InterimFields::Empty);
     }
@@ -205,9 +205,9 @@ impl Upload {
     /// Moves pending interim responses in front of the response head. After the head none may be
     /// sent.
     pub(super) fn precede(&mut self, io: &impl Protocol, head: &mut Vec<u8>) {
-        self.tell(io);
+        self.encode_interim(io);
         if self.expects && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
-            self.invite(io);
+            self.send_continue(io);
         }
         head.append(&mut self.interim);
     }

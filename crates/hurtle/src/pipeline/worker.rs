@@ -1,21 +1,20 @@
 //! The state that the connections of a worker share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::BytesMut;
-use http::HeaderMap;
 use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
-use super::shortcuts::Shortcuts;
 use crate::config::{Limits, Schedule};
 use crate::deadline::Deadlines;
 use crate::files::Store;
+use crate::handler::http_request::Buffers;
+use crate::handler::proxy::cache::Shortcuts;
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -54,16 +53,12 @@ pub struct Worker {
     pub addresses: Option<Addresses>,
     /// The access log.
     pub log: Option<WorkerLog>,
-    /// An empty map with the memory of an earlier request's or response's fields.
-    pub spare_fields: RefCell<HeaderMap>,
-    /// An empty buffer with the memory of earlier field lines.
-    pub spare_lines: RefCell<Vec<u8>>,
+    /// Buffers that requests reuse.
+    pub buffers: Buffers,
     /// Recent targets that caches have answered.
     pub shortcuts: Shortcuts,
     /// Field sections parsed recently.
     pub sections: SectionCache,
-    /// A buffer for head copies that applications reference.
-    pub spare_copy: RefCell<BytesMut>,
 }
 
 impl Worker {

@@ -1,6 +1,6 @@
 //! A worker: a thread with an event loop, its sites, its file cache and its connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,10 @@ use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
+use crate::handler::http_request::Buffers;
+use crate::handler::proxy::cache::Shortcuts;
 use crate::observe::WorkerLog;
 use crate::pipeline::balancers::Balancers;
-use crate::pipeline::shortcuts::Shortcuts;
 use crate::pipeline::worker::Worker;
 use crate::rt::{self, Alarm};
 use crate::site::Sites;
@@ -259,11 +260,9 @@ pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
         open: Cell::new(0),
         closed: rt::Bell::default(),
         log,
-        spare_fields: RefCell::default(),
-        spare_lines: RefCell::default(),
+        buffers: Buffers::default(),
         shortcuts: Shortcuts::default(),
         sections: SectionCache::default(),
-        spare_copy: RefCell::default(),
     };
     let admission = Admission::new(share(connections, config.workers), connections_by_address);
     (Rc::new(worker), admission)

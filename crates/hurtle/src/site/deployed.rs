@@ -5,9 +5,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Sites;
-use super::mount::{holds, mount_path, names_lane};
+use super::mount::{Mount, names_lane};
+use crate::auth::Gate;
 use crate::config;
 use crate::disk::Disk;
+use crate::handler::Handler;
 use crate::handler::proxy::{Availability, Proxy};
 
 /// An application in the form that workers receive.
@@ -32,8 +34,15 @@ pub(super) struct Deployed(RefCell<Vec<Mounted>>);
 #[derive(Clone, Debug)]
 struct Mounted {
     serial: u64,
-    path: Vec<u8>,
-    proxy: Rc<Proxy>,
+    mount: Rc<Mount>,
+}
+
+impl Mounted {
+    fn set_availability(&self, availability: Availability) {
+        if let Handler::Proxy(proxy) = &self.mount.handler {
+            proxy.set_availability(availability);
+        }
+    }
 }
 
 impl Deployed {
@@ -41,17 +50,17 @@ impl Deployed {
         self.0.borrow().is_empty()
     }
 
-    /// Returns the application for a path if its mount is longer than `other`, the length of the
-    /// configured mount.
-    pub(super) fn holding(&self, path: &[u8], other: Option<usize>) -> Option<Rc<Proxy>> {
+    /// Returns the mount of a path if it is longer than `other`, the length of the configured
+    /// mount.
+    pub(super) fn holding(&self, path: &[u8], other: Option<usize>) -> Option<Rc<Mount>> {
         let mounted = self.0.borrow();
-        let closer = |app: &&Mounted| other.is_none_or(|bytes| app.path.len() > bytes);
-        let found = mounted.iter().filter(closer).find(|app| holds(&app.path, path));
-        found.map(|app| Rc::clone(&app.proxy))
+        let closer = |app: &&Mounted| other.is_none_or(|bytes| app.mount.path.len() > bytes);
+        let found = mounted.iter().filter(closer).find(|app| app.mount.holds(path));
+        found.map(|app| Rc::clone(&app.mount))
     }
 
     /// Replaces the list. Applications that stay keep their connections.
-    fn update(&self, list: &[&Deployment], disk: &Disk) {
+    fn update(&self, list: &[&Deployment], disk: &Disk, gate: Option<&Rc<Gate>>) {
         let mut before = self.0.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
@@ -59,17 +68,17 @@ impl Deployed {
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
                 let proxy = Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None);
                 proxy.watch();
-                let path = mount_path(&deployment.path);
-                Mounted { serial: deployment.serial, path, proxy: Rc::new(proxy) }
+                let mount = Mount::of_deployment(&deployment.path, proxy, gate.cloned());
+                Mounted { serial: deployment.serial, mount: Rc::new(mount) }
             });
-            app.proxy.set_availability(deployment.availability);
+            app.set_availability(deployment.availability);
             mounted.push(app);
         }
         // Longest first, so that the first match is the longest.
-        mounted.sort_by_key(|app| std::cmp::Reverse(app.path.len()));
+        mounted.sort_by_key(|app| std::cmp::Reverse(app.mount.path.len()));
         self.0.replace(mounted);
         // Ends the waits for removed applications.
-        before.iter().for_each(|app| app.proxy.set_availability(Availability::Down));
+        before.iter().for_each(|app| app.set_availability(Availability::Down));
     }
 }
 
@@ -79,7 +88,7 @@ impl Sites {
         for site in &self.sites {
             let name = site.config.name();
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
-            site.deployed.update(&own, disk);
+            site.deployed.update(&own, disk, site.gate.as_ref());
         }
     }
 }

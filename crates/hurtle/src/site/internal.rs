@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use http::StatusCode;
+use hurtle_http::h1::forward;
 use hurtle_http::h1::response::Fields;
-use hurtle_http::h1::response_head::File;
 use hurtle_http::semantics::target;
 
 use crate::answer::Answer;
@@ -15,7 +15,8 @@ use crate::clock;
 use crate::config::Files;
 use crate::files::{self, Key, Store};
 use crate::handler::directory::{Directory, Resources};
-use crate::handler::{HandlerRequest, MatchedPath};
+use crate::handler::request::{HandlerRequest, MatchedPath};
+use crate::handler::{FileName, InternalRedirect};
 
 /// A root of internal files.
 #[derive(Debug)]
@@ -32,13 +33,34 @@ impl Internal {
         Internal { root: root.to_owned(), directory: Directory::new(files, resources), key: 0 }
     }
 
-    /// Returns the named file in response to `ask`, whose path is ignored. Anything but a file is
-    /// 404.
+    /// Returns the file of a redirect, with the fields of the response that named it. Anything but a
+    /// file is 404.
     pub async fn answer(
         &self,
         store: &Rc<Store>,
-        file: File<'_>,
-        ask: &HandlerRequest<'_>,
+        redirect: &InternalRedirect,
+        (request, place): (&HandlerRequest<'_>, &MatchedPath<'_>),
+    ) -> Answer {
+        let mut answer = self.find(store, &redirect.file, request).await;
+        if let Fields::Ready(lines) = &mut answer.fields {
+            let (removed, set) = place.edits(answer.status);
+            // Fields about a range come from the file (RFC 9110 section 14.6); other responses have
+            // no file.
+            let kept = match answer.status {
+                StatusCode::OK => &redirect.kept,
+                _ => &redirect.kept_without_content,
+            };
+            *lines = forward::edit_lines(lines, kept, &removed, &set).into();
+        }
+        answer
+    }
+
+    /// Returns the named file in response to `request`, whose path is ignored.
+    async fn find(
+        &self,
+        store: &Rc<Store>,
+        file: &FileName,
+        request: &HandlerRequest<'_>,
     ) -> Answer {
         let name = self.name(file);
         let missing = || {
@@ -47,7 +69,7 @@ impl Internal {
         };
         let key = Key { site: self.key, path: name };
         if let Some(entry) = store.fresh(key, clock::now_ms()) {
-            let answer = files::answer(&entry, StatusCode::OK, &ask.file);
+            let answer = files::answer(&entry, StatusCode::OK, &request.file);
             if answer.body.is_unchanged_lately(clock::now_ms()) {
                 return answer;
             }
@@ -58,8 +80,8 @@ impl Internal {
         }
         let rest = path.strip_prefix(b"/").unwrap_or(&path);
         let place = MatchedPath { path: &path, rest, mount: 0, headers: &[], cacheable: true };
-        let ask = HandlerRequest { key, ..*ask };
-        let answer = self.directory.call(store, &ask, &place).await;
+        let request = HandlerRequest { key, ..*request };
+        let answer = self.directory.call(store, &request, &place).await;
         match answer.fields {
             Fields::Ready(_) | Fields::Dated(_) => answer,
             // A disk error must not look like a wrong name.
@@ -69,10 +91,10 @@ impl Internal {
     }
 
     /// Returns the URL path beneath the root. X-Sendfile may also name the file by its system path.
-    fn name<'a>(&self, file: File<'a>) -> &'a [u8] {
+    fn name<'a>(&self, file: &'a FileName) -> &'a [u8] {
         let name = match file {
-            File::Accel(name) => name,
-            File::Sendfile(name) => {
+            FileName::Accel(name) => name,
+            FileName::Sendfile(name) => {
                 let beneath = name.strip_prefix(self.root.as_os_str().as_bytes());
                 beneath.filter(|rest| rest.starts_with(b"/")).unwrap_or(name)
             }

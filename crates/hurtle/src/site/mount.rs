@@ -1,5 +1,6 @@
 //! A mount: a handler at a path of a site, with its access rules and helpers.
 
+use std::ops::Deref;
 use std::rc::Rc;
 
 use super::internal::Internal;
@@ -15,7 +16,7 @@ use crate::handler::proxy::Proxy;
 
 /// A handler at a path.
 #[derive(Debug)]
-pub(super) struct Mount {
+pub struct Mount {
     pub(super) path: Vec<u8>,
     pub(super) access: Access,
     /// The authentication of this mount, which replaces the site's.
@@ -23,13 +24,54 @@ pub(super) struct Mount {
     pub(super) handler: Handler,
     /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
-    /// Files beside an application's scripts.
-    pub(super) beside: Option<Directory>,
     /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
 }
 
+/// The mount of a path. Deployed applications may be replaced while a request uses them.
+#[derive(Clone, Debug)]
+pub enum MountRef<'a> {
+    /// A configured mount, with its number in the site.
+    Configured(usize, &'a Mount),
+    /// A mount that was deployed beside them.
+    Deployed(Rc<Mount>),
+}
+
+impl Deref for MountRef<'_> {
+    type Target = Mount;
+
+    fn deref(&self) -> &Mount {
+        match self {
+            MountRef::Configured(_, mount) => mount,
+            MountRef::Deployed(mount) => mount,
+        }
+    }
+}
+
+impl MountRef<'_> {
+    /// Returns whether both are the same mount.
+    pub(super) fn is(&self, other: &MountRef<'_>) -> bool {
+        std::ptr::eq::<Mount>(&**self, &**other)
+    }
+}
+
 impl Mount {
+    /// Returns the path; the root is `/`.
+    pub fn path(&self) -> &str {
+        let path = std::str::from_utf8(&self.path).unwrap_or("");
+        if path.is_empty() { "/" } else { path }
+    }
+
+    /// Returns the handler.
+    pub fn handler(&self) -> &Handler {
+        &self.handler
+    }
+
+    /// Returns the internal files that its upstreams may name; `None`: none.
+    pub fn internal(&self) -> Option<&Internal> {
+        self.internal.as_ref()
+    }
+
     /// Creates a mount. `previous` is the proxy that was at its path; it stays if its configuration
     /// does.
     pub(super) fn new(
@@ -45,7 +87,6 @@ impl Mount {
             _ => None,
         };
         let internal = named.map(|root| Internal::new(root, resources));
-        let mut beside = None;
         let handler = match &config.handler {
             MountHandler::Files(files) => {
                 Handler::Directory(Directory::new(files.clone(), resources))
@@ -62,11 +103,13 @@ impl Mount {
                 }))
             }
             MountHandler::FastCgi(app) => {
-                beside = app.files_beside().map(|files| Directory::new(files, resources));
-                Handler::Gateway(Rc::new(Gateway::fastcgi(app, &resources.disk)))
+                let beside = app.files_beside().map(|files| Directory::new(files, resources));
+                let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
+                Handler::Gateway { gateway, beside }
             }
             MountHandler::Cgi(cgi) => {
-                Handler::Gateway(Rc::new(Gateway::programs(cgi, &resources.disk, slots)))
+                let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
+                Handler::Gateway { gateway, beside: None }
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -78,20 +121,24 @@ impl Mount {
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
         let path = mount_path(&config.path);
-        Mount { path, access, gate, handler, internal, beside, authorizer }
+        Mount { path, access, gate, handler, internal, authorizer }
     }
 
     /// Creates the mount of an application.
     pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>) -> Mount {
-        Mount {
-            path: mount_path(app.mount()),
-            access: Access::default(),
-            gate,
-            handler: Handler::App(app),
-            internal: None,
-            beside: None,
-            authorizer: None,
-        }
+        let path = mount_path(app.mount());
+        Mount::open(path, Handler::App(app), gate)
+    }
+
+    /// Creates the mount of an application that is deployed at run time.
+    pub(super) fn of_deployment(path: &str, proxy: Proxy, gate: Option<Rc<Gate>>) -> Mount {
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate)
+    }
+
+    /// Creates a mount that admits every address.
+    fn open(path: Vec<u8>, handler: Handler, gate: Option<Rc<Gate>>) -> Mount {
+        let access = Access::default();
+        Mount { path, access, gate, handler, internal: None, authorizer: None }
     }
 
     pub(super) fn takes_uploads(&self) -> bool {
@@ -99,12 +146,8 @@ impl Mount {
     }
 
     pub(super) fn reads_bodies(&self) -> bool {
-        matches!(&self.handler, Handler::App(_) | Handler::Proxy(_) | Handler::Gateway(_))
+        matches!(&self.handler, Handler::App(_) | Handler::Proxy(_) | Handler::Gateway { .. })
             || self.takes_uploads()
-    }
-
-    pub(super) fn is_proxy(&self) -> bool {
-        matches!(&self.handler, Handler::Proxy(_))
     }
 
     pub(super) fn has_cache(&self) -> bool {
@@ -112,7 +155,7 @@ impl Mount {
     }
 
     pub(super) fn has_files(&self) -> bool {
-        matches!(&self.handler, Handler::Directory(_)) || self.beside.is_some()
+        matches!(&self.handler, Handler::Directory(_) | Handler::Gateway { beside: Some(_), .. })
     }
 
     pub(super) fn holds(&self, path: &[u8]) -> bool {

@@ -2,14 +2,17 @@
 //! deployment during the exchange does not affect it.
 
 use std::cell::OnceCell;
+use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::StatusCode;
 
-use super::{Route, Site, Sites};
+use super::{MountRef, Route, Site, Sites};
+use crate::answer::Answer;
 use crate::auth::Gate;
 use crate::handler::gateway::Authorizer;
+use crate::handler::request::MatchedPath;
 
 /// A request's site, and its route, which is computed at first use: a cached file needs none.
 #[derive(Debug)]
@@ -45,40 +48,51 @@ impl<'a> Resolved<'a> {
         self.route.get_or_init(route).as_ref()
     }
 
-    /// Converts into the route.
-    pub fn into_route(self) -> Option<Route<'a>> {
+    /// Returns whether the request needs neither authentication nor authorization.
+    pub fn is_open(&self) -> bool {
+        self.gate().is_none() && self.authorizer().is_none()
+    }
+
+    /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
+    pub fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
+        match self.route()? {
+            Route::Answer(..) => None,
+            Route::Mount { path, mount, .. } => Some((mount, self.site.place(path, mount))),
+        }
+    }
+
+    /// Takes the site's own response; `None`: a mount holds the path, or the target has none.
+    pub fn take_answer(&mut self) -> Option<Answer> {
         self.route();
-        self.route.into_inner().flatten()
+        match self.route.get_mut()? {
+            Some(Route::Answer(answer, _)) => {
+                Some(mem::replace(answer, Answer::empty(StatusCode::NOT_FOUND)))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the authentication that the request must pass. `None`: none, or the route refuses
     /// the request.
-    pub fn gate(&self) -> Option<&'a Rc<Gate>> {
+    pub fn gate(&self) -> Option<&Rc<Gate>> {
         if !self.site.gated {
             return None;
         }
         match self.route()? {
             Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) | Route::Deployed { .. } => self.site.gate.as_ref(),
-            Route::Mount { number, .. } => self.site.mounts[*number].gate.as_ref(),
+            Route::Answer(..) => self.site.gate.as_ref(),
+            Route::Mount { mount, .. } => mount.gate.as_ref(),
         }
     }
 
     /// Returns the application that authorizes the request before it is handled.
-    pub fn authorizer(&self) -> Option<&'a Rc<Authorizer>> {
+    pub fn authorizer(&self) -> Option<&Rc<Authorizer>> {
         if !self.site.has_authorizers {
             return None;
         }
         match self.route()? {
-            Route::Answer(..) | Route::Deployed { .. } => None,
-            Route::Mount { number, .. } => self.site.mounts[*number].authorizer.as_ref(),
+            Route::Answer(..) => None,
+            Route::Mount { mount, .. } => mount.authorizer.as_ref(),
         }
-    }
-
-    /// Returns the route if the request needs no authentication or authorization.
-    pub fn open_route(&self) -> Option<&Route<'a>> {
-        let route = self.route()?;
-        let is_handled = !matches!(route, Route::Answer(..));
-        (is_handled && self.gate().is_none() && self.authorizer().is_none()).then_some(route)
     }
 }

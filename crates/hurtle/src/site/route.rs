@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::rc::Rc;
 
 use http::StatusCode;
 use hurtle_http::semantics::glob;
@@ -10,9 +9,9 @@ use hurtle_http::semantics::target::{self, PathError, append_query, encode_path}
 
 use super::Site;
 use super::access::admits;
+use super::mount::MountRef;
 use crate::answer::Answer;
 use crate::config::RuleAction;
-use crate::handler::proxy::Proxy;
 
 /// The handler of a path.
 #[derive(Debug)]
@@ -23,24 +22,17 @@ pub enum Route<'a> {
     Mount {
         /// The decoded path after the rules.
         path: Cow<'a, [u8]>,
-        /// The mount's number.
-        number: usize,
+        /// The mount.
+        mount: MountRef<'a>,
         /// The patterns of the rules that changed the path.
         rules: Vec<String>,
-    },
-    /// An application that was deployed beside the mounts.
-    Deployed {
-        /// The decoded path after the rules.
-        path: Cow<'a, [u8]>,
-        /// The application's proxy.
-        proxy: Rc<Proxy>,
     },
 }
 
 impl Site {
     /// Routes a path as sent: access, rules, the longest mount.
     pub fn route<'a>(
-        &self,
+        &'a self,
         raw: &'a [u8],
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
@@ -61,7 +53,7 @@ impl Site {
 
     /// Routes a decoded path of a client that access rules admit.
     pub(super) fn route_decoded<'a>(
-        &self,
+        &'a self,
         mut path: Cow<'a, [u8]>,
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
@@ -71,16 +63,18 @@ impl Site {
             return Route::Answer(Box::new(redirect), rules.join(", ").into());
         }
         let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
-        if let Some(proxy) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
+        if let Some(mount) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
         {
-            return Route::Deployed { path, proxy };
+            return Route::Mount { path, mount: MountRef::Deployed(mount), rules };
         }
         match found {
             None => refuse(StatusCode::NOT_FOUND, "no mount holds this path"),
             Some((_, mount)) if !admits(&mount.access, peer) => {
                 refuse(StatusCode::FORBIDDEN, "the mount does not admit this address")
             }
-            Some((number, _)) => Route::Mount { path, number, rules },
+            Some((number, mount)) => {
+                Route::Mount { path, mount: MountRef::Configured(number, mount), rules }
+            }
         }
     }
 

@@ -4,7 +4,6 @@
 //! bypassed; otherwise it responds 404. No file has such a name.
 
 use std::net::IpAddr;
-use std::rc::Rc;
 
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
@@ -15,12 +14,12 @@ use crate::handler::Handler;
 
 impl Site {
     /// Routes such a path as sent.
-    pub(super) fn route_either_way(
-        &self,
+    pub(super) fn route_either_way<'a>(
+        &'a self,
         raw: &[u8],
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
-    ) -> Route<'static> {
+    ) -> Route<'a> {
         let (mut whole, mut parted) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut whole)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut parted));
@@ -33,7 +32,7 @@ impl Site {
         }
         // A path that a rule has changed is not the client's.
         let is_own = |route: &Route<'_>, own: &[u8]| match route {
-            Route::Mount { path, .. } | Route::Deployed { path, .. } => **path == *own,
+            Route::Mount { path, .. } => **path == *own,
             Route::Answer(..) => false,
         };
         let one = self.route_decoded(whole.clone().into(), query, peer);
@@ -41,11 +40,8 @@ impl Site {
         let agreed = is_own(&one, &whole)
             && is_own(&other, &parted)
             && match (&one, &other) {
-                (Route::Mount { number, .. }, Route::Mount { number: other, .. }) => {
-                    number == other && is_asked(&self.mounts[*number].handler)
-                }
-                (Route::Deployed { proxy, .. }, Route::Deployed { proxy: other, .. }) => {
-                    Rc::ptr_eq(proxy, other)
+                (Route::Mount { mount, .. }, Route::Mount { mount: other, .. }) => {
+                    mount.is(other) && reads_path(&mount.handler)
                 }
                 _ => false,
             };
@@ -54,6 +50,6 @@ impl Site {
 }
 
 /// Returns whether the handler interprets the path itself.
-fn is_asked(handler: &Handler) -> bool {
-    matches!(handler, Handler::App(_) | Handler::Gateway(_) | Handler::Proxy(_))
+fn reads_path(handler: &Handler) -> bool {
+    matches!(handler, Handler::App(_) | Handler::Gateway { .. } | Handler::Proxy(_))
 }

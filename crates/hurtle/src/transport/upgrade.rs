@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use super::{Attempt, Transport};
-use crate::rt::{self, Teller, Told};
+use crate::rt::{self, oneshot};
 
 /// Capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
@@ -27,7 +27,7 @@ const ASKING: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgr
 /// An upgrade that an application may accept.
 pub struct Offer {
     pipe: DuplexStream,
-    agree: Teller<()>,
+    agree: oneshot::Sender<()>,
 }
 
 /// The server's end of the pipe to an application that was upgraded.
@@ -37,14 +37,14 @@ impl Offer {
     /// Creates an offer, and the application's `OnUpgrade`. `None`: hyper created none.
     pub async fn make() -> Option<(Offer, OnUpgrade)> {
         let (mut pipe, far) = tokio::io::duplex(PIPE_BYTES);
-        let ((give, given), (agree, agreed)) = (rt::once(), rt::once());
+        let ((give, given), (agree, agreed)) = (oneshot::channel(), oneshot::channel());
         let ends = Cell::new(Some((give, agreed)));
         let service = service_fn(move |request| answer(request, ends.take()));
         let hyper = http1::Builder::new().serve_connection(TokioIo::new(far), service);
         // The pipe reports the end of this task, so its result is unused.
         rt::spawn(async move { drop(hyper.with_upgrades().await) });
         pipe.write_all(ASKING).await.ok()?;
-        Some((Offer { pipe, agree }, given.wait().await?))
+        Some((Offer { pipe, agree }, given.recv().await?))
     }
 
     /// Completes the upgrade after the application has accepted it.
@@ -52,7 +52,7 @@ impl Offer {
     /// # Errors
     /// The application has dropped its end.
     pub async fn take(mut self) -> io::Result<Pipe> {
-        self.agree.tell(());
+        self.agree.send(());
         // Skips hyper's response head; application data may follow it.
         let mut last = [0; 4];
         while last != *b"\r\n\r\n" {
@@ -66,13 +66,13 @@ impl Offer {
 /// The hyper service: stores the `OnUpgrade` and responds when the application accepts.
 async fn answer<B>(
     mut request: http::Request<B>,
-    ends: Option<(Teller<OnUpgrade>, Told<()>)>,
+    ends: Option<(oneshot::Sender<OnUpgrade>, oneshot::Receiver<()>)>,
 ) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(String::new());
     *response.status_mut() = StatusCode::BAD_REQUEST;
     let Some((give, agreed)) = ends else { return Ok(response) };
-    give.tell(hyper::upgrade::on(&mut request));
-    if agreed.wait().await.is_some() {
+    give.send(hyper::upgrade::on(&mut request));
+    if agreed.recv().await.is_some() {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("any"));

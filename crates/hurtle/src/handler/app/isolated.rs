@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::config::HeaderRule;
 use crate::files::Home;
-use crate::rt::{self, First, Threads};
+use crate::rt::{self, First, Threads, oneshot};
 
 /// A service and its threads, which the clones of all workers share.
 pub(super) struct Isolated<S> {
@@ -31,17 +31,17 @@ where
     fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         let work = Box::pin(async move {
-            let (sender, receiver) = rt::once();
+            let (sender, receiver) = oneshot::channel();
             // The task ends when the response is no longer awaited.
             let task = threads.spawn(async move {
                 let mut made = Work::new(service, request, rules).await;
                 let making = made.as_mut().ok().and_then(detach_body);
-                sender.tell(made);
+                sender.send(made);
                 if let Some((stream, feeder)) = making {
                     feed_body(stream, feeder).await;
                 }
             });
-            let Some(made) = receiver.wait().await else {
+            let Some(made) = receiver.recv().await else {
                 return ServiceResult::Err("is gone".to_owned());
             };
             // The task now ends with the response's body.

@@ -18,7 +18,7 @@ use crate::answer::is_bodiless;
 use crate::body::{self, Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::clock;
 use crate::config::GatewayTimeouts;
-use crate::rt::{self, Bell, First, Task, Teller, Told};
+use crate::rt::{self, Bell, First, Task, oneshot};
 
 /// Unwanted body bytes that are read so that the application can finish.
 const DISCARDED_BYTES_MAX: u64 = 1 << 20;
@@ -81,7 +81,7 @@ impl fmt::Display for GatewayError {
 
 /// An exchange whose response is pending.
 pub(super) struct Exchange {
-    head: Told<Result<Head, GatewayError>>,
+    head: oneshot::Receiver<Result<Head, GatewayError>>,
     body: RequestBody,
     task: Task,
     silent: bool,
@@ -93,7 +93,7 @@ impl Exchange {
         silent: bool,
         work: impl AsyncFnOnce(&mut Sink) -> Result<(), GatewayError> + 'static,
     ) -> Exchange {
-        let (head_sender, head) = rt::once();
+        let (head_sender, head) = oneshot::channel();
         let (feeder, body) = feed(None);
         let mut sink = Sink {
             head_sender: Some(head_sender),
@@ -113,7 +113,7 @@ impl Exchange {
     /// Waits for the response's head; the body follows.
     pub(super) async fn head(self) -> Result<(Head, Body), GatewayError> {
         let Exchange { head, body, task, silent } = self;
-        let head = head.wait().await.unwrap_or(Err(GatewayError::Gone(None)))?;
+        let head = head.recv().await.unwrap_or(Err(GatewayError::Gone(None)))?;
         let silent = silent || is_bodiless(head.status);
         let held = ResponseBody { body, left: content_length(&head), silent, task: Some(task) };
         Ok((head, Body::Stream(Stream::new(held))))
@@ -165,7 +165,7 @@ impl Drop for ResponseBody {
 
 /// Receives a response and passes it to the client.
 pub(super) struct Sink {
-    head_sender: Option<Teller<Result<Head, GatewayError>>>,
+    head_sender: Option<oneshot::Sender<Result<Head, GatewayError>>>,
     feeder: Feeder,
     /// Bytes of an incomplete head.
     head: Vec<u8>,
@@ -201,7 +201,7 @@ impl Sink {
         let rest = Bytes::copy_from_slice(&self.head[end..]);
         self.head = Vec::new();
         if let Some(head_sender) = self.head_sender.take() {
-            head_sender.tell(Ok(head));
+            head_sender.send(Ok(head));
         }
         self.forward(rest).await
     }
@@ -226,9 +226,9 @@ impl Sink {
     async fn close(&mut self, done: Result<(), GatewayError>) {
         match (done, self.head_sender.take()) {
             (Ok(()), Some(head_sender)) => {
-                head_sender.tell(Err(GatewayError::Head(cgi::CgiError::Endless)));
+                head_sender.send(Err(GatewayError::Head(cgi::CgiError::Endless)));
             }
-            (Err(error), Some(head_sender)) => head_sender.tell(Err(error)),
+            (Err(error), Some(head_sender)) => head_sender.send(Err(error)),
             (done, None) => {
                 // The last frame must be read first.
                 self.feeder.wanted().await;

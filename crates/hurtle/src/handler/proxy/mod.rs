@@ -1,14 +1,19 @@
-//! A reverse proxy's upstreams: load balancing, retries and health. `peer` is one upstream with its
-//! idle connections, `upstream_request` one request, and `health` makes health checks. The engine
-//! reads from the client and writes to it.
+//! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
+//! request up to the response's head, `response` the head, and `cache` requests to a mount with a
+//! cache. `peer` is one upstream with its idle connections, `upstream_request` one request to it, and
+//! `health` makes health checks.
 
+pub mod cache;
+mod exchange;
+mod forward;
 mod gate;
 mod health;
+mod hints;
 mod link;
 mod peer;
 mod request_sender;
+mod response;
 mod upstream_request;
-mod wait;
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -22,12 +27,14 @@ use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
 use crate::rt;
 
+pub use exchange::{ReceivedHead, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+pub use forward::log_failure;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
 pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
-pub use wait::{NEVER, Waits};
 
+use super::wait;
 use gate::AvailabilityGate;
 use peer::Peer;
 

@@ -141,11 +141,16 @@ impl UpstreamRequest {
         ms(self.proxy.config.first_byte_timeout)
     }
 
+    /// Maximum time between two reads of the response's body, in milliseconds.
+    pub fn read_timeout_ms(&self) -> u64 {
+        ms(self.proxy.config.read_timeout)
+    }
+
     /// Waits for the response's head after `send_at_once`.
     ///
     /// # Errors
     /// There will be no response.
-    pub async fn answer(&mut self) -> Result<Taken, UpstreamError> {
+    pub async fn receive_head(&mut self) -> Result<Taken, UpstreamError> {
         let Some(Link { io, input, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };

@@ -12,7 +12,7 @@ use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdi
 use hurtle_http::semantics::date;
 use hurtle_http::semantics::range::{self, Selection};
 
-use super::is_bodiless;
+use crate::answer::is_bodiless;
 use crate::body::{Body, FileSlice, Stream};
 use crate::cache::{Head, Kept, Reader};
 

@@ -16,17 +16,17 @@ use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 
-use super::fault::tell;
+use super::super::super::wait::Waits;
+use super::super::forward::{INTERIM_MAX, is_interim, log_failure};
+use super::super::{
+    Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamExchange, UpstreamRequest,
+};
 use super::interim::InterimQueue;
-use super::is_bodiless;
-use super::proxy::{INTERIM_MAX, is_interim};
+use crate::answer::is_bodiless;
 use crate::cache::{Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored};
 use crate::clock;
-use crate::handler::proxy::{
-    Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamRequest, Waits,
-};
 use crate::protocol::reading::{Piece, Reading};
-use crate::rt::{self, First, Teller};
+use crate::rt::{self, First, oneshot};
 use crate::transport::{Input, Taken};
 
 /// Bytes of a body that are moved before other tasks run.
@@ -36,7 +36,7 @@ const TURN_BYTES: usize = 256 << 10;
 const STEP: Duration = Duration::from_millis(250);
 
 /// A fetch for the cache.
-pub(super) struct Fill {
+pub(super) struct Fetch {
     pub(super) proxy: Rc<Proxy>,
     pub(super) upstream: UpstreamRequest,
     pub(super) flight: Flight,
@@ -44,7 +44,7 @@ pub(super) struct Fill {
     pub(super) path: Vec<u8>,
     pub(super) client: Option<IpAddr>,
     /// The request's method and path, for the error log.
-    pub(super) what: String,
+    pub(super) request: String,
     /// The request's field lines, which Vary may name.
     pub(super) lines: Vec<u8>,
     pub(super) directives: Directives,
@@ -52,17 +52,17 @@ pub(super) struct Fill {
     /// The stored response that is validated.
     pub(super) stale: Option<Arc<Stored>>,
     /// Receives the outcome; `None`: no client leads this fetch.
-    pub(super) leader: Option<Teller<FillOutcome>>,
+    pub(super) leader: Option<oneshot::Sender<LeaderResult>>,
     /// Receives interim responses; `None`: they are dropped.
     pub(super) interim: Option<Rc<InterimQueue>>,
 }
 
 /// The outcome of a fetch for the client that leads it.
-pub(super) enum FillOutcome {
+pub(super) enum LeaderResult {
     /// The result for all requests that wait for this fetch.
     Shared(FetchResult),
     /// The response may not be stored; the client continues the exchange.
-    Pass(Box<(UpstreamRequest, Taken)>),
+    Forward(Box<UpstreamExchange>, Taken),
 }
 
 /// The decision about a response, made from its head.
@@ -75,15 +75,15 @@ enum Plan {
     /// The upstream failed, and the stale response is sent instead.
     Fail,
     /// The response is not stored.
-    Pass(Refused),
+    Forward(Refused),
 }
 
-impl Fill {
+impl Fetch {
     /// Runs the fetch.
     pub(super) async fn run(mut self) {
-        let asked_ms = clock::now_ms();
+        let sent_ms = clock::now_ms();
         let waits = Waits::default();
-        let taken = match self.ask(&waits).await {
+        let taken = match self.receive_head(&waits).await {
             Ok(taken) => taken,
             Err(status) => return self.fail(status),
         };
@@ -94,14 +94,14 @@ impl Fill {
         });
         let reply = match checked {
             Ok(reply) => reply,
-            Err(fault) => {
-                tell(&self.upstream, &self.what, &fault, StatusCode::BAD_GATEWAY);
+            Err(error) => {
+                log_failure(&self.upstream, &self.request, &error, StatusCode::BAD_GATEWAY);
                 self.upstream.failed(false);
                 return self.fail(StatusCode::BAD_GATEWAY);
             }
         };
         self.upstream.succeeded();
-        match self.plan(&reply, asked_ms) {
+        match self.plan(&reply, sent_ms) {
             Plan::Store { head, room, body, len } => {
                 let reading = match reply.length {
                     Length::Framed(length) if !is_bodiless(reply.status) => Reading::new(length),
@@ -110,7 +110,7 @@ impl Fill {
                 let keep_alive = reply.keep_alive;
                 drop(taken);
                 let entry = NewEntry { head: *head, room, charge: body, len };
-                self.take(&waits, reading, entry, keep_alive).await;
+                self.read_body(&waits, reading, entry, keep_alive).await;
             }
             Plan::Refresh(head, stores) => {
                 let keep_alive = reply.keep_alive;
@@ -118,42 +118,42 @@ impl Fill {
                 self.refresh(*head, stores, keep_alive);
             }
             Plan::Fail => {
-                tell(&self.upstream, &self.what, &"error response", reply.status);
+                log_failure(&self.upstream, &self.request, &"error response", reply.status);
                 let status = reply.status;
                 self.fail(status);
             }
-            Plan::Pass(refused) => self.pass(refused, reply.status, taken),
+            Plan::Forward(refused) => self.forward(refused, reply.status, taken),
         }
     }
 
     /// Tries upstreams until one responds. `Err`: the status for the client.
-    async fn ask(&mut self, waits: &Waits) -> Result<Taken, StatusCode> {
+    async fn receive_head(&mut self, waits: &Waits) -> Result<Taken, StatusCode> {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let key = Key { client: self.client, path: &self.path };
             let upstream = &mut self.upstream;
             if !upstream.choose(key, clock::now_ms()) {
                 if status == StatusCode::SERVICE_UNAVAILABLE {
-                    tell(upstream, &self.what, &"no upstream is available", status);
+                    log_failure(upstream, &self.request, &"no upstream is available", status);
                 }
                 return Err(status);
             }
             let interim = self.interim.as_deref();
             let retry = match within(waits, listen(upstream, waits, interim)).await {
                 Some(Ok(taken)) => return Ok(taken),
-                Some(Err(fault)) => {
+                Some(Err(error)) => {
                     status = StatusCode::BAD_GATEWAY;
-                    tell(upstream, &self.what, &fault, status);
-                    let retry = upstream.may_retry(&fault);
+                    log_failure(upstream, &self.request, &error, status);
+                    let retry = upstream.may_retry(&error);
                     upstream.failed(matches!(
-                        fault,
+                        error,
                         UpstreamError::Gone(_) | UpstreamError::NotRead(_)
                     ));
                     retry
                 }
                 None => {
                     status = StatusCode::GATEWAY_TIMEOUT;
-                    tell(upstream, &self.what, &upstream.phase(), status);
+                    log_failure(upstream, &self.request, &upstream.phase(), status);
                     upstream.failed(false);
                     upstream.may_retry_late()
                 }
@@ -164,12 +164,12 @@ impl Fill {
         }
     }
 
-    fn plan(&self, reply: &ResponseHead<'_>, asked_ms: u64) -> Plan {
+    fn plan(&self, reply: &ResponseHead<'_>, sent_ms: u64) -> Plan {
         let now_ms = clock::now_ms();
         let (came_secs, date) = (clock::unix_secs(), clock::date(now_ms));
-        let said = caching::of_response(pairs(reply.field_lines));
-        let delay_ms = now_ms.saturating_sub(asked_ms);
-        let age_ms = caching::age_on_arrival(&said, delay_ms, came_secs);
+        let described = caching::of_response(pairs(reply.field_lines));
+        let delay_ms = now_ms.saturating_sub(sent_ms);
+        let age_ms = caching::age_on_arrival(&described, delay_ms, came_secs);
         if let (Some(stale), StatusCode::NOT_MODIFIED) = (&self.stale, reply.status) {
             let lines = keep::refreshed(&stale.head.lines, reply, &date);
             let freshness = self.may_store(stale.head.status, &lines, came_secs);
@@ -188,18 +188,18 @@ impl Fill {
         let lines = keep::lines(reply, &date);
         let freshness = match self.may_store(reply.status, &lines, came_secs) {
             Ok(freshness) => freshness,
-            Err(refused) => return Plan::Pass(refused),
+            Err(refused) => return Plan::Forward(refused),
         };
-        if !self.is_for_all(reply, &said) {
-            return Plan::Pass(Refused::Response);
+        if !self.is_for_all(reply, &described) {
+            return Plan::Forward(Refused::Response);
         }
-        let selected = Head::selected(&said.vary, RequestFields::Lines(&self.lines));
+        let selected = Head::selected(&described.vary, RequestFields::Lines(&self.lines));
         let (status, lines, came_ms) = (reply.status, lines.into(), now_ms);
         let head = Head { status, lines, freshness, age_ms, came_ms, selected };
         let len = if is_bodiless(status) { Some(0) } else { exact_len(reply) };
         match self.rooms(&head, len) {
             Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len },
-            None => Plan::Pass(Refused::Request),
+            None => Plan::Forward(Refused::Request),
         }
     }
 
@@ -209,20 +209,20 @@ impl Fill {
         lines: &[u8],
         came_secs: u64,
     ) -> Result<caching::Freshness, Refused> {
-        let said = caching::of_response(pairs(lines));
+        let described = caching::of_response(pairs(lines));
         let heuristic_percent = self.cache().heuristic_percent();
         let (directives, authorized) = (&self.directives, self.authorized);
-        caching::may_store(status, &said, directives, authorized, came_secs, heuristic_percent)
+        caching::may_store(status, &described, directives, authorized, came_secs, heuristic_percent)
     }
 
     /// Returns whether a response can serve other requests: its end is known, its size fits, and
     /// Vary names no field that this server rewrites.
-    fn is_for_all(&self, reply: &ResponseHead<'_>, said: &Described<'_>) -> bool {
+    fn is_for_all(&self, reply: &ResponseHead<'_>, described: &Described<'_>) -> bool {
         let names_file = reply.file.is_some() && self.proxy.config().internal.is_some();
         // A body that ends with the connection may be truncated.
         let framed = is_bodiless(reply.status) || reply.length != Length::UntilClose;
         let fits = exact_len(reply).is_none_or(|len| len <= self.cache().object_bytes_max());
-        !names_file && framed && fits && !said.vary.iter().any(|name| keep::is_rewritten(name))
+        !names_file && framed && fits && !described.vary.iter().any(|name| keep::is_rewritten(name))
     }
 
     /// Reserves memory for a head, and for a body of known length.
@@ -236,16 +236,16 @@ impl Fill {
     }
 
     /// Reads a body and stores the response. Waiting clients receive it as it arrives.
-    async fn take(self, waits: &Waits, reading: Reading, entry: NewEntry, keep_alive: bool) {
-        let Fill { proxy, mut upstream, flight, what, leader, .. } = self;
+    async fn read_body(self, waits: &Waits, reading: Reading, entry: NewEntry, keep_alive: bool) {
+        let Fetch { proxy, mut upstream, flight, request, leader, .. } = self;
         let cache = Arc::clone(flight.cache());
         let NewEntry { head, room, charge, len } = entry;
-        if let Some(body) = here(&mut upstream, len) {
+        if let Some(body) = take_received(&mut upstream, len) {
             let content = Content::new(Kept::Bytes(body), vec![charge]);
             let stored = Arc::new(Stored::new(head, content, room));
             flight.store(&stored);
             if let Some(leader) = leader {
-                leader.tell(FillOutcome::Shared(FetchResult::Stored(stored)));
+                leader.send(LeaderResult::Shared(FetchResult::Stored(stored)));
             }
             if keep_alive {
                 upstream.finish();
@@ -254,7 +254,7 @@ impl Fill {
         }
         let live = Live::new(head, len, charge);
         if let Some((leader, reader)) = leader.zip(live.reader()) {
-            leader.tell(FillOutcome::Shared(FetchResult::Coming(reader)));
+            leader.send(LeaderResult::Shared(FetchResult::Coming(reader)));
         }
         flight.begin(&live);
         let within_ms = proxy.config().read_timeout.as_millis() as u64;
@@ -270,7 +270,7 @@ impl Fill {
         };
         if let Err(why) = done {
             live.fail();
-            return tell(&upstream, &what, &why, StatusCode::BAD_GATEWAY);
+            return log_failure(&upstream, &request, &why, StatusCode::BAD_GATEWAY);
         }
         if keep_alive {
             upstream.finish();
@@ -284,7 +284,7 @@ impl Fill {
     }
 
     fn refresh(self, head: Head, stores: Result<(), Refused>, keep_alive: bool) {
-        let Fill { mut upstream, flight, stale, leader, .. } = self;
+        let Fetch { mut upstream, flight, stale, leader, .. } = self;
         let room = flight.cache().reserve(head.cost());
         let Some((stale, room)) = stale.zip(room) else { return };
         let stored = Arc::new(Stored::new(head, Arc::clone(&stale.content), room));
@@ -294,7 +294,7 @@ impl Fill {
             Err(Refused::Request) => flight.release(),
         }
         if let Some(leader) = leader {
-            leader.tell(FillOutcome::Shared(FetchResult::Stored(stored)));
+            leader.send(LeaderResult::Shared(FetchResult::Stored(stored)));
         }
         if keep_alive {
             upstream.finish();
@@ -302,22 +302,23 @@ impl Fill {
     }
 
     fn fail(self, status: StatusCode) {
-        let Fill { flight, leader, .. } = self;
+        let Fetch { flight, leader, .. } = self;
         flight.fail(status);
         if let Some(leader) = leader {
-            leader.tell(FillOutcome::Shared(FetchResult::Failed(status)));
+            leader.send(LeaderResult::Shared(FetchResult::Failed(status)));
         }
     }
 
-    fn pass(self, refused: Refused, status: StatusCode, taken: Taken) {
-        let Fill { upstream, flight, leader, .. } = self;
+    fn forward(self, refused: Refused, status: StatusCode, taken: Taken) {
+        let Fetch { upstream, flight, leader, .. } = self;
         match refused {
             // A server error does not predict later responses.
             Refused::Response if !status.is_server_error() => flight.refuse(clock::now_ms()),
             _ => flight.release(),
         }
         if let Some(leader) = leader {
-            leader.tell(FillOutcome::Pass(Box::new((upstream, taken))));
+            let exchange = Box::new(UpstreamExchange::new(upstream, None));
+            leader.send(LeaderResult::Forward(exchange, taken));
         }
     }
 }
@@ -380,7 +381,7 @@ impl Body<'_> {
 }
 
 /// Returns the whole body if it arrived with its head.
-fn here(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
+fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
     let len = usize::try_from(len?).ok()?;
     let link = upstream.link()?;
     if link.input.bytes().len() < len {

@@ -6,7 +6,7 @@ use hurtle_http::semantics::decimal;
 
 /// The cache's handling of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum CacheStatus {
     /// Sent from the cache; seconds of freshness left, negative if stale.
     Hit(i64),
     /// Sent stale from the cache, because the upstream failed.
@@ -25,7 +25,8 @@ pub(crate) enum Outcome {
 
 /// The reason for forwarding a request (RFC 9211 section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MissReason {
+#[allow(missing_docs)] // RFC 9211 defines them.
+pub enum MissReason {
     Method,
     UriMiss,
     VaryMiss,
@@ -47,37 +48,37 @@ impl MissReason {
     }
 }
 
-impl Outcome {
+impl CacheStatus {
     /// Appends the Cache-Status line.
-    pub(super) fn line(self, out: &mut Vec<u8>) {
+    pub fn encode(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Cache-Status: hurtle; ");
         // Writing into a Vec cannot fail.
         let _ = match self {
-            Outcome::Hit(ttl) => {
+            CacheStatus::Hit(ttl) => {
                 out.extend_from_slice(b"hit; ttl=");
                 decimal::number(ttl, out);
                 Ok(())
             }
-            Outcome::HitOnError(ttl) => write!(out, "hit; ttl={ttl}; detail=stale-if-error"),
-            Outcome::Revalidated => write!(out, "fwd=stale; fwd-status=304; stored"),
-            Outcome::Stored(why) => write!(out, "fwd={}; stored", why.name()),
-            Outcome::Collapsed(why) => write!(out, "fwd={}; collapsed", why.name()),
-            Outcome::Passed(why) => write!(out, "fwd={}", why.name()),
-            Outcome::Bypassed(detail) => write!(out, "fwd=bypass; detail={detail}"),
+            CacheStatus::HitOnError(ttl) => write!(out, "hit; ttl={ttl}; detail=stale-if-error"),
+            CacheStatus::Revalidated => write!(out, "fwd=stale; fwd-status=304; stored"),
+            CacheStatus::Stored(why) => write!(out, "fwd={}; stored", why.name()),
+            CacheStatus::Collapsed(why) => write!(out, "fwd={}; collapsed", why.name()),
+            CacheStatus::Passed(why) => write!(out, "fwd={}", why.name()),
+            CacheStatus::Bypassed(detail) => write!(out, "fwd=bypass; detail={detail}"),
         };
         out.extend_from_slice(b"\r\n");
     }
 
     /// Returns the name in the access log.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Outcome::Hit(ttl) if ttl > 0 => "hit",
-            Outcome::Hit(_) | Outcome::HitOnError(_) => "stale",
-            Outcome::Revalidated => "revalidated",
-            Outcome::Stored(_) => "miss",
-            Outcome::Collapsed(_) => "collapsed",
-            Outcome::Passed(_) => "pass",
-            Outcome::Bypassed(_) => "bypass",
+            CacheStatus::Hit(ttl) if ttl > 0 => "hit",
+            CacheStatus::Hit(_) | CacheStatus::HitOnError(_) => "stale",
+            CacheStatus::Revalidated => "revalidated",
+            CacheStatus::Stored(_) => "miss",
+            CacheStatus::Collapsed(_) => "collapsed",
+            CacheStatus::Passed(_) => "pass",
+            CacheStatus::Bypassed(_) => "bypass",
         }
     }
 }

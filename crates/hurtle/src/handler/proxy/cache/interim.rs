@@ -9,14 +9,13 @@ use std::rc::Rc;
 use http::StatusCode;
 use hurtle_http::h1::response_head;
 
-use super::Exchange;
-use super::duplex::{Duplex, ExchangeError};
-use super::fill::FillOutcome;
-use super::proxy::INTERIM_MAX;
-use super::upload::Upload;
-use crate::handler::proxy::{UpstreamError, Waits};
-use crate::protocol::{InterimFields, Protocol};
-use crate::rt::{self, Bell, First, Told};
+use super::super::super::client::{Client, ExchangeError, InterimSender};
+use super::super::super::wait::Waits;
+use super::super::UpstreamError;
+use super::super::forward::INTERIM_MAX;
+use super::fetch::LeaderResult;
+use crate::protocol::InterimFields;
+use crate::rt::{self, Bell, First, oneshot};
 
 /// Heads that the client has not been sent yet, as the upstream wrote them; at most
 /// [`INTERIM_MAX`].
@@ -63,27 +62,25 @@ impl InterimQueue {
     }
 }
 
-impl<T: Protocol> Exchange<T> {
-    /// Waits for the outcome of the fetch that this request leads, and relays interim responses
-    /// until then. `None`: the fetch was given up.
-    pub(super) async fn until_fetched(
-        &mut self,
-        told: Told<FillOutcome>,
-        interim: &InterimQueue,
-    ) -> Result<Option<FillOutcome>, ExchangeError> {
-        let relaying = async |duplex: &Duplex<'_, T>| {
-            let mut told = pin!(told.wait());
-            loop {
-                match rt::race(interim.next(), told.as_mut()).await {
-                    First::B(fetched) => return Ok(fetched),
-                    First::A(head) => {
-                        // `push` has parsed the head before.
-                        let Ok(reply) = response_head::parse(&head) else { continue };
-                        duplex.interim(reply.status, InterimFields::Forwarded(&reply)).await?;
-                    }
+/// Waits for the result of the fetch that this request leads, and relays interim responses until
+/// then. `None`: the fetch was given up.
+pub(super) async fn relay_until_fetched<C: Client>(
+    client: &mut C,
+    result: oneshot::Receiver<LeaderResult>,
+    queue: &InterimQueue,
+) -> Result<Option<LeaderResult>, ExchangeError> {
+    let relaying = async |interim: &dyn InterimSender| {
+        let mut result = pin!(result.recv());
+        loop {
+            match rt::race(queue.next(), result.as_mut()).await {
+                First::B(fetched) => return Ok(fetched),
+                First::A(head) => {
+                    // `push` has parsed the head before.
+                    let Ok(reply) = response_head::parse(&head) else { continue };
+                    interim.send(reply.status, InterimFields::Forwarded(&reply)).await?;
                 }
             }
-        };
-        self.beside(&mut Upload::none(), &Waits::default(), relaying).await.flatten()
-    }
+        }
+    };
+    client.beside(&Waits::default(), relaying).await?
 }

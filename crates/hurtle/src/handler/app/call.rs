@@ -1,0 +1,112 @@
+//! One request to an application: builds its `http::Request`, polls for the response once, then waits
+//! beside the request's body.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use http::StatusCode;
+use hurtle_http::h1::forward::upgrades;
+
+use super::super::client::{Client, Continue, ExchangeError, InterimSender};
+use super::super::request::RequestContext;
+use super::super::wait::Waits;
+use super::super::{Answering, Handled, Outcome, Tunnel, http_request};
+use super::App;
+use crate::answer::Answer;
+use crate::body::{EarlyHints, RequestBody};
+use crate::protocol::InterimFields;
+use crate::rt::{First, race};
+use crate::transport::Offer;
+
+impl App {
+    /// Handles a request. Most applications respond on the first poll, which avoids the cost of a
+    /// wait.
+    pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
+        let body = client.body(Continue::OnRead);
+        let certificate = client.certificate();
+        let built = http_request::build(request, body, |original, extensions| {
+            let client = request.client;
+            extensions.insert(self.arrival(client.address, client.is_tls, original));
+            if let Some(certificate) = certificate {
+                extensions.insert(certificate);
+            }
+        });
+        let Some(mut built) = built else {
+            return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
+        };
+        let rules = request.place.rules().cloned().collect();
+        if upgrades(request.head).is_some() {
+            return Box::pin(self.offer_upgrade(request, built, client)).await;
+        }
+        let mut hints = None;
+        if request.gets_early_hints() {
+            built.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
+        }
+        let mut calling = self.start(built, rules);
+        let describe = || request.describe();
+        match poll_fn(|cx| Poll::Ready(calling.poll(cx, request.now_ms, describe))).await {
+            Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
+            Poll::Pending => {
+                let answering = calling.wait(describe());
+                Box::pin(wait(client, hints, answering)).await
+            }
+        }
+    }
+
+    /// Calls the application with a protocol switch that it may accept.
+    async fn offer_upgrade<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        mut built: http::Request<RequestBody>,
+        client: &mut C,
+    ) -> Handled {
+        let mut offer = None;
+        if let Some((made, on_upgrade)) = Offer::make().await {
+            built.extensions_mut().insert(on_upgrade);
+            offer = Some(made);
+        }
+        let mut hints = None;
+        if request.gets_early_hints() {
+            built.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
+        }
+        let rules = request.place.rules().cloned().collect();
+        let answering = self.start(built, rules).wait(request.describe());
+        match (wait(client, hints, answering).await?, offer) {
+            (Outcome::Answer(answer), Some(offer))
+                if answer.status == StatusCode::SWITCHING_PROTOCOLS =>
+            {
+                Ok(Outcome::Tunnel(Box::new(Tunnel::App(answer, offer))))
+            }
+            (outcome, _) => Ok(outcome),
+        }
+    }
+}
+
+/// Waits for the response while the request's body arrives, and sends early hints meanwhile.
+async fn wait<C: Client>(
+    client: &mut C,
+    hints: Option<EarlyHints>,
+    answering: Answering,
+) -> Handled {
+    let waiting = async |interim: &dyn InterimSender| match hints {
+        Some(hints) => wait_with_hints(interim, &hints, answering).await,
+        None => Ok(answering.await),
+    };
+    let answer = client.beside(&Waits::default(), waiting).await??;
+    Ok(Outcome::Answer(answer))
+}
+
+async fn wait_with_hints(
+    interim: &dyn InterimSender,
+    hints: &EarlyHints,
+    mut answering: Answering,
+) -> Result<Answer, ExchangeError> {
+    loop {
+        match race(answering.as_mut(), hints.next()).await {
+            First::A(answer) => return Ok(answer),
+            First::B(fields) => {
+                interim.send(StatusCode::EARLY_HINTS, InterimFields::Made(&fields)).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The client's side of an exchange, as far as a handler needs it while it waits: the request's
+//! body, interim responses, and the end of the exchange.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+
+use http::{StatusCode, Version};
+use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::request::ParseError;
+
+use super::proxy::cache::CacheStatus;
+use super::wait::Waits;
+use crate::body::RequestBody;
+use crate::protocol::InterimFields;
+use crate::tls::ClientCertificate;
+
+/// The properties of a connection and its client.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientInfo {
+    /// The address of the peer; `None` on a unix socket.
+    pub peer: Option<IpAddr>,
+    /// The address of the client: the peer's, or the one that a trusted proxy names.
+    pub address: Option<IpAddr>,
+    /// `true` if the peer is a trusted proxy.
+    pub is_trusted: bool,
+    /// `true` if the connection is encrypted.
+    pub is_tls: bool,
+    /// The protocol of the connection.
+    pub version: Version,
+}
+
+/// The sender of 100 (Continue).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continue {
+    /// It is sent when the handler begins to read the body.
+    OnRead,
+    /// The handler sends it.
+    ByHandler,
+}
+
+/// The error that ends an exchange early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeError {
+    /// The peer has closed or reset the connection.
+    Gone,
+    /// The peer does not read the response.
+    Stalled,
+    /// The request body is malformed.
+    ParseError(ParseError),
+    /// The handler failed, or sent a body of another length than declared.
+    ResponseBody,
+    /// The upstream's deadline passed.
+    UpstreamTimeout,
+}
+
+/// The client of one exchange. The pipeline implements it for every protocol.
+pub trait Client {
+    /// Returns the client's certificate, if it was verified.
+    fn certificate(&self) -> Option<ClientCertificate>;
+
+    /// Returns the request's body, which arrives while [`Client::beside`] runs. Called at most once.
+    fn body(&mut self, sends_continue: Continue) -> RequestBody;
+
+    /// Records that the client gets no 100 (Continue), although it may wait for one.
+    fn withhold_continue(&mut self);
+
+    /// Reads and discards the body, for a handler that does not read it. The body of a refused
+    /// request stays unread if the client waits for 100 (Continue).
+    ///
+    /// # Errors
+    /// The body is malformed, too large or too slow, or the client is gone.
+    fn discard_body(&mut self, is_refused: bool)
+    -> impl Future<Output = Result<(), ExchangeError>>;
+
+    /// Runs `work` while the request's body arrives.
+    ///
+    /// # Errors
+    /// The client is gone or does not read, its body is malformed, or a deadline of `waits` passed.
+    fn beside<R>(
+        &mut self,
+        waits: &Waits,
+        work: impl AsyncFnOnce(&dyn InterimSender) -> R,
+    ) -> impl Future<Output = Result<R, ExchangeError>>;
+
+    /// Runs `work` until `due_ms`, on the scale of `clock`. The request has no body.
+    ///
+    /// # Errors
+    /// The client is gone, or the time has passed.
+    fn until<R>(
+        &mut self,
+        due_ms: u64,
+        work: impl Future<Output = R>,
+    ) -> impl Future<Output = Result<R, ExchangeError>>;
+
+    /// Returns the forwarding fields of the connection's previous request; `None` for the first
+    /// request.
+    fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders>;
+
+    /// Returns the cache's handling of the request, for the response and the access log.
+    fn cache_status(&mut self) -> &mut Option<CacheStatus>;
+}
+
+/// Sends interim responses (RFC 9110 section 15.2). They are rare, so the future is boxed.
+pub trait InterimSender {
+    /// Sends an interim response.
+    fn send<'a>(&'a self, status: StatusCode, fields: InterimFields<'a>) -> Sending<'a>;
+}
+
+/// The future of an interim response.
+pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), ExchangeError>> + 'a>>;

@@ -1,0 +1,155 @@
+//! One request to a FastCGI or CGI application, or to an authorizer.
+
+use std::rc::Rc;
+
+use http::{StatusCode, Version};
+use hurtle_http::cgi::{ACCEL, RequestInfo, SENDFILE};
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::Fields;
+use hurtle_http::request::framing::BodyLength;
+
+use super::super::client::{Client, Continue};
+use super::super::request::{AuthorizerVariables, RequestContext};
+use super::super::wait::Waits;
+use super::super::{FileName, HandlerError, InternalRedirect, Outcome, http_request};
+use super::{Authorizer, Gateway};
+use crate::answer::Answer;
+
+/// The request data that `cgi::RequestInfo` borrows.
+struct RequestFacts {
+    method: String,
+    target: Vec<u8>,
+    host: String,
+    user: Option<String>,
+    gated: bool,
+    length: Option<u64>,
+}
+
+impl RequestFacts {
+    fn of(context: &RequestContext<'_>) -> RequestFacts {
+        let RequestContext { head: request, target: (path, query), gate, .. } = *context;
+        let mut target = path.to_vec();
+        if let Some(query) = query {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        let host = request.host.filter(|host| !host.name.is_empty());
+        let host = host.map_or_else(
+            || "localhost".to_owned(),
+            |host| {
+                let name = String::from_utf8_lossy(host.name);
+                host.port.map_or_else(|| name.clone().into_owned(), |port| format!("{name}:{port}"))
+            },
+        );
+        let length = match request.body {
+            BodyLength::Exactly(length) => Some(length),
+            BodyLength::None | BodyLength::Chunked => None,
+        };
+        RequestFacts {
+            method: String::from_utf8_lossy(request.method.as_bytes()).into_owned(),
+            target,
+            host,
+            user: gate.and_then(|gate| gate.user(request.authorization)),
+            gated: gate.is_some(),
+            length,
+        }
+    }
+}
+
+impl Authorizer {
+    /// Asks whether the request is allowed; returns variables for its handler.
+    ///
+    /// # Errors
+    /// The response that refuses it.
+    pub async fn check(&self, request: &RequestContext<'_>) -> Result<AuthorizerVariables, Answer> {
+        let bad = || Answer::error(StatusCode::BAD_REQUEST, None);
+        let fields = request.buffers.field_map(request.head).ok_or_else(bad)?;
+        let facts = RequestFacts::of(request);
+        self.authorize(&facts.info(request), &fields).await
+    }
+}
+
+impl Gateway {
+    /// Handles a request. `None`: the path is not a script's, so the files beside it answer.
+    ///
+    /// # Errors
+    /// The exchange with the client has ended.
+    pub async fn respond<C: Client>(
+        self: &Rc<Self>,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Result<Option<Outcome>, HandlerError> {
+        let place = &request.place;
+        let answer = |answer| Ok(Some(Outcome::Answer(answer)));
+        // The file handler redirects to the path with a slash, which relative links need.
+        if self.has_files_beside() && place.rest.is_empty() && !place.path.ends_with(b"/") {
+            return Ok(None);
+        }
+        let script = match self.find(place.rest).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(script)) => script,
+            Err(error) => return answer(error),
+        };
+        if request.head.method.as_bytes() == b"TRACE" {
+            return answer(Answer::trace_refused());
+        }
+        let body = client.body(Continue::OnRead);
+        let Some(built) = http_request::build(request, body, |_, _| {}) else {
+            return answer(Answer::error(StatusCode::BAD_REQUEST, None));
+        };
+        let base = &place.path[..place.path.len() - place.rest.len()];
+        let base = base.strip_suffix(b"/").unwrap_or(base);
+        let facts = RequestFacts::of(request);
+        let rules = place.rules().cloned().collect();
+        let target = (&facts.info(request), base, &script);
+        let answering = self.call(built, target, request.granted, rules, request.body_bytes_max);
+        let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
+        Ok(Some(named_file(request, answered)))
+    }
+}
+
+impl RequestFacts {
+    fn info<'a>(&'a self, request: &RequestContext<'a>) -> RequestInfo<'a> {
+        RequestInfo {
+            method: &self.method,
+            protocol: match request.version() {
+                Version::HTTP_10 => "HTTP/1.0",
+                Version::HTTP_2 => "HTTP/2.0",
+                _ => "HTTP/1.1",
+            },
+            target: &self.target,
+            query: request.target.1.unwrap_or_default(),
+            host: &self.host,
+            client: request.client.address,
+            user: self.user.as_deref(),
+            has_server_auth: self.gated,
+            is_tls: request.client.is_tls,
+            is_trusted: request.client.is_trusted,
+            length: self.length,
+        }
+    }
+}
+
+/// Returns an application's response, or the file that it names.
+fn named_file(request: &RequestContext<'_>, mut answer: Answer) -> Outcome {
+    let Fields::Map(fields) = &mut answer.fields else { return Outcome::Answer(answer) };
+    if !request.has_internal_files {
+        return Outcome::Answer(answer);
+    }
+    let (accel, sendfile) = (fields.remove(ACCEL), fields.remove(SENDFILE));
+    let file = match (&accel, &sendfile) {
+        (Some(name), _) => FileName::Accel(name.as_bytes().to_vec()),
+        (None, Some(name)) => FileName::Sendfile(name.as_bytes().to_vec()),
+        (None, None) => return Outcome::Answer(answer),
+    };
+    let kept = |with_content| {
+        let mut kept = Vec::new();
+        for (name, value) in &*fields {
+            let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+            forward::keep_for_file(&mut kept, name, value, with_content);
+        }
+        kept.into()
+    };
+    let (kept, kept_without_content) = (kept(true), kept(false));
+    Outcome::InternalRedirect(Box::new(InternalRedirect { file, kept, kept_without_content }))
+}

@@ -1,0 +1,387 @@
+//! Finds the response to a request: a stored one is sent; a missing one is fetched once for all
+//! requests that wait for it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use hurtle_http::h1::forward::{self, ForwardParams};
+use hurtle_http::h1::response::{Fields, field, number_field};
+use hurtle_http::request::fields::pairs;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::semantics::caching::{self, Directives, Use};
+use hurtle_http::semantics::target::encode_path;
+
+use super::super::super::client::{Client, ExchangeError, InterimSender};
+use super::super::super::request::{MatchedPath, RequestContext};
+use super::super::super::wait::Waits;
+use super::super::super::{Handled, Outcome};
+use super::super::forward::{failed, forward_params};
+use super::super::{Proxy, UpstreamRequest};
+use super::fetch::{Fetch, LeaderResult};
+use super::interim::{InterimQueue, relay_until_fetched};
+use super::selection::{Source, selected};
+use super::status::{CacheStatus, MissReason};
+use crate::answer::Answer;
+use crate::body::RequestBody;
+use crate::cache::{Cache, FetchResult, Flight, Found, Head, Join, Stored};
+use crate::clock;
+use crate::config::EarlyHints;
+use crate::rt::{self, First, oneshot};
+use crate::transport::Output;
+
+/// Time that a request waits for the head of another request's fetch before it is forwarded.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Attempts of a request to use a fetch after fetches were given up.
+const TRIES_MAX: usize = 3;
+
+/// A look-up: the cache, the request's key in it, and its directives.
+struct Lookup<'a> {
+    proxy: &'a Rc<Proxy>,
+    request: &'a RequestContext<'a>,
+    cache: &'a Arc<Cache>,
+    key: &'a [u8],
+    directives: Directives,
+}
+
+/// The result of one attempt to use a fetch.
+enum Attempt {
+    /// The request is handled.
+    Handled(Handled),
+    /// The request is forwarded without the cache.
+    Bypass,
+    /// The look-up is repeated.
+    Retry,
+}
+
+impl Proxy {
+    /// Removes the stored responses of a target that a request has changed (RFC 9111 section 4.4).
+    pub(in super::super) fn invalidate(&self, request: &RequestContext<'_>, status: StatusCode) {
+        if let Some(cache) = self.cache()
+            && caching::is_unsafe(request.head.method.as_bytes())
+            && status.as_u16() < 400
+        {
+            cache.invalidate(&key(request));
+        }
+    }
+
+    /// Returns the stored response if it may be sent. Never waits.
+    pub(in super::super) fn stored_answer(
+        self: &Rc<Proxy>,
+        request: &RequestContext<'_>,
+        status: &mut Option<CacheStatus>,
+    ) -> Option<Answer> {
+        let cache = self.cache()?;
+        if !may_answer(request.head) {
+            *status = Some(CacheStatus::Passed(MissReason::Method));
+            return None;
+        }
+        if is_for_the_origin(request.head) {
+            *status = Some(CacheStatus::Bypassed("precondition"));
+            return None;
+        }
+        let key = key(request);
+        let directives = directives(request.head);
+        let lookup = Lookup { proxy: self, request, cache, key: &key, directives };
+        let found = cache.find(&key, request.head.fields, request.now_ms);
+        let answer = lookup.usable_answer(&found, request.now_ms, status)?;
+        request.shortcuts.add(request, self, &key);
+        Some(answer)
+    }
+
+    /// Looks up the cache, and fetches a missing response. `None`: the request is forwarded without
+    /// the cache.
+    pub(in super::super) async fn fetch_answer<C: Client>(
+        self: &Rc<Proxy>,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Option<Handled> {
+        let cache = self.cache()?;
+        let is_bypassed = |status| {
+            matches!(status, CacheStatus::Bypassed(_) | CacheStatus::Passed(MissReason::Method))
+        };
+        if client.cache_status().is_some_and(is_bypassed) {
+            return None;
+        }
+        let key = key(request);
+        let directives = directives(request.head);
+        let lookup = Lookup { proxy: self, request, cache, key: &key, directives };
+        for _ in 0..TRIES_MAX {
+            match lookup.attempt(client).await {
+                Attempt::Handled(handled) => return Some(handled),
+                Attempt::Bypass => return None,
+                Attempt::Retry => {}
+            }
+        }
+        None
+    }
+}
+
+impl Lookup<'_> {
+    /// Looks up the cache once, and uses or runs a fetch.
+    async fn attempt<C: Client>(&self, client: &mut C) -> Attempt {
+        let (request, now_ms) = (self.request.head, clock::now_ms());
+        let found = self.cache.find(self.key, request.fields, now_ms);
+        if let Some(answer) = self.usable_answer(&found, now_ms, client.cache_status()) {
+            return Attempt::Handled(Ok(Outcome::Answer(answer)));
+        }
+        let reason = miss_reason(&found, &self.directives);
+        if self.directives.only_if_cached {
+            // RFC 9111 section 5.2.1.7: `only-if-cached` without a stored response is 504.
+            let answer = Answer::error(StatusCode::GATEWAY_TIMEOUT, None);
+            return Attempt::Handled(Ok(Outcome::Answer(answer)));
+        }
+        let status = client.cache_status();
+        *status = Some(CacheStatus::Passed(reason));
+        if found.uncacheable {
+            *status = Some(CacheStatus::Bypassed("uncacheable"));
+            return Attempt::Bypass;
+        }
+        if request.range.is_some() {
+            *status = Some(CacheStatus::Passed(MissReason::Partial));
+        }
+        if request.range.is_some() || request.method == Method::Head {
+            return Attempt::Bypass;
+        }
+        let joined = self.cache.join(self.key, request.fields, now_ms, &found);
+        let stale = found.stored;
+        let (fetched, status) = match joined {
+            Join::Anew => return Attempt::Retry,
+            Join::Alone => return Attempt::Bypass,
+            Join::Coming(reader) => (
+                Some(LeaderResult::Shared(FetchResult::Coming(reader))),
+                CacheStatus::Collapsed(reason),
+            ),
+            Join::Lead(flight) => match self.lead(client, flight, stale.clone()).await {
+                Ok(fetched) => (fetched, CacheStatus::Stored(reason)),
+                Err(error) => return Attempt::Handled(Err(error.into())),
+            },
+            Join::Wait(result) => {
+                let waiting = async |_: &dyn InterimSender| {
+                    rt::race(result.recv(), rt::sleep(WAIT_MAX)).await
+                };
+                match client.beside(&Waits::default(), waiting).await {
+                    Ok(First::A(result)) => {
+                        (result.map(LeaderResult::Shared), CacheStatus::Collapsed(reason))
+                    }
+                    Ok(First::B(())) => {
+                        *client.cache_status() = Some(CacheStatus::Bypassed("waited-too-long"));
+                        return Attempt::Bypass;
+                    }
+                    Err(error) => return Attempt::Handled(Err(error.into())),
+                }
+            }
+        };
+        match fetched {
+            None => Attempt::Retry,
+            Some(fetched) => self.use_fetched(client, (fetched, status), stale),
+        }
+    }
+
+    /// Returns the response that was found if it may be sent.
+    fn usable_answer(
+        &self,
+        found: &Found,
+        now_ms: u64,
+        status: &mut Option<CacheStatus>,
+    ) -> Option<Answer> {
+        let stored = found.stored.as_ref()?;
+        let head = &stored.head;
+        match caching::usable(&head.freshness, head.age(now_ms), &self.directives) {
+            Use::Validate => return None,
+            Use::Fresh | Use::Stale => {}
+            Use::Meanwhile => self.renew(found),
+        }
+        Some(self.hit(stored, now_ms, CacheStatus::Hit, status))
+    }
+
+    /// Starts to validate a stale response that is sent at the same time.
+    fn renew(&self, found: &Found) {
+        let (request, now_ms) = (self.request.head, clock::now_ms());
+        if request.method == Method::Get
+            && let Join::Lead(flight) = self.cache.join(self.key, request.fields, now_ms, found)
+        {
+            rt::spawn(self.fetch(flight, found.stored.clone()).run());
+        }
+    }
+
+    /// Starts a fetch, relays interim responses, and returns the result. `None`: the fetch was given
+    /// up.
+    async fn lead<C: Client>(
+        &self,
+        client: &mut C,
+        flight: Flight,
+        stale: Option<Arc<Stored>>,
+    ) -> Result<Option<LeaderResult>, ExchangeError> {
+        let mut fetch = self.fetch(flight, stale);
+        let (leader, result) = oneshot::channel();
+        let interim = InterimQueue::new(self.request.site.early_hints == EarlyHints::Off);
+        fetch.leader = Some(leader);
+        // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
+        fetch.interim = (!self.request.head.http10).then(|| Rc::clone(&interim));
+        rt::spawn(fetch.run());
+        relay_until_fetched(client, result, &interim).await
+    }
+
+    /// Handles the request with the result of a fetch.
+    fn use_fetched<C: Client>(
+        &self,
+        client: &mut C,
+        (fetched, status): (LeaderResult, CacheStatus),
+        stale: Option<Arc<Stored>>,
+    ) -> Attempt {
+        let (request, now_ms) = (self.request, clock::now_ms());
+        let fields = request.head.fields;
+        let answer = match fetched {
+            LeaderResult::Forward(exchange, head) => {
+                return Attempt::Handled(self.proxy.judge(request, client, exchange, head));
+            }
+            LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
+            LeaderResult::Shared(FetchResult::Coming(reader)) => {
+                let live = Arc::clone(reader.live());
+                if !live.head.answers(fields) {
+                    return Attempt::Bypass;
+                }
+                *client.cache_status() = Some(status);
+                let age = live.head.age(now_ms);
+                self.adapt(&live.head, Source::Coming(reader), age, status)
+            }
+            LeaderResult::Shared(FetchResult::Stored(stored)) => {
+                if !stored.head.answers(fields) {
+                    return Attempt::Bypass;
+                }
+                let same = |old: &Arc<Stored>| Arc::ptr_eq(&old.content, &stored.content);
+                let is_refreshed = stale.is_some_and(|old| same(&old));
+                let status = if is_refreshed { CacheStatus::Revalidated } else { status };
+                self.hit(&stored, now_ms, |_| status, client.cache_status())
+            }
+            LeaderResult::Shared(FetchResult::Failed(status)) => {
+                let is_usable = |stored: &Arc<Stored>| {
+                    let (head, directives) = (&stored.head, &self.directives);
+                    caching::usable_on_error(&head.freshness, head.age(now_ms), directives)
+                };
+                match stale.filter(is_usable) {
+                    Some(stored) => {
+                        let status = client.cache_status();
+                        self.hit(&stored, now_ms, CacheStatus::HitOnError, status)
+                    }
+                    None => return Attempt::Handled(Err(failed(status))),
+                }
+            }
+        };
+        Attempt::Handled(Ok(Outcome::Answer(answer)))
+    }
+
+    fn fetch(&self, flight: Flight, stale: Option<Arc<Stored>>) -> Fetch {
+        let mut conditions = Vec::new();
+        if let Some(stale) = &stale {
+            let described = caching::of_response(pairs(&stale.head.lines));
+            // RFC 9111 section 4.3.1.
+            described.etag.inspect(|etag| field(&mut conditions, "If-None-Match", etag));
+            let modified = described.last_modified;
+            modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
+        }
+        let (proxy, request) = (self.proxy, self.request);
+        let path = encode_path(request.place.path);
+        let params = forward_params(request, path.as_bytes(), None);
+        let params = ForwardParams { cache_conditions: Some(&conditions), ..params };
+        Fetch {
+            proxy: Rc::clone(proxy),
+            upstream: UpstreamRequest::new(proxy, request.head, RequestBody::default(), params),
+            flight,
+            path: request.place.path.to_vec(),
+            client: request.client.address,
+            request: request.describe(),
+            lines: request.head.fields.to_lines(),
+            directives: self.directives,
+            authorized: request.head.authorization.is_some(),
+            stale,
+            leader: None,
+            interim: None,
+        }
+    }
+
+    /// Builds the response from a stored one, and sets the cache status. `status_of` gets the
+    /// seconds of freshness left.
+    fn hit(
+        &self,
+        stored: &Stored,
+        now_ms: u64,
+        status_of: impl FnOnce(i64) -> CacheStatus,
+        status: &mut Option<CacheStatus>,
+    ) -> Answer {
+        let head = &stored.head;
+        let age = head.age(now_ms);
+        let new = status_of(head.freshness.lifetime as i64 - age as i64);
+        *status = Some(new);
+        self.adapt(head, Source::Kept(&stored.content.kept), age, new)
+    }
+
+    fn adapt(&self, head: &Head, source: Source<'_>, age: u64, status: CacheStatus) -> Answer {
+        let RequestContext { head: request, place, buffers, .. } = self.request;
+        adapt((request, place), head, source, (age, status), buffers.take_lines())
+    }
+}
+
+/// Adapts a response to a request: the whole, a range, or 304, with the site's header rules.
+/// `lines` is an empty buffer for the fields.
+pub(super) fn adapt(
+    (request, place): (&RequestHead<'_>, &MatchedPath<'_>),
+    head: &Head,
+    source: Source<'_>,
+    (age, status): (u64, CacheStatus),
+    lines: Vec<u8>,
+) -> Answer {
+    let (code, mut lines, body) = selected(request, head, source, lines);
+    let (removed, set) = place.edits(head.status);
+    if !removed.is_empty() {
+        lines = forward::edit_lines(&lines, b"", &removed, &set);
+    }
+    if age > 0 || matches!(status, CacheStatus::Hit(_) | CacheStatus::HitOnError(_)) {
+        // RFC 9111 section 5.1.
+        number_field(&mut lines, "Age", age);
+    }
+    status.encode(&mut lines);
+    Answer { status: code, fields: Fields::Dated(lines), body }
+}
+
+fn key(request: &RequestContext<'_>) -> Output {
+    let mut key = Output::new();
+    let path = encode_path(request.place.path);
+    let params = forward_params(request, path.as_bytes(), None);
+    forward::identity(key.vec(), request.head, &params);
+    key
+}
+
+/// Returns whether a cache may answer a request.
+pub(super) fn may_answer(request: &RequestHead<'_>) -> bool {
+    matches!(request.method, Method::Get | Method::Head)
+        && request.body == BodyLength::None
+        && forward::upgrades(request).is_none()
+}
+
+/// Returns whether a request has preconditions that only the origin evaluates (RFC 9111 section
+/// 4.3.2).
+pub(super) fn is_for_the_origin(request: &RequestHead<'_>) -> bool {
+    request.if_match.is_some() || request.if_unmodified_since.is_some()
+}
+
+/// Returns the cache directives of a request.
+pub(super) fn directives(request: &RequestHead<'_>) -> Directives {
+    match request.has_cache_control {
+        true => Directives::of_request(request.fields.iter()),
+        false => Directives::default(),
+    }
+}
+
+fn miss_reason(found: &Found, directives: &Directives) -> MissReason {
+    match &found.stored {
+        Some(_) if directives.no_cache || directives.max_age.is_some() => MissReason::Request,
+        Some(_) => MissReason::Stale,
+        None if found.varies => MissReason::VaryMiss,
+        None => MissReason::UriMiss,
+    }
+}

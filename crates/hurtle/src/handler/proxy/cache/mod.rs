@@ -1,0 +1,14 @@
+//! Requests to a mount with a response cache. `lookup` finds or fetches a response, `fetch` runs a
+//! fetch in a task of its own, `interim` brings its interim responses to the client, `selection`
+//! selects the part that a request gets, `status` is the cache's handling of a request, and
+//! `shortcuts` are recent targets. `crate::cache` stores the responses.
+
+mod fetch;
+mod interim;
+mod lookup;
+mod selection;
+mod shortcuts;
+mod status;
+
+pub use shortcuts::{ShortcutKey, Shortcuts};
+pub use status::CacheStatus;

@@ -1,0 +1,341 @@
+//! Forwards a request: tries upstreams while a retry is safe, until one returns a response head.
+//! `response` handles that response.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::rc::Rc;
+
+use http::{StatusCode, Version};
+use hurtle_http::h1::forward::{self, ForwardParams};
+use hurtle_http::h1::response_head::{self, ResponseHead};
+use hurtle_http::semantics::target::{encode_path, is_encoding_of};
+
+use super::super::client::{Client, Continue, ExchangeError, InterimSender};
+use super::super::request::RequestContext;
+use super::super::wait::Waits;
+use super::super::{Handled, HandlerError, Outcome};
+use super::exchange::UpstreamExchange;
+use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
+use crate::answer::Answer;
+use crate::clock;
+use crate::config::EarlyHints;
+use crate::protocol::InterimFields;
+use crate::transport::Taken;
+
+/// Maximum number of interim responses to one request. An upstream that sends more is treated as
+/// failed.
+pub(super) const INTERIM_MAX: usize = 32;
+
+/// The error of one attempt to get a response head.
+enum AttemptError {
+    Upstream(UpstreamError),
+    Exchange(ExchangeError),
+}
+
+impl From<UpstreamError> for AttemptError {
+    fn from(error: UpstreamError) -> AttemptError {
+        AttemptError::Upstream(error)
+    }
+}
+
+impl From<ExchangeError> for AttemptError {
+    fn from(error: ExchangeError) -> AttemptError {
+        AttemptError::Exchange(error)
+    }
+}
+
+impl Proxy {
+    /// Handles a request: from the cache, or by forwarding it.
+    pub async fn call<C: Client>(
+        self: &Rc<Proxy>,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Handled {
+        if let Some(answer) = self.stored_answer(request, client.cache_status()) {
+            return Ok(Outcome::Answer(answer));
+        }
+        if request.gets_early_hints() {
+            Box::pin(super::hints::send(request, client)).await?;
+        }
+        if request.head.method.as_bytes() == b"TRACE" {
+            return Ok(Outcome::Answer(Answer::trace_refused()));
+        }
+        if self.cache().is_some()
+            && let Some(handled) = Box::pin(self.fetch_answer(request, client)).await
+        {
+            return handled;
+        }
+        let mut exchange = self.begin(request, client);
+        match self.receive_head(request, client, &mut exchange).await {
+            Ok(head) => self.judge(request, client, exchange, head),
+            Err(error) => {
+                exchange.settle_continue(request, client);
+                Err(error)
+            }
+        }
+    }
+
+    /// Prepares the request for an upstream. Boxed, because it is moved several times.
+    fn begin<C: Client>(
+        self: &Rc<Proxy>,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Box<UpstreamExchange> {
+        let body = client.body(Continue::ByHandler);
+        let protocol = forward::upgrade(request.head, &self.config().upgrades);
+        let path = self.forwarded_path(request);
+        let params = forward_params(request, &path, protocol);
+        let forwarded = known_forwarding_fields(request, client, &params);
+        let params = ForwardParams { forwarded, ..params };
+        let upstream = UpstreamRequest::new(self, request.head, body, params);
+        Box::new(UpstreamExchange::new(upstream, protocol.map(str::to_owned)))
+    }
+
+    /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
+    /// otherwise encoded again. A cache uses one spelling only, so its fetches do too.
+    fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
+        let (sent, path) = (request.target.0, request.place.path);
+        if self.cache().is_none() && is_encoding_of(sent, path) {
+            return Cow::Borrowed(sent);
+        }
+        match encode_path(path) {
+            Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
+            Cow::Owned(path) => Cow::Owned(path.into_bytes()),
+        }
+    }
+
+    /// Tries upstreams until one responds.
+    async fn receive_head<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        exchange: &mut UpstreamExchange,
+    ) -> Result<Taken, HandlerError> {
+        if !self.is_open() {
+            Box::pin(self.wait_for_application(request, client, exchange)).await?;
+        }
+        let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        loop {
+            let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
+            let key = Key { client: request.client.address, path: request.place.path };
+            if !upstream.choose(key, now_ms) {
+                // Otherwise the errors of the tried upstreams were logged.
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    let what = request.describe();
+                    log_failure(upstream, &what, &"no upstream is available", status);
+                }
+                return Err(failed(status));
+            }
+            let received = match upstream.send_at_once(now_ms) {
+                true => receive_at_once(client, upstream, now_ms).await,
+                false => None,
+            };
+            let received = match received {
+                Some(received) => received,
+                None => receive_beside(request, client, exchange).await,
+            };
+            let upstream = &mut exchange.upstream;
+            let retry = match received {
+                Ok(head) => return Ok(head),
+                Err(AttemptError::Upstream(error)) => {
+                    status = StatusCode::BAD_GATEWAY;
+                    log_failure(upstream, &request.describe(), &error, status);
+                    let retry = upstream.may_retry(&error);
+                    upstream.failed(matches!(
+                        error,
+                        UpstreamError::Gone(_) | UpstreamError::NotRead(_)
+                    ));
+                    retry
+                }
+                Err(AttemptError::Exchange(ExchangeError::UpstreamTimeout)) => {
+                    status = StatusCode::GATEWAY_TIMEOUT;
+                    log_failure(upstream, &request.describe(), &upstream.phase(), status);
+                    upstream.failed(false);
+                    upstream.may_retry_late()
+                }
+                Err(AttemptError::Exchange(error)) => return Err(error.into()),
+            };
+            if !retry {
+                return Err(failed(status));
+            }
+        }
+    }
+
+    /// Waits for an application that is starting.
+    async fn wait_for_application<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        exchange: &UpstreamExchange,
+    ) -> Result<(), HandlerError> {
+        if client.beside(&exchange.waits, async |_| self.wait_until_open().await).await? {
+            return Ok(());
+        }
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let what = request.describe();
+        log_failure(&exchange.upstream, &what, &"the application is not running", status);
+        Err(failed(status))
+    }
+}
+
+impl UpstreamExchange {
+    /// Records that a client which waits for 100 (Continue) has not got one. It may or may not send
+    /// its body, so the next bytes are ambiguous.
+    pub(super) fn settle_continue<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) {
+        if request.head.expect_continue && !self.has_continued {
+            client.withhold_continue();
+        }
+    }
+}
+
+/// Returns the parameters for forwarding a request.
+pub(super) fn forward_params<'a>(
+    request: &RequestContext<'a>,
+    path: &'a [u8],
+    upgrade: Option<&'a str>,
+) -> ForwardParams<'a> {
+    let client = request.client;
+    ForwardParams {
+        path,
+        query: request.target.1,
+        authority: "",
+        peer: client.peer,
+        client: client.address,
+        is_trusted: client.is_trusted,
+        is_tls: client.is_tls,
+        is_http2: client.version == Version::HTTP_2,
+        upgrade,
+        cache_conditions: None,
+        forwarded: None,
+    }
+}
+
+/// Returns the forwarding fields, reusing those of the previous request on this connection.
+fn known_forwarding_fields<'c, C: Client>(
+    request: &RequestContext<'_>,
+    client: &'c mut C,
+    params: &ForwardParams<'_>,
+) -> Option<&'c [u8]> {
+    if params.is_trusted || params.is_http2 {
+        return None;
+    }
+    let known = client.forwarded_headers()?;
+    let host = request.head.host.filter(|host| !host.name.is_empty())?;
+    Some(known.lines(host, params))
+}
+
+/// Waits for the response to a request that was sent: the common case. `None`: more work is needed
+/// before the response.
+async fn receive_at_once<C: Client>(
+    client: &mut C,
+    upstream: &mut UpstreamRequest,
+    now_ms: u64,
+) -> Option<Result<Taken, AttemptError>> {
+    let due_ms = now_ms.saturating_add(upstream.first_byte_ms());
+    let head = match client.until(due_ms, upstream.receive_head()).await {
+        Ok(Ok(head)) => head,
+        Ok(Err(error)) => return Some(Err(error.into())),
+        Err(error) => return Some(Err(error.into())),
+    };
+    match is_interim(&head) {
+        Ok(false) => Some(Ok(head)),
+        Ok(true) => {
+            upstream.put_back(&head);
+            None
+        }
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+/// Sends a request and waits for the response while the request body and interim responses flow.
+async fn receive_beside<C: Client>(
+    request: &RequestContext<'_>,
+    client: &mut C,
+    exchange: &mut UpstreamExchange,
+) -> Result<Taken, AttemptError> {
+    let UpstreamExchange { upstream, waits, has_continued, .. } = exchange;
+    let listening = async |interim: &dyn InterimSender| {
+        listen(request, interim, upstream, waits, has_continued).await
+    };
+    client.beside(waits, listening).await?
+}
+
+/// Connects, sends, and reads up to a final head. Relays interim responses.
+async fn listen(
+    request: &RequestContext<'_>,
+    interim: &dyn InterimSender,
+    upstream: &mut UpstreamRequest,
+    waits: &Waits,
+    has_continued: &mut bool,
+) -> Result<Taken, AttemptError> {
+    upstream.connect(waits).await?;
+    for _ in 0..INTERIM_MAX {
+        let head = match upstream.listen(waits).await? {
+            ListenOutcome::Head(head) => head,
+            ListenOutcome::ExpectTimeout => {
+                upstream.release();
+                *has_continued = true;
+                interim.send(StatusCode::CONTINUE, InterimFields::Empty).await?;
+                continue;
+            }
+        };
+        if !is_interim(&head)? {
+            return Ok(head);
+        }
+        let reply = response_head::parse(&head).map_err(UpstreamError::BadResponse)?;
+        if is_relayed(request, &reply, upstream, has_continued) {
+            let fields = match reply.status {
+                StatusCode::CONTINUE => InterimFields::Empty,
+                _ => InterimFields::Forwarded(&reply),
+            };
+            interim.send(reply.status, fields).await?;
+        }
+    }
+    Err(AttemptError::Upstream(UpstreamError::Cut))
+}
+
+/// Returns the error response after the upstreams failed.
+pub(super) fn failed(status: StatusCode) -> HandlerError {
+    HandlerError::Answer(Answer::error(status, None))
+}
+
+/// Logs an upstream's error with the status that the client gets. `request` describes the request.
+pub fn log_failure(
+    upstream: &UpstreamRequest,
+    request: &str,
+    error: &dyn Display,
+    status: StatusCode,
+) {
+    let name = upstream.upstream_name();
+    tracing::error!("upstream {name}: {error} ({request}: {})", status.as_u16());
+}
+
+/// Returns whether the client gets an upstream's interim response.
+fn is_relayed(
+    request: &RequestContext<'_>,
+    reply: &ResponseHead<'_>,
+    upstream: &mut UpstreamRequest,
+    has_continued: &mut bool,
+) -> bool {
+    match reply.status {
+        StatusCode::CONTINUE => {
+            upstream.release();
+            // A second 100, or one that the client does not wait for, is useless.
+            request.head.expect_continue && !std::mem::replace(has_continued, true)
+        }
+        // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
+        _ if request.head.http10 => false,
+        StatusCode::EARLY_HINTS => request.site.early_hints != EarlyHints::Off,
+        _ => true,
+    }
+}
+
+/// Returns whether a response head is interim (1xx).
+pub(super) fn is_interim(head: &[u8]) -> Result<bool, UpstreamError> {
+    // Byte 9 of the status line is the first status digit; `parse` rejects lines without one.
+    if head.get(9) != Some(&b'1') {
+        return Ok(false);
+    }
+    let reply = response_head::parse(head).map_err(UpstreamError::BadResponse)?;
+    Ok(reply.status != StatusCode::SWITCHING_PROTOCOLS)
+}

@@ -1,0 +1,88 @@
+//! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
+//! or is invalid.
+
+use http::StatusCode;
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response_head::{self, File, ResponseHead};
+
+use super::super::client::Client;
+use super::super::request::RequestContext;
+use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
+use super::exchange::{ReceivedHead, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::forward::{failed, log_failure};
+use super::{Proxy, UpstreamError};
+use crate::clock;
+use crate::transport::{Output, Taken};
+
+impl Proxy {
+    /// Handles a response whose head has arrived.
+    pub(super) fn judge<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        mut exchange: Box<UpstreamExchange>,
+        bytes: Taken,
+    ) -> Handled {
+        let is_unexpected = |reply: &ResponseHead<'_>| {
+            reply.status == StatusCode::SWITCHING_PROTOCOLS
+                && !accepts(exchange.protocol.as_deref(), reply)
+        };
+        let reply = match response_head::parse(&bytes) {
+            Ok(reply) if is_unexpected(&reply) => Err(UpstreamError::UnexpectedUpgrade),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(UpstreamError::BadResponse(error)),
+        };
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => {
+                let status = StatusCode::BAD_GATEWAY;
+                log_failure(&exchange.upstream, &request.describe(), &error, status);
+                exchange.upstream.failed(false);
+                exchange.settle_continue(request, client);
+                return Err(failed(status));
+            }
+        };
+        exchange.upstream.succeeded();
+        self.invalidate(request, reply.status);
+        if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
+            (&exchange.protocol, reply.status)
+        {
+            let mut head = Output::new();
+            forward::switching(head.vec(), &reply, protocol, &clock::date(clock::now_ms()));
+            let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
+            return Ok(Outcome::Tunnel(Box::new(Tunnel::Upstream(tunnel))));
+        }
+        exchange.settle_continue(request, client);
+        if request.has_internal_files
+            && let Some(file) = reply.file
+        {
+            let redirect = internal_redirect(&reply, file);
+            exchange.upstream.discard(reply.length);
+            return Ok(Outcome::InternalRedirect(Box::new(redirect)));
+        }
+        let parsed = reply.detach(&bytes);
+        let head = Box::new(ReceivedHead { bytes, parsed });
+        Ok(Outcome::Stream(UpstreamResponse { exchange, head }))
+    }
+}
+
+fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedirect {
+    let kept = |with_content| {
+        let mut kept = Vec::new();
+        forward::each_for_client(reply, |name, value| {
+            forward::keep_for_file(&mut kept, name, value, with_content);
+        });
+        kept.into()
+    };
+    let file = match file {
+        File::Accel(name) => FileName::Accel(name.to_vec()),
+        File::Sendfile(name) => FileName::Sendfile(name.to_vec()),
+    };
+    InternalRedirect { file, kept: kept(true), kept_without_content: kept(false) }
+}
+
+/// RFC 9110 section 7.8: the upstream must switch to a protocol that the request named.
+fn accepts(protocol: Option<&str>, reply: &ResponseHead<'_>) -> bool {
+    let named = protocol.zip(reply.upgrade);
+    named.is_some_and(|(sent, accepted)| accepted.eq_ignore_ascii_case(sent.as_bytes()))
+}

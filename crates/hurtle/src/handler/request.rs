@@ -1,0 +1,184 @@
+//! A request as handlers get it.
+
+use std::rc::Rc;
+
+use http::{HeaderMap, HeaderName, StatusCode, Version};
+use hurtle_http::h1::response::field;
+use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::semantics::conditional::Preconditions;
+use hurtle_http::semantics::glob;
+
+use super::client::ClientInfo;
+use super::http_request::Buffers;
+use super::proxy::cache::Shortcuts;
+use crate::auth::Gate;
+use crate::config::{EarlyHints, HeaderRule};
+use crate::files::{FileQuery, Key, Store};
+
+/// Variables that an authorizer adds to the request.
+pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A request on its way to a handler.
+#[derive(Clone, Copy)]
+pub struct RequestContext<'a> {
+    /// The head.
+    pub head: &'a RequestHead<'a>,
+    /// The path and the query as sent.
+    pub target: (&'a [u8], Option<&'a [u8]>),
+    /// The path after decoding and the site's rules.
+    pub place: MatchedPath<'a>,
+    /// The site.
+    pub site: SiteInfo,
+    /// The client.
+    pub client: ClientInfo,
+    /// The authentication that the request has passed.
+    pub gate: Option<&'a Rc<Gate>>,
+    /// Variables from the authorizer.
+    pub granted: &'a AuthorizerVariables,
+    /// `true` if the response may name an internal file.
+    pub has_internal_files: bool,
+    /// The worker's file cache.
+    pub store: &'a Rc<Store>,
+    /// The worker's reusable buffers.
+    pub buffers: &'a Buffers,
+    /// The worker's recent targets that caches have answered.
+    pub shortcuts: &'a Shortcuts,
+    /// Maximum size of a request's body, in bytes.
+    pub body_bytes_max: u64,
+    /// Time at which the request was read, on the scale of `clock`.
+    pub now_ms: u64,
+}
+
+/// The properties of a site that its handlers use.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteInfo {
+    /// The site's number.
+    pub number: usize,
+    /// The clients that get early hints.
+    pub early_hints: EarlyHints,
+    /// `true` if responses may be stored, and no route depends on the client.
+    pub stores_for_all: bool,
+}
+
+/// The parts of a request for files that do not depend on the protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerRequest<'a> {
+    /// `true` if the method is GET, not HEAD; handlers respond to both alike.
+    pub get: bool,
+
+    /// The target's path as sent, with its cache key.
+    pub key: Key<'a>,
+    /// The query as sent, without `?`.
+    pub query: Option<&'a [u8]>,
+    /// Preconditions, ranges, codings.
+    pub file: FileQuery<'a>,
+    /// The Accept field.
+    pub accept: Option<&'a [u8]>,
+}
+
+/// A path after decoding and the site's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchedPath<'a> {
+    /// The whole decoded path.
+    pub path: &'a [u8],
+    /// The rest of the path beneath the mount, without a leading `/`.
+    pub rest: &'a [u8],
+    /// The mount's number in its site.
+    pub mount: usize,
+    /// The site's header rules.
+    pub headers: &'a [HeaderRule],
+    /// `true` if the response may be cached under the request's key.
+    pub cacheable: bool,
+}
+
+impl<'a> RequestContext<'a> {
+    /// Returns the request for files.
+    pub fn for_files(&self) -> HandlerRequest<'a> {
+        let (path, query) = self.target;
+        HandlerRequest::new(self.head, Key { site: self.site.number, path }, query)
+    }
+
+    /// Returns the protocol version of the request.
+    pub fn version(&self) -> Version {
+        if self.head.http10 { Version::HTTP_10 } else { self.client.version }
+    }
+
+    /// Returns whether the client gets early hints from this server.
+    pub fn gets_early_hints(&self) -> bool {
+        match self.site.early_hints {
+            EarlyHints::Http2 => self.client.version >= Version::HTTP_2,
+            // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
+            EarlyHints::Always => !self.head.http10,
+            EarlyHints::Off => false,
+        }
+    }
+
+    /// Formats the request for the log: its method and path as sent. The query is omitted, because
+    /// it may hold secrets.
+    pub fn describe(&self) -> String {
+        describe(self.head, self.target.0)
+    }
+}
+
+/// Formats a request for the log: its method and path as sent.
+pub fn describe(head: &RequestHead<'_>, path: &[u8]) -> String {
+    format!("{} {}", head.method.as_bytes().escape_ascii(), path.escape_ascii())
+}
+
+impl<'a> HandlerRequest<'a> {
+    /// Creates the request for files from a head.
+    pub fn new(
+        head: &'a RequestHead<'_>,
+        key: Key<'a>,
+        query: Option<&'a [u8]>,
+    ) -> HandlerRequest<'a> {
+        let get = head.method == Method::Get;
+        HandlerRequest { get, key, query, file: file_query(head), accept: head.accept }
+    }
+}
+
+/// Collects preconditions, the range, and accepted codings.
+pub fn file_query<'a>(request: &'a RequestHead<'_>) -> FileQuery<'a> {
+    FileQuery {
+        preconditions: Preconditions {
+            if_match: request.if_match,
+            if_none_match: request.if_none_match,
+            if_modified_since: request.if_modified_since,
+            if_unmodified_since: request.if_unmodified_since,
+            if_range: request.if_range,
+        },
+        // RFC 9110 section 14.2: Range applies to GET only.
+        range: if request.method == Method::Get { request.range } else { None },
+        accept_encoding: request.accept_encoding,
+    }
+}
+
+impl MatchedPath<'_> {
+    /// Returns the header rules that apply to the path.
+    pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
+        self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
+    }
+
+    /// Returns the header rules for a response with this status as edits: the names to remove and
+    /// the lines to add.
+    pub fn edits(&self, status: StatusCode) -> (Vec<HeaderName>, Vec<u8>) {
+        let (mut removed, mut set) = (Vec::new(), Vec::new());
+        let mut rules = self.rules().peekable();
+        // Like nginx's add_header: the rules do not apply to errors.
+        if status.as_u16() < 400 && rules.peek().is_some() {
+            let mut edits = HeaderMap::new();
+            for rule in rules {
+                for name in &rule.remove {
+                    edits.remove(name);
+                    removed.push(name.clone());
+                }
+                for (name, value) in &rule.set {
+                    edits.insert(name.clone(), value.clone());
+                    removed.push(name.clone());
+                }
+            }
+            edits.iter().for_each(|(name, value)| field(&mut set, name.as_str(), value.as_bytes()));
+        }
+        (removed, set)
+    }
+}

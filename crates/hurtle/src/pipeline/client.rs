@@ -1,0 +1,141 @@
+//! The client of an exchange, as a handler sees it.
+
+use http::StatusCode;
+use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::request::RequestHead;
+use hurtle_http::request::framing::BodyLength;
+
+use super::duplex::Duplex;
+use super::upload::Upload;
+use super::{Exchange, Next};
+use crate::body::RequestBody;
+use crate::deadline::DeadlineError;
+use crate::handler::client::{Client, Continue, ExchangeError, InterimSender};
+use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::wait::Waits;
+use crate::protocol::{InterimFields, Protocol};
+use crate::rt::{self, First};
+use crate::tls::ClientCertificate;
+
+/// The client of one request.
+pub(super) struct ExchangeClient<'e, T> {
+    exchange: &'e mut Exchange<T>,
+    request: &'e RequestHead<'e>,
+    /// The request's body.
+    pub(super) incoming: Incoming,
+}
+
+/// The state of a request's body.
+pub(super) enum Incoming {
+    /// There is none, or it was read.
+    Done,
+    /// Nothing has read it.
+    Unread,
+    /// A handler reads it.
+    Upload(Box<Upload>),
+}
+
+impl Incoming {
+    /// Creates the state before a handler is called.
+    pub(super) fn of(request: &RequestHead<'_>) -> Incoming {
+        match request.body {
+            BodyLength::None => Incoming::Done,
+            _ => Incoming::Unread,
+        }
+    }
+}
+
+impl<'e, T: Protocol> ExchangeClient<'e, T> {
+    pub(super) fn new(
+        exchange: &'e mut Exchange<T>,
+        request: &'e RequestHead<'e>,
+    ) -> ExchangeClient<'e, T> {
+        ExchangeClient { exchange, request, incoming: Incoming::of(request) }
+    }
+}
+
+impl<T: Protocol> Client for ExchangeClient<'_, T> {
+    fn certificate(&self) -> Option<ClientCertificate> {
+        self.exchange.io.client()
+    }
+
+    fn body(&mut self, sends_continue: Continue) -> RequestBody {
+        let upload = Upload::new(&self.exchange.io, self.request, sends_continue);
+        let Some((upload, body)) = upload else { return RequestBody::default() };
+        self.incoming = Incoming::Upload(Box::new(upload));
+        body
+    }
+
+    fn withhold_continue(&mut self) {
+        if let Incoming::Upload(upload) = &mut self.incoming {
+            upload.withhold_continue();
+        }
+    }
+
+    async fn discard_body(&mut self, is_refused: bool) -> Result<(), ExchangeError> {
+        let ExchangeClient { exchange, request, .. } = self;
+        // A client that sent `Expect: 100-continue` gets the error at once (RFC 9110 section
+        // 10.1.1). It may send the body anyway, so the connection ends.
+        if request.body == BodyLength::None || is_refused && request.expect_continue {
+            return Ok(());
+        }
+        // RFC 9110 section 10.1.1: 100 (Continue) only if the body will be accepted.
+        if request.expect_continue
+            && exchange.input.bytes().is_empty()
+            && !exchange.is_too_large(request.body)
+        {
+            let sent = exchange.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await;
+            sent.map_err(|next| match next {
+                Next::Abort => ExchangeError::Stalled,
+                _ => ExchangeError::Gone,
+            })?;
+        }
+        // The body is read before the response, so that a malformed one gets an error.
+        let bytes_max = exchange.worker.limits.body_bytes;
+        let mut reading = exchange.io.reading(request.body);
+        let discarded = exchange.discard_body(&mut reading, bytes_max).await;
+        discarded.map_err(|error| error.map_or(ExchangeError::Gone, ExchangeError::ParseError))?;
+        self.incoming = Incoming::Done;
+        Ok(())
+    }
+
+    async fn beside<R>(
+        &mut self,
+        waits: &Waits,
+        work: impl AsyncFnOnce(&dyn InterimSender) -> R,
+    ) -> Result<R, ExchangeError> {
+        let mut none;
+        let upload = match &mut self.incoming {
+            Incoming::Upload(upload) => &mut **upload,
+            Incoming::Done | Incoming::Unread => {
+                none = Upload::none();
+                &mut none
+            }
+        };
+        let work = async |duplex: &Duplex<'_, T>| work(duplex).await;
+        self.exchange.beside(upload, waits, work).await
+    }
+
+    async fn until<R>(
+        &mut self,
+        due_ms: u64,
+        work: impl Future<Output = R>,
+    ) -> Result<R, ExchangeError> {
+        let Exchange { watch, io, .. } = &*self.exchange;
+        watch.set(due_ms);
+        match watch.wait(rt::race(work, io.reset())).await {
+            Ok(First::A(done)) => Ok(done),
+            Ok(First::B(())) => Err(ExchangeError::Gone),
+            Err(DeadlineError) => Err(ExchangeError::UpstreamTimeout),
+        }
+    }
+
+    fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
+        let Exchange { served, forwarded_headers, .. } = &mut *self.exchange;
+        (*served > 0).then_some(forwarded_headers)
+    }
+
+    fn cache_status(&mut self) -> &mut Option<CacheStatus> {
+        &mut self.exchange.cache_status
+    }
+}

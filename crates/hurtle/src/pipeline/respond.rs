@@ -1,0 +1,281 @@
+//! Writes responses of this server and of applications. The request body is fed to its handler while
+//! the response is sent.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::{io, mem};
+
+use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
+use hurtle_http::request::{Method, ParseError, RequestHead};
+use hurtle_http::semantics::fields::has_token;
+
+use super::duplex::Duplex;
+use super::stream::StreamSender;
+use super::upload::{UNREAD_BYTES_MAX, Upload};
+use super::{Exchange, Next};
+use crate::answer::{Answer, declared_len, is_bodiless};
+use crate::body::Body;
+use crate::clock;
+use crate::handler::client::ExchangeError;
+use crate::handler::wait::Waits;
+use crate::protocol::{Head, HeadFields, Protocol};
+use crate::transport::Output;
+
+impl<T: Protocol> Exchange<T> {
+    /// Sends a response and drops it. `unread`: a request body that no handler reads may still
+    /// arrive.
+    pub(super) async fn respond(
+        &mut self,
+        request: &RequestHead<'_>,
+        answer: &mut Answer,
+        now_ms: u64,
+        unread: bool,
+    ) -> Next {
+        let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        if let Body::Stream(_) = answer.body {
+            begin_body(answer, sends_body).await;
+            if let Body::Stream(_) = answer.body {
+                let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
+                return Box::pin(self.respond_beside(request, answer, Upload::none())).await;
+            }
+        }
+        if sends_body && let Body::File(_) = answer.body {
+            self.warm(request, answer, now_ms).await;
+        }
+        let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);
+        let delimiter = delimiter(request, answer);
+        let head = self.encode_head(request, answer, delimiter, goes_on, now_ms);
+        let nothing = Body::Empty;
+        let body = if sends_body { &answer.body } else { &nothing };
+        let head_bytes = head.len() as u64;
+        self.worker.buffers.recycle(&mut answer.fields);
+        let sent = self.send(head, body).await;
+        self.log(Some(request), answer.status, head_bytes);
+        match sent {
+            // A client that did not ask to close may have sent the next request already.
+            Ok(()) => self.after(goes_on, unread || request.keep_alive),
+            Err(next) => next,
+        }
+    }
+
+    /// Waits until the start of a file body is in memory, so that a disk error can still replace the
+    /// response.
+    async fn warm(&self, request: &RequestHead<'_>, answer: &mut Answer, now_ms: u64) {
+        let sender = &self.worker.sender;
+        if !sender.is_warm(&answer.body, now_ms)
+            && let Err(e) = Box::pin(sender.warm(&answer.body)).await
+        {
+            *answer = unreadable(request, &e);
+        }
+    }
+
+    /// Counts a request. Returns whether another one may follow on the connection.
+    pub(super) fn goes_on(&mut self, request: &RequestHead<'_>) -> bool {
+        self.served += 1;
+        let more = self.worker.limits.requests_per_connection.is_none_or(|max| self.served < max);
+        request.keep_alive && more && self.io.carries_more() && !self.worker.deadlines.is_draining()
+    }
+
+    /// Adds Strict-Transport-Security (RFC 6797 section 7.1) where the site sets it. The prepared
+    /// fields of a file already contain it.
+    fn pin(hsts: Option<&HeaderValue>, answer: &mut Answer) {
+        if let (Fields::Map(fields), Some(hsts)) = (&mut answer.fields, hsts) {
+            fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
+    }
+
+    fn encode_head(
+        &self,
+        request: &RequestHead<'_>,
+        answer: &mut Answer,
+        delimiter: Delimiter,
+        goes_on: bool,
+        now_ms: u64,
+    ) -> Output {
+        Self::pin(self.hsts.as_ref(), answer);
+        let mut out = Output::new();
+        let date = clock::date(now_ms);
+        let head = Head {
+            status: answer.status,
+            fields: HeadFields::Made(&answer.fields),
+            delimiter,
+            persistence: persistence(request, goes_on),
+            date: &date,
+        };
+        self.io.encode_head(out.vec(), &head);
+        out
+    }
+
+    /// Returns the next step after a response that was sent completely.
+    pub(super) fn after(&self, goes_on: bool, unread: bool) -> Next {
+        match (goes_on, unread || !self.input.bytes().is_empty()) {
+            (true, _) => Next::Request,
+            (false, false) if !self.worker.deadlines.is_draining() => Next::Close,
+            (false, _) => Next::Linger,
+        }
+    }
+
+    /// Sends an error response to a malformed request, then ends the connection: its framing is
+    /// unreliable.
+    pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
+        let mut answer = Answer::error(error.status(), Some(&error.to_string()));
+        if self.io.is_secure() {
+            // The request's host is unknown, but TLS has a server name.
+            let name = self.io.server_name();
+            let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
+            Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
+        }
+        let mut head = Output::new();
+        let parts = Head {
+            status: answer.status,
+            fields: HeadFields::Made(&answer.fields),
+            delimiter: answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
+            persistence: Persistence::Close,
+            date: &clock::date(clock::now_ms()),
+        };
+        self.io.encode_head(head.vec(), &parts);
+        let head_bytes = head.len() as u64;
+        let sent = self.send(head, &answer.body).await;
+        self.log(None, answer.status, head_bytes);
+        match sent {
+            Ok(()) => Next::Linger,
+            Err(next) => next,
+        }
+    }
+
+    /// Sends a response while the request body may still be arriving.
+    pub(super) async fn respond_beside(
+        &mut self,
+        request: &RequestHead<'_>,
+        mut answer: Answer,
+        mut upload: Upload,
+    ) -> Next {
+        let silent = request.method == Method::Head || is_bodiless(answer.status);
+        begin_body(&mut answer, !silent).await;
+        let declared = declared_len(&answer.fields);
+        if !silent {
+            self.warm(request, &mut answer, clock::now_ms()).await;
+        }
+        let delimiter = match &answer.body {
+            Body::Stream(stream) if !is_bodiless(answer.status) => {
+                match stream.exact_len().or(declared) {
+                    Some(len) => Delimiter::Length(len),
+                    None if request.http10 => Delimiter::Close,
+                    None => Delimiter::Chunked,
+                }
+            }
+            _ => delimiter(request, &answer),
+        };
+        let mut interim = Vec::new();
+        upload.precede(&self.io, &mut interim);
+        let goes_on = self.goes_on(request)
+            && upload.may_go_on()
+            && delimiter != Delimiter::Close
+            && !says_close(&answer.fields);
+        let now_ms = clock::now_ms();
+        let mut out = self.encode_head(request, &mut answer, delimiter, goes_on, now_ms);
+        if !interim.is_empty() {
+            out.vec().splice(..0, interim);
+        }
+        let head_bytes = out.len() as u64;
+        let sent = match mem::take(&mut answer.body) {
+            Body::Stream(stream) if !silent => {
+                self.sent.moved.set(0);
+                let trailers = request.te_trailers;
+                let streaming = async |duplex: &Duplex<'_, T>| {
+                    let sending = StreamSender { duplex, out, delimiter, trailers };
+                    sending.run(stream).await
+                };
+                let waits = Waits::default();
+                Box::pin(self.beside(&mut upload, &waits, streaming))
+                    .await
+                    .flatten()
+                    .map_err(|error| cut_by(error, delimiter))
+            }
+            body => self.send(out, if silent { &Body::Empty } else { &body }).await,
+        };
+        self.log(Some(request), answer.status, head_bytes);
+        match sent {
+            Ok(()) => self.discard_rest(upload, goes_on).await,
+            Err(next) => next,
+        }
+    }
+
+    /// Discards the unread rest of the request body, then returns the next step of the connection.
+    pub(super) async fn discard_rest(&mut self, mut upload: Upload, goes_on: bool) -> Next {
+        let whole = upload.reading.is_done();
+        if !goes_on || !upload.may_go_on() {
+            return self.after(false, !whole);
+        }
+        upload.cut();
+        match self.discard_body(&mut upload.reading, UNREAD_BYTES_MAX).await {
+            Ok(()) => self.after(true, false),
+            Err(Some(_)) => Next::Linger,
+            Err(None) => Next::Drop,
+        }
+    }
+}
+
+/// Polls the first frame of a response body that will be sent (see `Answer::begin_body`).
+async fn begin_body(answer: &mut Answer, sends_body: bool) {
+    if sends_body && let Body::Stream(_) = answer.body {
+        poll_fn(|cx| {
+            answer.begin_body(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+/// Returns the next step of the connection after a response broke off. A body that ends with the
+/// connection needs a reset, because an orderly close would make it look complete.
+pub(super) fn cut_by(error: ExchangeError, delimiter: Delimiter) -> Next {
+    match error {
+        ExchangeError::Stalled => Next::Abort,
+        _ if delimiter == Delimiter::Close => Next::Abort,
+        _ => Next::Drop,
+    }
+}
+
+/// Returns whether the application's response has `Connection: close`.
+fn says_close(fields: &Fields) -> bool {
+    let Fields::Map(map) = fields else { return false };
+    map.keys().any(|name| name == header::CONNECTION)
+        && map.get_all(header::CONNECTION).iter().any(|value| has_token(value.as_bytes(), b"close"))
+}
+
+/// Logs a file that was found but cannot be read, and returns the error response.
+fn unreadable(request: &RequestHead<'_>, e: &io::Error) -> Answer {
+    let target = String::from_utf8_lossy(request.raw_target);
+    if e.kind() == io::ErrorKind::TimedOut {
+        tracing::warn!("{target}: the disk is too slow; answered 503");
+        return Answer::error(StatusCode::SERVICE_UNAVAILABLE, None);
+    }
+    tracing::error!("{target}: {e}");
+    Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+}
+
+/// Returns the Connection option of a response.
+pub(super) fn persistence(request: &RequestHead<'_>, goes_on: bool) -> Persistence {
+    match (goes_on, request.http10) {
+        (true, false) => Persistence::Implied,
+        (true, true) => Persistence::KeepAlive,
+        (false, _) => Persistence::Close,
+    }
+}
+
+/// Returns the delimiter of a response's body. Statuses without a body have none (RFC 9110 section
+/// 8.6).
+fn delimiter(request: &RequestHead<'_>, answer: &Answer) -> Delimiter {
+    match answer.fields {
+        Fields::Ready(_) | Fields::Dated(_) => Delimiter::Given,
+        Fields::Map(_) if is_bodiless(answer.status) => Delimiter::Given,
+        // The response to HEAD may have a Content-Length without a body (RFC 9110 section 9.3.2).
+        Fields::Map(_) if matches!(answer.body, Body::Empty) && request.method == Method::Head => {
+            declared_len(&answer.fields).map_or(Delimiter::Given, Delimiter::Length)
+        }
+        // `respond_beside` chooses the delimiter of a body of unknown length.
+        Fields::Map(_) => answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
+    }
+}

@@ -1,0 +1,98 @@
+//! The fourth step: writes the outcome of a request, by its kind. Each ends with the log record.
+
+use hurtle_http::request::RequestHead;
+
+use super::client::Incoming;
+use super::worker::Worker;
+use super::{Exchange, Next};
+use crate::answer::Answer;
+use crate::clock;
+use crate::handler::client::ExchangeError;
+use crate::handler::{Handled, HandlerError, Outcome};
+use crate::protocol::Protocol;
+use crate::site::Resolved;
+
+impl<T: Protocol> Exchange<T> {
+    /// Writes the outcome; returns the next step of the connection.
+    pub(super) async fn write(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        handled: Handled,
+        incoming: Incoming,
+    ) -> Next {
+        match handled {
+            Ok(Outcome::Answer(mut answer)) => {
+                let unread = match incoming {
+                    Incoming::Upload(upload) => {
+                        return Box::pin(self.respond_beside(request, answer, *upload)).await;
+                    }
+                    Incoming::Unread => true,
+                    Incoming::Done => false,
+                };
+                self.respond(request, &mut answer, clock::now_ms(), unread).await
+            }
+            Ok(Outcome::Stream(response)) => {
+                self.relay(request, (worker, resolved), response, incoming).await
+            }
+            Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, *tunnel)).await,
+            Ok(Outcome::InternalRedirect(redirect)) => {
+                let file = self.internal_file(request, (worker, resolved), &redirect);
+                let answer = Box::pin(file).await;
+                Box::pin(self.write_answer(request, answer, incoming)).await
+            }
+            Err(HandlerError::Answer(answer)) => {
+                let at = (worker, resolved);
+                Box::pin(self.write_error(request, at, answer, incoming)).await
+            }
+            Err(HandlerError::Exchange(error)) => Box::pin(self.end_exchange(error)).await,
+        }
+    }
+
+    /// Responds to a request for a host without a site.
+    pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>) -> Next {
+        match self.refuse_host(request).await {
+            (Ok(answer), incoming) => self.write_answer(request, answer, incoming).await,
+            (Err(error), _) => self.end_exchange(error).await,
+        }
+    }
+
+    /// Writes a response.
+    async fn write_answer(
+        &mut self,
+        request: &RequestHead<'_>,
+        mut answer: Answer,
+        incoming: Incoming,
+    ) -> Next {
+        let now_ms = clock::now_ms();
+        match incoming {
+            Incoming::Done => self.respond(request, &mut answer, now_ms, false).await,
+            Incoming::Unread => self.respond(request, &mut answer, now_ms, true).await,
+            Incoming::Upload(upload) => self.respond_beside(request, answer, *upload).await,
+        }
+    }
+
+    /// Writes an error response of this server, or the site's page for it.
+    pub(super) async fn write_error(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        answer: Answer,
+        incoming: Incoming,
+    ) -> Next {
+        let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
+        let answer = page.await;
+        self.write_answer(request, answer, incoming).await
+    }
+
+    /// Ends an exchange that has no response, except to a malformed request body.
+    async fn end_exchange(&mut self, error: ExchangeError) -> Next {
+        match error {
+            ExchangeError::ParseError(error) => self.refuse(error).await,
+            ExchangeError::Stalled => Next::Abort,
+            ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {
+                Next::Drop
+            }
+        }
+    }
+}

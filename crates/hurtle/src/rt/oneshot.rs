@@ -1,0 +1,34 @@
+//! A channel for one value, between tasks of any threads.
+
+/// Creates a channel.
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    (Sender(sender), Receiver(receiver))
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub struct Sender<T>(tokio::sync::oneshot::Sender<T>);
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Receiver<T>(tokio::sync::oneshot::Receiver<T>);
+
+impl<T> Sender<T> {
+    /// Returns true if the receiving end was dropped.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Sends the value; if the receiving end was dropped, so is the value.
+    pub fn send(self, value: T) {
+        drop(self.0.send(value));
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for the value; `None` if the sending end was dropped.
+    pub async fn recv(self) -> Option<T> {
+        self.0.await.ok()
+    }
+}
