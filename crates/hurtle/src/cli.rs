@@ -1,6 +1,8 @@
 //! The command line: arguments, and the configuration that they select.
 
+mod admin;
 mod purge;
+mod reload;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -19,6 +21,7 @@ use crate::sys;
 use crate::tls::{Keyring, local};
 
 pub use purge::PurgeArgs;
+pub use reload::{ReloadArgs, ReloadError};
 
 /// A web server for a machine's own files and applications.
 ///
@@ -48,6 +51,8 @@ pub enum Command {
     /// Supervise an application; the server starts this itself.
     #[command(hide = true)]
     KeepApp(KeepAppArgs),
+    /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
+    Reload(ReloadArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
 }
@@ -72,7 +77,7 @@ pub struct CheckArgs {
 }
 
 /// Arguments of `serve`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// The directory to serve, or a configuration file whose name ends in .toml.
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
@@ -129,6 +134,9 @@ pub struct ServeArgs {
     /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
+    /// Reload the configuration whenever its file changes, for development.
+    #[arg(long)]
+    watch: bool,
     /// Print a line for each request on standard output (same as --access-log brief).
     #[arg(short, long)]
     verbose: bool,
@@ -254,7 +262,7 @@ impl ServeArgs {
     ///
     /// # Errors
     /// Every problem, one line each.
-    pub fn config(self) -> Result<LoadedConfig, ConfigProblems> {
+    pub fn config(&self) -> Result<LoadedConfig, ConfigProblems> {
         let (mut config, is_dir) = read(self.config.as_deref(), self.path.as_deref())?;
         let file = self.path.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
         self.apply_access(&mut config, is_dir)?;
@@ -264,7 +272,7 @@ impl ServeArgs {
         }
         let any_port = is_dir && self.listen.is_empty();
         if !self.listen.is_empty() {
-            config.listen = self.listen;
+            config.listen.clone_from(&self.listen);
         }
         let mut authority = None;
         if self.tls {
@@ -299,8 +307,8 @@ impl ServeArgs {
                 }
             }
         }
-        match self.access_log {
-            Some(AccessLogChoice(choice)) => config.access_log = choice,
+        match &self.access_log {
+            Some(AccessLogChoice(choice)) => config.access_log.clone_from(choice),
             None if self.verbose => {
                 config.access_log =
                     Some(AccessLog { format: LogFormat::Brief, to: LogTarget::Stdout });
@@ -308,6 +316,25 @@ impl ServeArgs {
             None => {}
         }
         Ok(LoadedConfig { config, any_port, authority })
+    }
+
+    /// The configuration file; `None`: a directory is served.
+    pub fn file(&self) -> Option<PathBuf> {
+        let path = self.path.as_deref().filter(|path| path.is_file());
+        let here = Path::new(CONFIG_FILE);
+        let here = (self.path.is_none() && here.is_file()).then_some(here);
+        self.config.as_deref().or(path).or(here).map(Path::to_owned)
+    }
+
+    /// `true`: the file is watched.
+    ///
+    /// # Errors
+    /// There is no file.
+    pub fn watch(&self) -> Result<bool, ConfigProblems> {
+        if self.watch && self.file().is_none() {
+            return Err(vec!["--watch needs a configuration file: name one".to_owned()]);
+        }
+        Ok(self.watch)
     }
 
     /// Applies `--upload` and `--auth` to a directory; a configuration has its own settings.

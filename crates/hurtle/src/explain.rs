@@ -144,7 +144,7 @@ async fn answer(
                 target: resolved.target.unwrap_or_default(),
                 place,
                 site: SiteInfo {
-                    number: resolved.number,
+                    key: resolved.site.key(),
                     early_hints: resolved.site.early_hints(),
                     stores_for_all: false,
                 },

@@ -2,10 +2,12 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
-use hurtle::cli::{Cli, Command, ConfigProblems, ServeArgs};
+use hurtle::cli::{Cli, Command, ConfigProblems, LoadedConfig, ReloadArgs, ReloadError, ServeArgs};
 use hurtle::server::apps::keeper;
+use hurtle::server::process::ProcessConfig;
 use hurtle::{config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
@@ -24,10 +26,11 @@ fn main() -> ExitCode {
             say(text.trim_end())
         }),
         Command::KeepApp(args) => return keep_app(&args.options()),
+        Command::Reload(args) => return reload(&args),
         Command::Purge(args) => args
-            .socket()
+            .send()
             .map_err(CommandError::Config)
-            .and_then(|socket| args.send(&socket).map_err(CommandError::Run))
+            .and_then(|sent| sent.map_err(CommandError::Run))
             .and_then(|answer| say(answer.trim_end())),
     };
     match outcome {
@@ -38,13 +41,26 @@ fn main() -> ExitCode {
 
 fn serve(args: ServeArgs) -> Result<(), CommandError> {
     let loaded = args.config().map_err(CommandError::Config)?;
+    let (file, watch) = (args.file(), args.watch().map_err(CommandError::Config)?);
     let errors = observe::init(&loaded.config.error_log).map_err(|e| {
         CommandError::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
     })?;
     if let Some((authority, is_new)) = &loaded.authority {
         say(&tls::local::how_to_trust(authority, *is_new))?;
     }
-    server::process::run(loaded.config, loaded.any_port, &errors).map_err(CommandError::Run)
+    let load = Arc::new(move || args.config().map(|loaded| loaded.config));
+    let LoadedConfig { config, any_port, .. } = loaded;
+    let process = ProcessConfig { config, any_port, file, watch, load };
+    server::process::run(process, &errors).map_err(CommandError::Run)
+}
+
+fn reload(args: &ReloadArgs) -> ExitCode {
+    let outcome = match args.send() {
+        Ok(text) => say(text.trim_end()),
+        Err(ReloadError::Problems(problems)) => Err(CommandError::Config(problems)),
+        Err(ReloadError::Unreachable(e)) => Err(CommandError::Run(e)),
+    };
+    outcome.map_or_else(CommandError::report, |()| ExitCode::SUCCESS)
 }
 
 fn keep_app(options: &keeper::KeeperOptions) -> ExitCode {

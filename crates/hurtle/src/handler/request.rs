@@ -52,8 +52,8 @@ pub struct RequestContext<'a> {
 /// The properties of a site that its handlers use.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteInfo {
-    /// The site's number.
-    pub number: usize,
+    /// The site's number in keys of the file cache.
+    pub key: usize,
     /// The clients that get early hints.
     pub early_hints: EarlyHints,
     /// `true` if responses may be stored, and no route depends on the client.
@@ -95,7 +95,7 @@ impl<'a> RequestContext<'a> {
     /// Returns the request for files.
     pub fn for_files(&self) -> HandlerRequest<'a> {
         let (path, query) = self.target;
-        HandlerRequest::new(self.head, Key { site: self.site.number, path }, query)
+        HandlerRequest::new(self.head, Key { site: self.site.key, path }, query)
     }
 
     /// Returns the protocol version of the request.

@@ -40,7 +40,7 @@ impl<T: Protocol> Exchange<T> {
         if !site.stores_for_all() || self.trusts_peer() || self.challenge(request).is_some() {
             return None;
         }
-        let key = ShortcutKey::new(request, resolved.number, self.io.is_secure())?;
+        let key = ShortcutKey::new(request, site.key(), self.io.is_secure())?;
         let Worker { shortcuts, buffers, .. } = &*self.worker;
         let known = shortcuts.answer(request, &key, (site.header_rules(), buffers), now_ms);
         let (answer, status) = known?;
@@ -59,8 +59,8 @@ impl<T: Protocol> Exchange<T> {
             return None;
         }
         let (path, _) = resolved.target?;
-        let (number, site) = (resolved.number, resolved.site);
-        let entry = self.worker.store.fresh(Key { site: number, path }, now_ms)?;
+        let site = resolved.site;
+        let entry = self.worker.store.fresh(Key { site: site.key(), path }, now_ms)?;
         let credentials = request.authorization;
         if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
             return None;
@@ -120,7 +120,7 @@ impl<T: Protocol> Exchange<T> {
         let Some((internal, place)) = internal else {
             return Answer::error(StatusCode::NOT_FOUND, None);
         };
-        let key = Key { site: resolved.number, path: b"" };
+        let key = Key { site: resolved.site.key(), path: b"" };
         let mut query = HandlerRequest::new(request, key, None);
         // RFC 9110 sections 13.2.1 and 14.2: preconditions and ranges apply to GET and HEAD only.
         if !matches!(request.method, Method::Get | Method::Head) {
@@ -155,7 +155,7 @@ impl<T: Protocol> Exchange<T> {
             target: resolved.target.unwrap_or_default(),
             place,
             site: SiteInfo {
-                number: resolved.number,
+                key: site.key(),
                 early_hints: site.early_hints(),
                 stores_for_all: site.stores_for_all(),
             },

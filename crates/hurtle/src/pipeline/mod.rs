@@ -64,9 +64,8 @@ pub struct Exchange<T> {
     pub(crate) begun: Option<Instant>,
     /// The peer has closed its sending side; requests already received are still answered.
     pub(crate) ended: bool,
-    /// Held for its `Drop`: declared last, so that the slot is released after the connection is
-    /// closed.
-    pub(crate) _slot: Rc<ConnectionSlot>,
+    /// Declared last, so that the slot is released after the connection is closed.
+    pub(crate) slot: Rc<ConnectionSlot>,
 }
 
 /// The next step of the connection after a response.
@@ -87,7 +86,7 @@ pub(crate) enum Next {
 impl<T: Protocol> Exchange<T> {
     /// Creates a connection. `input` holds the bytes that were already read.
     pub fn new(io: T, input: Input, peer: Option<IpAddr>, slot: Rc<ConnectionSlot>) -> Exchange<T> {
-        let worker = Rc::clone(slot.shared_worker());
+        let worker = slot.worker();
         let watch = worker.deadlines.watch();
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
         Exchange {
@@ -104,7 +103,7 @@ impl<T: Protocol> Exchange<T> {
             served: 0,
             begun: None,
             ended: false,
-            _slot: slot,
+            slot,
         }
     }
 }
@@ -114,6 +113,9 @@ impl<T: Protocol> Exchange<T> {
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
         self.cache_status = None;
+        if self.worker.is_replaced.get() {
+            self.worker = self.slot.worker();
+        }
         let worker = Rc::clone(&self.worker);
         let Some(mut resolved) = self.resolve(&worker, request) else {
             return Box::pin(self.misdirected(request)).await;

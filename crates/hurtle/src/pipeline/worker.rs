@@ -1,6 +1,6 @@
 //! The state that the connections of a worker share.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,8 +21,19 @@ use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Meter, Sender};
 
-/// The state that a worker's connections share. Other workers share only the pool behind `store`
-/// and `sender`, and the response caches in `sites`.
+/// A worker's thread: the number of its connections, and its state under the configuration in force.
+#[derive(Debug)]
+pub struct WorkerThread {
+    current: RefCell<Rc<Worker>>,
+    /// Connections open now.
+    pub open: Cell<usize>,
+    /// Rung whenever one has closed.
+    pub closed: Bell,
+}
+
+/// The state that a worker's connections share under one configuration. Other workers share only
+/// the pool behind `store` and `sender`, and the response caches in `sites`. A reload makes a new
+/// one, which shares what does not depend on the configuration.
 #[derive(Debug)]
 pub struct Worker {
     /// The configured sites.
@@ -45,20 +56,37 @@ pub struct Worker {
     pub head_limits: HeadLimits,
     /// Deadlines of connections.
     pub deadlines: Rc<Deadlines>,
-    /// Connections open now.
-    pub open: Cell<usize>,
-    /// Rung whenever one has closed.
-    pub closed: Bell,
     /// Rate limits of client addresses; `None`: unlimited.
     pub addresses: Option<Addresses>,
     /// The access log.
-    pub log: Option<WorkerLog>,
+    pub log: Option<Rc<WorkerLog>>,
     /// Buffers that requests reuse.
-    pub buffers: Buffers,
+    pub buffers: Rc<Buffers>,
     /// Recent targets that caches have answered.
     pub shortcuts: Shortcuts,
     /// Field sections parsed recently.
-    pub sections: SectionCache,
+    pub sections: Rc<SectionCache>,
+    /// `true` if another configuration is in force.
+    pub is_replaced: Cell<bool>,
+}
+
+impl WorkerThread {
+    /// Creates a thread's state without connections.
+    pub fn new(worker: Worker) -> Rc<WorkerThread> {
+        let current = RefCell::new(Rc::new(worker));
+        Rc::new(WorkerThread { current, open: Cell::new(0), closed: Bell::default() })
+    }
+
+    /// Returns the state under the configuration in force.
+    pub fn worker(&self) -> Rc<Worker> {
+        Rc::clone(&self.current.borrow())
+    }
+
+    /// Puts another configuration in force, for new requests on open connections too.
+    pub fn replace(&self, worker: Worker) {
+        let before = self.current.replace(Rc::new(worker));
+        before.is_replaced.set(true);
+    }
 }
 
 impl Worker {
@@ -72,23 +100,18 @@ impl Worker {
 
 /// A slot among a worker's open connections, released when dropped.
 #[derive(Debug)]
-pub struct ConnectionSlot(Rc<Worker>);
+pub struct ConnectionSlot(Rc<WorkerThread>);
 
 impl ConnectionSlot {
     /// Takes a slot; the caller checks that one is free.
-    pub fn new(worker: &Rc<Worker>) -> ConnectionSlot {
-        worker.open.set(worker.open.get() + 1);
-        ConnectionSlot(Rc::clone(worker))
+    pub fn new(thread: &Rc<WorkerThread>) -> ConnectionSlot {
+        thread.open.set(thread.open.get() + 1);
+        ConnectionSlot(Rc::clone(thread))
     }
 
-    /// Returns the slot's worker.
-    pub fn worker(&self) -> &Worker {
-        &self.0
-    }
-
-    /// Returns the slot's worker as a shared reference.
-    pub fn shared_worker(&self) -> &Rc<Worker> {
-        &self.0
+    /// Returns the worker's state under the configuration in force.
+    pub fn worker(&self) -> Rc<Worker> {
+        self.0.worker()
     }
 }
 
@@ -96,7 +119,7 @@ impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let open = &self.0.open;
         open.set(open.get() - 1);
-        if self.0.deadlines.is_draining() {
+        if self.0.current.borrow().deadlines.is_draining() {
             self.0.closed.ring();
         }
     }

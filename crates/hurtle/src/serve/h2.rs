@@ -64,7 +64,7 @@ pub async fn run<T: Transport>(
     peer: Option<IpAddr>,
     place: Rc<ConnectionSlot>,
 ) {
-    let worker = Rc::clone(place.shared_worker());
+    let worker = place.worker();
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
     // A stopping server checks this connection at once.

@@ -19,7 +19,7 @@ use crate::transport::{Input, Plain, Tls};
 
 /// Serves a connection to its end; `input` has the bytes read so far.
 pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: ConnectionSlot) {
-    match Box::pin(secured(socket, input, place.shared_worker())).await {
+    match Box::pin(secured(socket, input, &place.worker())).await {
         Ok(io) if io.speaks_http2() => {
             Box::pin(h2::run(io, Input::default(), peer, Rc::new(place))).await;
         }

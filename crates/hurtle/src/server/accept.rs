@@ -1,6 +1,7 @@
 //! Listeners and accepting connections. WorkerListener pauses when descriptors run out, and clients
 //! beyond a connection limit get a 503.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use super::admission::{AddressSlot, Admission};
 use super::protocols::Protocols;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
-use crate::pipeline::worker::{ConnectionSlot, Worker};
+use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::serve::{self, proxied, secure};
 use crate::transport::{Input, Plain, Transport};
 use crate::{rt, sys};
@@ -73,13 +74,19 @@ impl Listener {
 #[derive(Debug)]
 pub(super) struct BoundListener {
     pub(super) listener: Listener,
+    /// The address as configured; its port may be 0.
+    pub(super) configured: Listen,
     pub(super) protocols: Protocols,
 }
 
 impl BoundListener {
     /// Duplicates the descriptor; both accept from the same socket.
     pub(super) fn try_clone(&self) -> io::Result<BoundListener> {
-        Ok(BoundListener { listener: self.listener.try_clone()?, protocols: self.protocols })
+        Ok(BoundListener {
+            listener: self.listener.try_clone()?,
+            configured: self.configured.clone(),
+            protocols: self.protocols,
+        })
     }
 }
 
@@ -134,7 +141,8 @@ pub(super) fn bind_unix(
 #[derive(Debug)]
 pub(super) struct WorkerListener {
     socket: Socket,
-    protocols: Protocols,
+    /// A reload may change them for later connections.
+    pub(super) protocols: Cell<Protocols>,
 }
 
 #[derive(Debug)]
@@ -146,7 +154,7 @@ enum Socket {
 impl WorkerListener {
     /// Registers a listener with this thread's event loop.
     pub(super) fn new(
-        BoundListener { listener, protocols }: BoundListener,
+        BoundListener { listener, protocols, .. }: BoundListener,
     ) -> io::Result<WorkerListener> {
         let socket = match listener {
             Listener::Tcp(socket) => {
@@ -157,7 +165,7 @@ impl WorkerListener {
             }
             Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
         };
-        Ok(WorkerListener { socket, protocols })
+        Ok(WorkerListener { socket, protocols: Cell::new(protocols) })
     }
 
     /// Completes or refuses half-open connections before the listener is closed; see `sys`.
@@ -218,15 +226,15 @@ const UNAVAILABLE: &[u8] =
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(
     listener: &WorkerListener,
-    worker: &Rc<Worker>,
+    thread: &Rc<WorkerThread>,
     admission: &Rc<Admission>,
 ) {
     loop {
         match listener.accept().await {
-            Ok(accepted) => admit(accepted, listener.protocols, worker, admission),
+            Ok(accepted) => admit(accepted, listener.protocols.get(), thread, admission),
             Err(e) if is_out_of_descriptors(&e) => {
                 // The connection stays in the kernel's queue until there is a descriptor for it.
-                worker.store.give_up_descriptors();
+                thread.worker().store.give_up_descriptors();
                 rt::sleep(PAUSE).await;
             }
             // For example, the client has already disconnected; the listener still works.
@@ -238,24 +246,24 @@ pub(super) async fn accept(
 /// Accepts the queued connections before a listener is closed, because closing resets them.
 pub(super) async fn accept_rest(
     listener: &WorkerListener,
-    worker: &Rc<Worker>,
+    thread: &Rc<WorkerThread>,
     admission: &Rc<Admission>,
 ) {
     while let Some(accepted) = listener.accept_queued().await {
-        admit(accepted, listener.protocols, worker, admission);
+        admit(accepted, listener.protocols.get(), thread, admission);
     }
 }
 
 fn admit(
     (io, peer): Accepted,
     protocols: Protocols,
-    worker: &Rc<Worker>,
+    thread: &Rc<WorkerThread>,
     admission: &Rc<Admission>,
 ) {
-    if worker.open.get() >= admission.connections_max {
+    if thread.open.get() >= admission.connections_max.get() {
         return reject(io, protocols, admission);
     }
-    let place = ConnectionSlot::new(worker);
+    let place = ConnectionSlot::new(thread);
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
         true => rt::spawn(serve_proxied(io, peer, protocols, place, Rc::clone(admission))),
@@ -271,7 +279,7 @@ async fn serve_proxied(
     place: ConnectionSlot,
     admission: Rc<Admission>,
 ) {
-    if let Some(introduced) = proxied::introduce(&mut io, peer, place.worker()).await {
+    if let Some(introduced) = proxied::introduce(&mut io, peer, &place.worker()).await {
         serve_connection((io, introduced.client), introduced.input, protocols, place, &admission);
     }
 }

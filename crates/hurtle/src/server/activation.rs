@@ -33,6 +33,13 @@ pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
     Ok(Some(listeners))
 }
 
+/// Notifies the service manager of the begin of a reload (`Type=notify-reload`, systemd.service(5)).
+pub(super) fn notify_reloading() {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let usec = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={usec}"));
+}
+
 /// Notifies the service manager of a state, if there is one. A failure is only logged.
 pub(super) fn notify(state: &str) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };

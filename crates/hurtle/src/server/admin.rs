@@ -1,6 +1,7 @@
-//! Administration commands by a unix socket that only the server's user may connect to. The only
-//! command is `PURGE`, which removes responses from the cache. A connection carries one HTTP/1.1
-//! request, as of `curl --unix-socket`, and connections are served one at a time.
+//! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
+//! removes responses from the cache; `POST /reload` puts the configuration file in force. A
+//! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
+//! one at a time.
 
 use std::io;
 use std::path::Path;
@@ -13,6 +14,7 @@ use hurtle_http::request::Joined;
 use hurtle_http::semantics::target::{self, Target, encode_path};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
 use crate::cache::Caches;
@@ -28,6 +30,15 @@ const BACKLOG: u32 = 16;
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 16 << 10, target_bytes: 8 << 10, fields: 50 };
 const TIME_MAX: Duration = Duration::from_secs(5);
 
+/// Longest wait for a reload.
+const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// The methods of the commands.
+const ALLOW: &str = "POST, PURGE";
+
+/// The sender of a reload's result: what to tell the operator, or all problems.
+pub(super) type ReloadRequest = oneshot::Sender<Result<String, Vec<String>>>;
+
 /// Binds the socket.
 ///
 /// # Errors
@@ -41,7 +52,11 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 }
 
 /// Serves commands as long as the worker runs.
-pub(super) async fn serve(socket: std::os::unix::net::UnixListener, caches: Caches) {
+pub(super) async fn serve(
+    socket: std::os::unix::net::UnixListener,
+    caches: Caches,
+    reloads: mpsc::UnboundedSender<ReloadRequest>,
+) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
@@ -52,28 +67,63 @@ pub(super) async fn serve(socket: std::os::unix::net::UnixListener, caches: Cach
             rt::sleep(TIME_MAX).await;
             continue;
         };
-        let _ = rt::timeout(TIME_MAX, exchange(peer, &caches)).await;
+        let _ = exchange(peer, &caches, &reloads).await;
     }
 }
 
-async fn exchange(mut peer: UnixStream, caches: &Caches) -> io::Result<()> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") && head.len() < LIMITS.head_bytes {
-        if peer.read_buf(&mut head).await? == 0 {
-            return Ok(());
-        }
-    }
-    let (status, text) = match execute(&head, caches) {
+async fn exchange(
+    mut peer: UnixStream,
+    caches: &Caches,
+    reloads: &mpsc::UnboundedSender<ReloadRequest>,
+) -> io::Result<()> {
+    let Some(head) = rt::timeout(TIME_MAX, read_head(&mut peer)).await else { return Ok(()) };
+    let executed = match head? {
+        head if head.is_empty() => return Ok(()),
+        head if head.starts_with(b"POST /reload ") => reload(reloads).await,
+        head => execute(&head, caches),
+    };
+    let (status, text) = match executed {
         Ok(text) => (StatusCode::OK, text),
         Err(refused) => refused,
     };
-    let allow = if status == StatusCode::METHOD_NOT_ALLOWED { "Allow: PURGE\r\n" } else { "" };
+    let allow = match status {
+        StatusCode::METHOD_NOT_ALLOWED => format!("Allow: {ALLOW}\r\n"),
+        _ => String::new(),
+    };
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
          {allow}Connection: close\r\n\r\n{text}",
         text.len()
     );
-    peer.write_all(answer.as_bytes()).await
+    rt::timeout(TIME_MAX, peer.write_all(answer.as_bytes())).await.unwrap_or(Ok(()))
+}
+
+/// Reads the head of a command; empty: the peer has left.
+async fn read_head(peer: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < LIMITS.head_bytes {
+        if peer.read_buf(&mut head).await? == 0 {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(head)
+}
+
+/// Has the process reload its configuration. 422: it has problems, and the one before stays.
+async fn reload(
+    reloads: &mpsc::UnboundedSender<ReloadRequest>,
+) -> Result<String, (StatusCode, String)> {
+    let (reply, result) = oneshot::channel();
+    let stopping = || (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n".to_owned());
+    reloads.send(reply).map_err(|_| stopping())?;
+    match rt::timeout(RELOAD_TIME_MAX, result).await {
+        Some(Ok(Ok(text))) => Ok(text + "\n"),
+        Some(Ok(Err(problems))) => {
+            Err((StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n") + "\n"))
+        }
+        Some(Err(_)) => Err(stopping()),
+        None => Err((StatusCode::GATEWAY_TIMEOUT, "the reload takes too long\n".to_owned())),
+    }
 }
 
 /// Executes a command; returns the text of the response.
@@ -82,7 +132,7 @@ fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)>
     let request = request::parse(head, &joined, &LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
     if request.method.as_bytes() != b"PURGE" {
-        let hint = "write PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
+        let hint = "write POST /reload, PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
         return Err((StatusCode::METHOD_NOT_ALLOWED, hint.to_owned()));
     }
     let (Target::Origin { path, query } | Target::Absolute { path, query, .. }) = request.target

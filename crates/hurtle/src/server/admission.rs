@@ -1,6 +1,6 @@
 //! The limits on connections: of one worker in all, and of each client address over all workers.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,26 @@ use crate::transport::address_key;
 /// The connection limits of one worker.
 #[derive(Debug)]
 pub(super) struct Admission {
-    pub(super) connections_max: usize,
+    pub(super) connections_max: Cell<usize>,
     /// `None`: an address may have any number of connections.
-    by_address: Option<AddressCounts>,
+    by_address: RefCell<Option<AddressCounts>>,
     /// Connections that are being rejected with a 503.
     pub(super) rejecting: Cell<usize>,
 }
 
 impl Admission {
     pub(super) fn new(connections_max: usize, by_address: Option<AddressCounts>) -> Rc<Admission> {
-        Rc::new(Admission { connections_max, by_address, rejecting: Cell::new(0) })
+        Rc::new(Admission {
+            connections_max: Cell::new(connections_max),
+            by_address: RefCell::new(by_address),
+            rejecting: Cell::new(0),
+        })
+    }
+
+    /// Puts other limits in force, for later connections.
+    pub(super) fn set_limits(&self, connections_max: usize, by_address: Option<AddressCounts>) {
+        self.connections_max.set(connections_max);
+        self.by_address.replace(by_address);
     }
 
     /// Counts a connection of this client until the slot is dropped.
@@ -32,7 +42,8 @@ impl Admission {
         &self,
         peer: Option<IpAddr>,
     ) -> Result<Option<AddressSlot>, TooManyConnectionsError> {
-        let Some((counts, peer)) = self.by_address.as_ref().zip(peer) else { return Ok(None) };
+        let by_address = self.by_address.borrow();
+        let Some((counts, peer)) = by_address.as_ref().zip(peer) else { return Ok(None) };
         counts.acquire(peer).map(Some)
     }
 }
@@ -53,6 +64,11 @@ impl AddressCounts {
     /// Creates counts that allow `max` connections for each address.
     pub(super) fn new(max: usize) -> AddressCounts {
         AddressCounts { max, counts: Arc::default() }
+    }
+
+    /// Returns these counts with another limit.
+    pub(super) fn with_max(&self, max: usize) -> AddressCounts {
+        AddressCounts { max, counts: Arc::clone(&self.counts) }
     }
 
     fn acquire(&self, peer: IpAddr) -> Result<AddressSlot, TooManyConnectionsError> {

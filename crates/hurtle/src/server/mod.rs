@@ -1,6 +1,7 @@
 //! The server: listeners, workers and their shutdown.
 
 mod accept;
+mod accepting;
 mod acme;
 mod activation;
 mod admin;
@@ -10,6 +11,7 @@ mod certificates;
 mod mount;
 pub mod process;
 mod protocols;
+mod reload;
 #[cfg(test)]
 mod simulation;
 mod worker;
@@ -19,15 +21,13 @@ use std::num::NonZeroUsize;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
-use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
@@ -35,27 +35,25 @@ use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
-use crate::tls::Keyring;
-use crate::transport::Addresses;
 use accept::BoundListener;
-use admission::AddressCounts;
+use admin::ReloadRequest;
 use protocols::Protocols;
+use reload::{Listening, Reloader, Settings};
 
 pub use accept::Listener;
 
 /// A server with its addresses bound.
 #[derive(Debug)]
 pub struct Server {
-    config: Arc<Config>,
     /// The listeners of each worker.
     listeners: Vec<Vec<BoundListener>>,
     bound: BoundAddresses,
+    listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
     inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::MountedApp>,
-    guard: Guard,
-    keyring: Option<Arc<Keyring>>,
+    settings: Settings,
     /// The socket for administration commands.
     admin: Option<UnixListener>,
     acme: Option<Acme>,
@@ -70,6 +68,31 @@ type Deployments = Arc<Vec<Deployment>>;
 struct BoundAddresses {
     clear: Vec<Listen>,
     tls: Vec<Listen>,
+}
+
+impl BoundAddresses {
+    fn of(listening: &[Listening]) -> BoundAddresses {
+        let at = |tls| {
+            let listening = listening.iter().filter(move |open| open.tls == tls);
+            listening.map(|open| open.actual.clone()).collect()
+        };
+        BoundAddresses { clear: at(false), tls: at(true) }
+    }
+}
+
+/// Checks that no password crosses a network in clear, unless the configuration allows it.
+///
+/// # Errors
+/// `clear`, the addresses without TLS, has one that other machines reach.
+fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
+    let exposed = clear.iter().find(|listen| is_exposed(listen));
+    let is_forbidden = config.basic_auths_in_clear().any(|basic| !basic.cleartext);
+    let Some(listen) = exposed.filter(|_| is_forbidden) else { return Ok(()) };
+    let what = format!(
+        "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
+         unix socket, or set auth_cleartext"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 /// A command to the workers.
@@ -121,20 +144,21 @@ impl Server {
             let address = sockets[0].address(listen);
             let protocols = Protocols::on(&config, listen, tls);
             for (worker, listener) in listeners.iter_mut().zip(sockets) {
-                worker.push(BoundListener { listener, protocols });
+                let configured = listen.clone();
+                worker.push(BoundListener { listener, configured, protocols });
             }
             io::Result::Ok(address)
         };
-        let mut bound = BoundAddresses::default();
-        for listen in &config.listen {
-            bound.clear.push(bind(listen, false)?);
+        let mut listening = Vec::new();
+        let clear = config.listen.iter().map(|listen| (listen, false));
+        for (listen, tls) in clear.chain(config.listen_tls.iter().map(|listen| (listen, true))) {
+            let (configured, actual) = (listen.clone(), bind(listen, tls)?);
+            listening.push(Listening { configured, actual, tls });
         }
-        for listen in &config.listen_tls {
-            bound.tls.push(bind(listen, true)?);
-        }
+        let bound = BoundAddresses::of(&listening);
         // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        Server::new(config, listeners, bound, false)
+        Server::new(config, listeners, listening, false)
     }
 
     /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
@@ -146,14 +170,20 @@ impl Server {
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
         let port = |listener: Listener| {
             let protocols = Protocols::on_inherited(&config, listener.own_address().as_ref());
-            BoundListener { listener, protocols }
+            let unnamed = || Listen::Unix(PathBuf::new());
+            let configured = listener.own_address().unwrap_or_else(unnamed);
+            BoundListener { listener, configured, protocols }
         };
         let inherited: Vec<BoundListener> = inherited.into_iter().map(port).collect();
-        let at = |tls| {
-            let ports = inherited.iter().filter(move |port| port.protocols.tls == tls);
-            ports.filter_map(|port| port.listener.own_address()).collect()
-        };
-        let bound = BoundAddresses { clear: at(false), tls: at(true) };
+        let named = inherited.iter().filter(|port| port.listener.own_address().is_some());
+        let listening: Vec<_> = (named)
+            .map(|port| Listening {
+                configured: port.configured.clone(),
+                actual: port.configured.clone(),
+                tls: port.protocols.tls,
+            })
+            .collect();
+        let bound = BoundAddresses::of(&listening);
         protocols::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
@@ -161,40 +191,30 @@ impl Server {
                 .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::new(config, listeners, bound, true)
+        Server::new(config, listeners, listening, true)
     }
 
     fn new(
         config: Config,
         listeners: Vec<Vec<BoundListener>>,
-        bound: BoundAddresses,
+        listening: Vec<Listening>,
         inherited: bool,
     ) -> io::Result<Server> {
-        let exposed = bound.clear.iter().find(|listen| is_exposed(listen));
-        if let (Some(listen), true) =
-            (exposed, config.basic_auths_in_clear().any(|basic| !basic.cleartext))
-        {
-            let what = format!(
-                "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
-                 unix socket, or set auth_cleartext"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
+        let bound = BoundAddresses::of(&listening);
+        check_passwords(&config, &bound.clear)?;
         let acme = acme::load(&config)?;
-        let keyring = certificates::load(&config, None)?;
         let admin = config.admin.as_deref().map(admin::bind).transpose()?;
-        // Read before the process gives up root, which may be needed to read the file.
-        let guard = Guard::read(&config, None)?;
-        let (config, access_log, apps) = (Arc::new(config), None, vec![]);
+        // Read before the process gives up root, which may be needed to read the files.
+        let settings = Settings::new(config, None);
+        let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
         Ok(Server {
-            config,
+            settings,
             listeners,
             bound,
+            listening,
             inherited,
-            access_log,
-            apps,
-            guard,
-            keyring,
+            access_log: None,
+            apps: vec![],
             admin,
             acme,
             deployments: None,
@@ -203,7 +223,7 @@ impl Server {
 
     /// The directories that the server serves.
     pub fn roots(&self) -> Vec<PathBuf> {
-        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
         let roots = mounts.filter_map(|mount| match &mount.handler {
             MountHandler::Files(files) => Some(files.root.clone()),
             _ => None,
@@ -216,7 +236,7 @@ impl Server {
     /// # Errors
     /// The log cannot be opened.
     pub fn open_logs(&mut self) -> io::Result<()> {
-        if let Some(log) = &self.config.access_log {
+        if let Some(log) = &self.settings.config.access_log {
             self.access_log = Some(Arc::new(Writer::start(log, observe::colour(&log.to))?));
         }
         Ok(())
@@ -234,7 +254,7 @@ impl Server {
 
     /// The directories that accept uploads.
     fn upload_roots(&self) -> Vec<PathBuf> {
-        let mounts = self.config.sites.iter().flat_map(|site| &site.mounts);
+        let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
         let roots = mounts.filter_map(|mount| match &mount.handler {
             MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
             _ => None,
@@ -248,48 +268,60 @@ impl Server {
     /// The system refuses a thread or an event loop.
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
-        let disk = Disk::start(self.config.disk_threads)?;
+        let config = Arc::clone(&self.settings.config);
+        let disk = Disk::start(config.disk_threads)?;
         let listings = Listings::new(&disk);
         let changed = Changed::default();
-        let slots = Slots::new(self.config.limits.programs);
+        let slots = Slots::new(config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
         let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
-        let rate = self.config.limits.address_rate;
-        let addresses = (rate > 0).then(|| Addresses::new(rate));
-        let connections_by_address =
-            self.config.limits.connections_per_address.map(AddressCounts::new);
+        let (updates, _) = watch::channel(None);
+        let (commands, requested) = mpsc::unbounded_channel();
         let mut upload_roots = self.upload_roots();
         let mut admin = self.admin;
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
-                keyring: self.keyring.clone(),
-                deployments: self.deployments.clone(),
-                config: Arc::clone(&self.config),
+                settings: self.settings.clone(),
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
-                admin: admin.take(),
-                addresses: addresses.clone(),
-                connections_by_address: connections_by_address.clone(),
-                // One worker clears all of them.
-                upload_roots: std::mem::take(&mut upload_roots),
-                guard: self.guard.clone(),
-                inherited: self.inherited,
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
-            let orders = orders.subscribe();
-            let life = move || worker::run(shared, listeners, orders);
+            let duties = worker::Duties {
+                admin: admin.take().map(|socket| (socket, commands.clone())),
+                // One worker clears all of them.
+                upload_roots: std::mem::take(&mut upload_roots),
+                inherited: self.inherited,
+                deployments: self.deployments.clone(),
+                updates: updates.subscribe(),
+                orders: orders.subscribe(),
+            };
+            let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
-        let watching = self.keyring.map(certificates::watch).transpose()?;
-        let getting = self.acme.map(acme::start).transpose()?;
-        let (stop, access_log) = (Stop(orders), self.access_log);
-        Ok(Running { threads, stop, access_log, _watching: watching, _getting: getting })
+        let watching = self.settings.keyring.clone().map(certificates::watch).transpose()?;
+        let ordering = self.acme.map(acme::start).transpose()?;
+        let reloader = Reloader {
+            settings: self.settings,
+            listening: self.listening,
+            inherited: self.inherited,
+            any_port: false,
+            updates,
+            watching,
+            ordering,
+        };
+        Ok(Running {
+            threads,
+            stop: Stop(orders),
+            access_log: self.access_log,
+            reloader,
+            requested,
+        })
     }
 }
 
@@ -299,9 +331,9 @@ pub struct Running {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     stop: Stop,
     access_log: Option<Arc<Writer>>,
-    /// Certificates are reloaded until this is dropped.
-    _watching: Option<Sender<()>>,
-    _getting: Option<acme::AcmeHandle>,
+    reloader: Reloader,
+    /// Commands from the admin socket for the process.
+    requested: mpsc::UnboundedReceiver<ReloadRequest>,
 }
 
 /// A handle that reopens the access log of a running server.
@@ -336,19 +368,27 @@ impl Running {
     /// # Errors
     /// The error of the first worker that failed.
     pub fn join(self) -> io::Result<()> {
-        for thread in self.threads {
-            thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
-        }
-        if let Some(log) = &self.access_log
-            && !log.close(LOG_CLOSE_MAX)
-        {
-            let lines = log.dropped();
-            tracing::warn!(
-                "the access log cannot be written: {lines} lines were dropped, the last are lost"
-            );
-        }
-        Ok(())
+        join(self.threads, self.access_log.as_deref())
     }
+}
+
+/// Waits until every worker has ended, then closes the access log.
+fn join(
+    threads: Vec<thread::JoinHandle<io::Result<()>>>,
+    access_log: Option<&Writer>,
+) -> io::Result<()> {
+    for thread in threads {
+        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+    }
+    if let Some(log) = access_log
+        && !log.close(LOG_CLOSE_MAX)
+    {
+        let lines = log.dropped();
+        tracing::warn!(
+            "the access log cannot be written: {lines} lines were dropped, the last are lost"
+        );
+    }
+    Ok(())
 }
 
 /// Raises the soft limit of descriptors to the hard limit; ignores a failure.

@@ -80,7 +80,7 @@ impl Server {
         make: impl FnOnce(&str, &str) -> io::Result<App>,
     ) -> io::Result<Server> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let config = Arc::make_mut(&mut self.config);
+        let config = Arc::make_mut(&mut self.settings.config);
         let (site, path) = config.reserve_mount(host, path).map_err(invalid)?;
         if self.apps.iter().any(|other| (other.site, other.app.mount()) == (site, &*path)) {
             return Err(invalid(format!("{path:?} is taken by another application")));

@@ -2,13 +2,18 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
+use super::admin::ReloadRequest;
 use super::apps::Apps;
-use super::{BoundAddresses, Running, Server, activation};
+use super::reload::Reloader;
+use super::{AccessLogHandle, BoundAddresses, Running, Server, Stop, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -16,16 +21,33 @@ use crate::sys;
 /// Ports tried in turn when the default one is in use.
 const PORTS_TRIED: u16 = 100;
 
-/// Runs a server until it is stopped. `any_port`: the address is a default, so another port may be
-/// used.
+/// The configuration of a process, and how to load it again.
+pub struct ProcessConfig {
+    /// The configuration.
+    pub config: Config,
+    /// `true`: the address is a default, so another port may be used.
+    pub any_port: bool,
+    /// The configuration file. `None`: a directory is served.
+    pub file: Option<PathBuf>,
+    /// `true`: a change of the file is a reload.
+    pub watch: bool,
+    /// Loads the configuration again, for a reload.
+    pub load: LoadConfig,
+}
+
+/// Loads a configuration, or returns all its problems.
+pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
+
+/// Runs a server until it is stopped.
 ///
 /// # Errors
 /// The server cannot start, or a worker failed.
-pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Result<()> {
+pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
+    let ProcessConfig { config, any_port, file, watch, load } = process;
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
     let inherited = activation::listeners()?;
-    let sockets = if inherited.is_none() { socket_files(&config) } else { vec![] };
+    let is_inherited = inherited.is_some();
     let mut server = match inherited {
         Some(listeners) => Server::with_listeners(config, listeners)?,
         None => bind(config, any_port)?,
@@ -45,14 +67,27 @@ pub fn run(config: Config, any_port: bool, errors: &ErrorLogHandle) -> io::Resul
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
     let apps = Apps::start(&mut server)?;
-    let running = server.start()?;
+    let Running { threads, stop, access_log, mut reloader, requested } = server.start()?;
+    reloader.any_port = any_port;
     print_greeting(&bound, &roots)?;
     activation::notify("READY=1");
-    let outcome = runtime.block_on(handle_signals(signals, running, apps.as_ref(), errors));
+    let logs = AccessLogHandle(access_log.clone());
+    let reload = Reload { reloader: Arc::new(Mutex::new(reloader)), load, file };
+    let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
+    let events = Events { signals, requested, watcher };
+    let ended = move || super::join(threads, access_log.as_deref());
+    let reloader = Arc::clone(&reload.reloader);
+    let process = Process { stop, logs, reload, apps: apps.as_ref(), errors };
+    let outcome = runtime.block_on(process.run(events, ended));
     // Applications must outlive the last request.
     if let Some(apps) = apps {
         apps.stop();
     }
+    let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
+    let sockets = match is_inherited {
+        true => vec![],
+        false => socket_files(&reloader.settings.config),
+    };
     for socket in sockets {
         // The server's user may not write in the directory; the next start replaces the socket
         // file.
@@ -162,38 +197,149 @@ impl Signals {
     }
 }
 
-/// Handles signals until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
-/// time, at once; SIGUSR1 reopens the logs; SIGHUP scans the applications.
-async fn handle_signals(
-    mut signals: Signals,
-    running: Running,
-    apps: Option<&Apps>,
-    errors: &ErrorLogHandle,
-) -> io::Result<()> {
-    let (stop, logs) = (running.stop(), running.logs());
-    let mut ended = tokio::task::spawn_blocking(move || running.join());
-    let mut stopping = false;
-    loop {
-        tokio::select! {
-            outcome = &mut ended => return outcome.map_err(io::Error::other)?,
-            () = either(&mut signals.terminate, &mut signals.interrupt) => {
-                if stopping {
-                    stop.end();
-                } else {
-                    stopping = true;
-                    activation::notify("STOPPING=1");
-                    stop.drain();
+/// The events that the process waits for.
+struct Events {
+    signals: Signals,
+    /// Reloads from the admin socket.
+    requested: mpsc::UnboundedReceiver<ReloadRequest>,
+    /// Reloads after a change of the file.
+    watcher: Option<Watcher>,
+}
+
+/// The parts of a running process.
+struct Process<'a> {
+    stop: Stop,
+    logs: AccessLogHandle,
+    reload: Reload,
+    apps: Option<&'a Apps>,
+    errors: &'a ErrorLogHandle,
+}
+
+impl Process<'_> {
+    /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
+    /// time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans the
+    /// applications.
+    async fn run(
+        self,
+        events: Events,
+        ended: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let Events { mut signals, mut requested, mut watcher } = events;
+        let mut ended = tokio::task::spawn_blocking(ended);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                outcome = &mut ended => return outcome.map_err(io::Error::other)?,
+                () = either(&mut signals.terminate, &mut signals.interrupt) => {
+                    if stopping {
+                        self.stop.end();
+                    } else {
+                        stopping = true;
+                        activation::notify("STOPPING=1");
+                        self.stop.drain();
+                    }
+                }
+                _ = signals.reopen.recv() => {
+                    self.errors.reopen();
+                    self.logs.reopen();
+                }
+                _ = signals.hang_up.recv(), if !stopping => {
+                    // The log has the problems.
+                    drop(self.reload().await);
+                }
+                Some(reply) = requested.recv(), if !stopping => {
+                    // The requester may have left.
+                    let _ = reply.send(self.reload().await);
+                }
+                () = changed(&mut watcher), if !stopping => drop(self.reload().await),
+            }
+        }
+    }
+
+    /// Reloads the configuration; returns what to tell the operator, or all problems.
+    async fn reload(&self) -> Result<String, Vec<String>> {
+        activation::notify_reloading();
+        let outcome = self.reload.run().await;
+        activation::notify("READY=1");
+        let file = self.reload.file.as_ref().map_or("".into(), |file| file.to_string_lossy());
+        match &outcome {
+            Ok(later) => {
+                tracing::info!("reloaded {file}");
+                later.iter().for_each(|line| tracing::warn!("{line}"));
+            }
+            Err(problems) => {
+                for problem in problems {
+                    tracing::error!("not reloaded: {problem}");
                 }
             }
-            _ = signals.reopen.recv() => {
-                errors.reopen();
-                logs.reopen();
-            }
-            // A reload of the configuration is not implemented yet.
-            _ = signals.hang_up.recv() => match apps {
-                Some(apps) => apps.scan(),
-                None => tracing::info!("SIGHUP: nothing to reload yet"),
-            },
+        }
+        if let Some(apps) = self.apps {
+            apps.reload(self.reload.config());
+            apps.scan();
+        }
+        outcome.map(|later| [vec![format!("reloaded {file}")], later].concat().join("\n"))
+    }
+}
+
+/// The means of a reload.
+struct Reload {
+    reloader: Arc<Mutex<Reloader>>,
+    load: LoadConfig,
+    file: Option<PathBuf>,
+}
+
+impl Reload {
+    /// Loads the configuration and puts it in force, on a thread that may block. Returns a line for
+    /// each setting that takes effect only at the next start, or all problems.
+    async fn run(&self) -> Result<Vec<String>, Vec<String>> {
+        let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
+        let reload = move || {
+            let config = load()?;
+            reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(config)
+        };
+        let later = tokio::task::spawn_blocking(reload).await;
+        later.map_err(|_| vec!["the reload panicked".to_owned()])?
+    }
+
+    /// The configuration in force.
+    fn config(&self) -> Arc<Config> {
+        let reloader = self.reloader.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&reloader.settings.config)
+    }
+}
+
+/// Interval of checks of a watched file.
+const WATCH_PERIOD: Duration = Duration::from_millis(500);
+
+/// Notices changes of a file, by its attributes.
+struct Watcher {
+    file: PathBuf,
+    seen: Option<(SystemTime, u64)>,
+}
+
+impl Watcher {
+    fn new(file: PathBuf) -> Watcher {
+        let mut watcher = Watcher { file, seen: None };
+        watcher.seen = watcher.look();
+        watcher
+    }
+
+    fn look(&self) -> Option<(SystemTime, u64)> {
+        let metadata = std::fs::metadata(&self.file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    }
+}
+
+/// Waits until the watched file has changed; without one, for ever.
+async fn changed(watcher: &mut Option<Watcher>) {
+    let Some(watcher) = watcher else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(WATCH_PERIOD).await;
+        let now = watcher.look();
+        // An editor may remove the file before it writes it again.
+        if now.is_some() && now != watcher.seen {
+            watcher.seen = now;
+            return;
         }
     }
 }

@@ -5,20 +5,21 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
-use super::admin;
-use super::admission::{AddressCounts, Admission};
+use super::accept::BoundListener;
+use super::accepting::Accepting;
+use super::admin::{self, ReloadRequest};
+use super::admission::Admission;
 use super::mount::MountedApp;
+use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, share};
-use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::Config;
 use crate::deadline::Deadlines;
@@ -30,11 +31,10 @@ use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::observe::WorkerLog;
 use crate::pipeline::balancers::Balancers;
-use crate::pipeline::worker::Worker;
+use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
 use crate::site::Sites;
-use crate::tls::Keyring;
-use crate::transport::{Addresses, Sender};
+use crate::transport::Sender;
 use crate::uploads;
 
 /// Share of the process's descriptors that cached files may use: one in this many.
@@ -50,38 +50,108 @@ const LOG_AGE_MAX: Duration = Duration::from_millis(500);
 /// low.
 const DESCRIPTORS_RESERVED: usize = 64;
 
-/// Shared state from which each worker is built.
+/// State from which each worker is built, and built again for another configuration.
 pub(super) struct Shared {
-    pub(super) config: Arc<Config>,
+    pub(super) settings: Settings,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
-    /// The socket for administration commands; one worker serves it.
-    pub(super) admin: Option<UnixListener>,
-    pub(super) addresses: Option<Addresses>,
-    /// `None`: an address may have any number of connections.
-    pub(super) connections_by_address: Option<AddressCounts>,
-    /// Directories to clear of unfinished uploads; one worker does it.
-    pub(super) upload_roots: Vec<PathBuf>,
-    pub(super) guard: Guard,
-    /// `true`: another process holds the listeners too.
-    pub(super) inherited: bool,
+    /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
-    pub(super) keyring: Option<Arc<Keyring>>,
-    /// Deployed applications; `None`: deployment is off.
-    pub(super) deployments: Option<watch::Receiver<Deployments>>,
 }
 
-/// Runs a worker until it is stopped.
+/// What a worker does beside serving.
+pub(super) struct Duties {
+    /// The socket for administration commands; one worker serves it.
+    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<ReloadRequest>)>,
+    /// Directories to clear of unfinished uploads; one worker does it.
+    pub(super) upload_roots: Vec<PathBuf>,
+    /// `true`: another process holds the listeners too.
+    pub(super) inherited: bool,
+    /// Deployed applications; `None`: deployment is off.
+    pub(super) deployments: Option<watch::Receiver<Deployments>>,
+    /// The configurations that follow.
+    pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
+    pub(super) orders: watch::Receiver<Command>,
+}
+
+/// The state of a worker that does not depend on the configuration.
+pub(super) struct Lasting {
+    store: Rc<Store>,
+    deadlines: Rc<Deadlines>,
+    log: Option<Rc<WorkerLog>>,
+    buffers: Rc<Buffers>,
+    sections: Rc<SectionCache>,
+}
+
+/// The means to put other configurations in force.
+struct Updating<'a> {
+    number: usize,
+    shared: Shared,
+    deployments: Option<watch::Receiver<Deployments>>,
+    thread: &'a Rc<WorkerThread>,
+    admission: &'a Admission,
+}
+
+impl Updating<'_> {
+    /// Applies the configurations that follow.
+    async fn run(
+        &mut self,
+        mut updates: watch::Receiver<Option<Arc<Update>>>,
+        accepting: &mut Accepting,
+    ) {
+        while updates.changed().await.is_ok() {
+            let update = updates.borrow_and_update().clone();
+            if let Some(update) = update {
+                self.apply(&update, accepting).await;
+            }
+        }
+        // Nobody sends another one.
+        std::future::pending().await
+    }
+
+    async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
+        self.shared.settings = update.settings.clone();
+        let before = self.thread.worker();
+        let lasting = Lasting {
+            store: Rc::clone(&before.store),
+            deadlines: Rc::clone(&before.deadlines),
+            log: before.log.clone(),
+            buffers: Rc::clone(&before.buffers),
+            sections: Rc::clone(&before.sections),
+        };
+        let worker = worker(&self.shared, lasting, Some(&before.sites));
+        if let Some(list) = &self.deployments {
+            let list = Arc::clone(&list.borrow());
+            worker.sites.deploy(&list, &self.shared.disk);
+        }
+        worker.sites.watch_upstreams();
+        worker.store.retain_sites(&worker.sites.keys());
+        drop(before);
+        self.thread.replace(worker);
+        self.shared.caches.retain_used();
+        let Settings { config, connections_by_address, .. } = &self.shared.settings;
+        self.admission.set_limits(connections_max(config), connections_by_address.clone());
+        let mut listeners = update.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = listeners.get_mut(self.number).map(std::mem::take).unwrap_or_default();
+        drop(listeners);
+        accepting.change(changes).await;
+        // The sender of the configuration may no longer wait.
+        let _ = update.applied.send(());
+    }
+}
+
+/// Runs the worker with this number until it is stopped.
 pub(super) fn run(
+    number: usize,
     shared: Shared,
     listeners: Vec<BoundListener>,
-    orders: watch::Receiver<Command>,
+    duties: Duties,
 ) -> io::Result<()> {
-    event_loop()?.block_on(serve(shared, listeners, orders))
+    event_loop()?.block_on(serve(number, shared, listeners, duties))
 }
 
 pub(super) fn event_loop() -> io::Result<LocalRuntime> {
@@ -89,48 +159,54 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 }
 
 async fn serve(
+    number: usize,
     mut shared: Shared,
     listeners: Vec<BoundListener>,
-    mut orders: watch::Receiver<Command>,
+    duties: Duties,
 ) -> io::Result<()> {
-    if let Some(socket) = shared.admin.take() {
-        rt::spawn(admin::serve(socket, shared.caches.clone()));
+    let Duties { admin, upload_roots, inherited, deployments, updates, mut orders } = duties;
+    if let Some((socket, commands)) = admin {
+        rt::spawn(admin::serve(socket, shared.caches.clone(), commands));
     }
-    let (drain, inherited) = (shared.config.drain, shared.inherited);
-    clear_uploads(&shared);
-    let deployments = shared.deployments.clone().map(|list| (list, shared.changed.clone()));
-    let (worker, admission) = make(shared);
+    clear_uploads(&shared.disk, upload_roots);
+    let (thread, admission) = make(&mut shared);
+    let worker = thread.worker();
     worker.sites.watch_upstreams();
-    if let Some((list, changed)) = deployments {
-        let worker = Rc::clone(&worker);
-        rt::spawn(async move { apply_deployments(&worker, list, &changed).await });
+    if let Some(list) = deployments.clone() {
+        let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
+        rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
-    if worker.log.is_some() {
-        let worker = Rc::clone(&worker);
-        rt::spawn(async move { flush_log(&worker).await });
+    if let Some(log) = &worker.log {
+        let log = Rc::clone(log);
+        rt::spawn(async move { flush_log(&log).await });
     }
-    let mut accepting = Vec::new();
+    drop(worker);
+    let mut accepting = Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited);
     for listener in listeners {
-        let listener = Rc::new(WorkerListener::new(listener)?);
-        let (l, w, r) = (Rc::clone(&listener), Rc::clone(&worker), Rc::clone(&admission));
-        let task = tokio::task::spawn_local(async move { accept(&l, &w, &r).await });
-        accepting.push((listener, task));
+        accepting.open(listener)?;
     }
-    // An error means that the server is gone, which also ends the worker.
-    let _ = orders.wait_for(|order| *order != Command::Serve).await;
+    let mut updating =
+        Updating { number, shared, deployments, thread: &thread, admission: &admission };
+    tokio::select! {
+        // An error means that the server is gone, which also ends the worker.
+        _ = orders.wait_for(|order| *order != Command::Serve) => {}
+        () = updating.run(updates, &mut accepting) => {}
+    }
+    let worker = thread.worker();
     worker.deadlines.drain(DRAIN_GRACE);
+    let drain = updating.shared.settings.config.drain;
     let ended = orders.wait_for(|order| *order == Command::End);
     let drained = async {
         let finished = async {
-            close(accepting, inherited, &worker, &admission).await;
-            while worker.open.get() > 0 {
-                worker.closed.wait(None).await;
+            accepting.close_all().await;
+            while thread.open.get() > 0 {
+                thread.closed.wait(None).await;
             }
         };
         if rt::timeout(drain, finished).await.is_none() {
-            tracing::warn!("{} connections cut after the drain time", worker.open.get());
+            tracing::warn!("{} connections cut after the drain time", thread.open.get());
         }
     };
     tokio::select! { _ = ended => {}, () = drained => {} }
@@ -140,30 +216,10 @@ async fn serve(
     Ok(())
 }
 
-/// Closes the listeners after accepting the connections that are in their queues.
-async fn close(
-    accepting: Vec<(Rc<WorkerListener>, tokio::task::JoinHandle<()>)>,
-    inherited: bool,
-    worker: &Rc<Worker>,
-    admission: &Rc<Admission>,
-) {
-    // The last handshakes may take a round trip to complete.
-    let waits = accepting.iter().filter(|(l, _)| !inherited && l.end_handshakes()).count() > 0;
-    if waits {
-        rt::sleep(DRAIN_GRACE).await;
-    }
-    for (listener, task) in accepting {
-        task.abort();
-        // Only an ended task has released its listener, which is closed once its queue is empty.
-        let _ = task.await;
-        accept_rest(&listener, worker, admission).await;
-    }
-}
-
 /// Removes uploads that a crash left behind, then, periodically, those not resumed in time.
-fn clear_uploads(shared: &Shared) {
-    for root in shared.upload_roots.clone() {
-        let disk = shared.disk.clone();
+fn clear_uploads(disk: &Disk, roots: Vec<PathBuf>) {
+    for root in roots {
+        let disk = disk.clone();
         rt::spawn(async move {
             let lane = disk.lane();
             let mut clear: fn(&Path) -> usize = uploads::sweep;
@@ -185,13 +241,15 @@ fn clear_uploads(shared: &Shared) {
 
 /// Mounts and unmounts applications as the list of deployments changes.
 async fn apply_deployments(
-    worker: &Worker,
+    thread: &WorkerThread,
     mut list: watch::Receiver<Deployments>,
     changed: &Changed,
 ) {
     loop {
         let deployments = Arc::clone(&list.borrow_and_update());
+        let worker = thread.worker();
         worker.sites.deploy(&deployments, &worker.store.disk);
+        drop(worker);
         // The path of a cached file may now belong to an application.
         changed.note();
         if list.changed().await.is_err() {
@@ -200,70 +258,90 @@ async fn apply_deployments(
     }
 }
 
-async fn flush_log(worker: &Worker) {
+async fn flush_log(log: &WorkerLog) {
     let mut alarm = Alarm::unset();
     loop {
         alarm.wait(LOG_AGE_MAX).await;
-        if let Some(log) = &worker.log {
-            log.flush();
-        }
+        log.flush();
     }
 }
 
-pub(super) fn make(shared: Shared) -> (Rc<Worker>, Rc<Admission>) {
-    let Shared {
-        config,
-        disk,
-        listings,
-        changed,
-        slots,
-        caches,
-        addresses,
-        connections_by_address,
-        guard,
-        log,
-        apps,
-        keyring,
-        ..
-    } = shared;
-    let descriptors = usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX);
-    let cached = descriptors / CACHED_FILES_SHARE;
-    let connections = config.limits.connections.unwrap_or(
-        descriptors.saturating_sub(cached).saturating_sub(DESCRIPTORS_RESERVED.min(cached)).max(1),
-    );
+/// Makes a thread's state.
+pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
+    let log = shared.log.take().map(Rc::new);
+    let config = &shared.settings.config;
+    let cached = cached_descriptors();
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
+    let store = Store::new(cache, shared.disk.clone(), revalidate_ms, shared.changed.clone());
+    let lasting = Lasting {
+        store,
+        deadlines: Deadlines::new(),
+        log,
+        buffers: Rc::default(),
+        sections: Rc::default(),
+    };
+    let admission =
+        Admission::new(connections_max(config), shared.settings.connections_by_address.clone());
+    (WorkerThread::new(worker(shared, lasting, None)), admission)
+}
+
+/// Makes a worker's state under a configuration. `previous` are the sites of the one before.
+pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>) -> Worker {
+    let Shared { settings: Settings { config, guard, keyring, addresses, .. }, disk, .. } = shared;
     let limits = config.limits.clone();
-    let store = Store::new(cache, disk.clone(), revalidate_ms, changed.clone());
-    let resources =
-        Resources { disk: disk.clone(), listings, sendfile: config.sendfile, changed, caches };
-    let mut sites = Sites::new(&config, &resources, &guard, &slots, None);
-    for MountedApp { site, app } in apps {
-        sites.mount(site, app);
+    let resources = Resources {
+        disk: disk.clone(),
+        listings: shared.listings.clone(),
+        sendfile: config.sendfile,
+        changed: shared.changed.clone(),
+        caches: shared.caches.clone(),
+    };
+    let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
+    for MountedApp { site, app } in &shared.apps {
+        sites.mount(*site, app.for_worker(disk));
     }
-    let worker = Worker {
+    let Lasting { store, deadlines, log, buffers, sections } = lasting;
+    Worker {
         sites,
         store,
-        addresses,
-        sender: Sender { disk, sendfile: config.sendfile },
+        addresses: addresses.clone(),
+        sender: Sender { disk: disk.clone(), sendfile: config.sendfile },
         head_limits: HeadLimits {
             head_bytes: limits.head_bytes,
             target_bytes: limits.target_bytes,
             fields: limits.head_fields,
         },
-        keyring,
+        keyring: keyring.clone(),
         balancers: Balancers::new(config.proxy_protocol.as_ref()),
         schedule: config.schedule,
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
-        deadlines: Deadlines::new(),
-        open: Cell::new(0),
-        closed: rt::Bell::default(),
+        deadlines,
         log,
-        buffers: Buffers::default(),
+        buffers,
         shortcuts: Shortcuts::default(),
-        sections: SectionCache::default(),
-    };
-    let admission = Admission::new(share(connections, config.workers), connections_by_address);
-    (Rc::new(worker), admission)
+        sections,
+        is_replaced: Cell::new(false),
+    }
+}
+
+/// Returns the number of connections that one worker accepts.
+pub(super) fn connections_max(config: &Config) -> usize {
+    let cached = cached_descriptors();
+    let connections = config.limits.connections.unwrap_or(
+        descriptors()
+            .saturating_sub(cached)
+            .saturating_sub(DESCRIPTORS_RESERVED.min(cached))
+            .max(1),
+    );
+    share(connections, config.workers)
+}
+
+fn descriptors() -> usize {
+    usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX)
+}
+
+fn cached_descriptors() -> usize {
+    descriptors() / CACHED_FILES_SHARE
 }

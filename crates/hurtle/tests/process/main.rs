@@ -23,6 +23,7 @@ mod names;
 mod pipeline;
 mod programs;
 mod purge;
+mod reload;
 mod slow;
 mod start;
 mod stop;

@@ -56,6 +56,8 @@ pub struct Proxy {
     budget: Cell<u32>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
+    /// `true` if health checks run.
+    is_watched: Cell<bool>,
 }
 
 /// Properties of a request that a balance method may use.
@@ -82,6 +84,7 @@ impl Proxy {
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
             gate: AvailabilityGate::default(),
+            is_watched: Cell::new(false),
         }
     }
 
@@ -95,9 +98,12 @@ impl Proxy {
         self.cache.as_ref()
     }
 
-    /// Starts the configured health checks; they run as long as this lives.
+    /// Starts the configured health checks, once; they run as long as this lives.
     pub fn watch(&self) {
         let Some(check) = &self.config.health else { return };
+        if self.is_watched.replace(true) {
+            return;
+        }
         for peer in &self.peers {
             let checker = health::HealthChecker::new(peer, &check.path, check.interval);
             rt::spawn(checker.run());

@@ -48,6 +48,8 @@ enum Event {
     Ended(u64, String),
     /// Scan now, and end the pauses after failures.
     Scan,
+    /// Scan by another configuration.
+    Reload(Arc<Config>),
     Stop,
 }
 
@@ -57,13 +59,14 @@ impl Apps {
     /// # Errors
     /// The system refuses a thread or a directory for sockets.
     pub(super) fn start(server: &mut Server) -> io::Result<Option<Apps>> {
-        let Some(dir) = server.config.apps.clone() else { return Ok(None) };
+        let Some(dir) = server.settings.config.apps.clone() else { return Ok(None) };
         let (publish, deployments) = watch::channel(Deployments::default());
         server.deployments = Some(deployments);
         let (events, receiver) = mpsc::channel();
         let mut supervisor = Supervisor {
             dir,
-            config: Arc::clone(&server.config),
+            config: Arc::clone(&server.settings.config),
+            is_reloaded: false,
             sockets: SocketDir::create()?,
             deployments: publish,
             events: events.clone(),
@@ -86,6 +89,13 @@ impl Apps {
         let _ = self.events.send(Event::Scan);
     }
 
+    /// Checks the manifests against another configuration. Applications whose manifests are still
+    /// right keep running.
+    pub(super) fn reload(&self, config: Arc<Config>) {
+        // An error means that the thread has ended.
+        let _ = self.events.send(Event::Reload(config));
+    }
+
     /// Ends all applications and waits for their processes.
     pub(super) fn stop(self) {
         let _ = self.events.send(Event::Stop);
@@ -97,6 +107,8 @@ impl Apps {
 struct Supervisor {
     dir: PathBuf,
     config: Arc<Config>,
+    /// `true`: the next scan reads every manifest, because the configuration has changed.
+    is_reloaded: bool,
     sockets: SocketDir,
     deployments: watch::Sender<Deployments>,
     events: Sender<Event>,
@@ -127,6 +139,11 @@ impl Supervisor {
                     self.apps.values_mut().for_each(App::start_now);
                     next_scan = now;
                 }
+                Ok(Event::Reload(config)) => {
+                    self.config = config;
+                    self.is_reloaded = true;
+                    next_scan = now;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     return self.stop(receiver);
@@ -144,8 +161,9 @@ impl Supervisor {
     /// Scans the directory and applies the differences.
     fn scan(&mut self) {
         let mut before = std::mem::take(&mut self.apps);
+        let trusts_stamps = !std::mem::take(&mut self.is_reloaded);
         let known = |name: &str, stamp: &ManifestStamp| {
-            before.get(name).is_some_and(|app: &App| app.stamp == *stamp)
+            trusts_stamps && before.get(name).is_some_and(|app: &App| app.stamp == *stamp)
         };
         let scanned = scan::read(&self.dir, &self.config, known);
         let ScanResult { same, new, mut refused } = scanned.unwrap_or_else(|why| {
@@ -162,7 +180,12 @@ impl Supervisor {
         }
         for found in new {
             let name = found.name.clone();
-            if let Some(app) = before.remove(&name) {
+            if let Some(mut app) = before.remove(&name) {
+                if app.manifest == found.manifest {
+                    app.stamp = found.stamp;
+                    self.apps.insert(name, app);
+                    continue;
+                }
                 tracing::info!("app {name}: its manifest has changed");
                 self.end_app(&name, app);
             }

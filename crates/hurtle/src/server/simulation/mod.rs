@@ -25,14 +25,14 @@ use tokio::runtime::{Builder, LocalOptions};
 use self::client::Client;
 use self::request::{Asked, FILES};
 use super::mount::MountedApp;
+use super::reload::Settings;
 use super::worker::{self, Shared};
-use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::{self, Config};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
-use crate::pipeline::worker::{ConnectionSlot, Worker};
+use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::rt::{self, simulated};
 use crate::serve;
 use crate::transport::Input;
@@ -122,26 +122,18 @@ impl World {
         World { config: Arc::new(config), disk: Disk::start(NonZeroUsize::MIN).unwrap(), root }
     }
 
-    fn worker(&self, seed: u64, mood: Mood) -> Rc<Worker> {
-        let shared = Shared {
-            config: Arc::clone(&self.config),
+    fn worker(&self, seed: u64, mood: Mood) -> Rc<WorkerThread> {
+        let mut shared = Shared {
+            settings: Settings::new((*self.config).clone(), None).unwrap(),
             disk: self.disk.clone(),
             listings: Listings::new(&self.disk),
             changed: Changed::default(),
             slots: Slots::new(1),
             caches: Caches::new(1),
-            admin: None,
-            addresses: None,
-            connections_by_address: None,
-            upload_roots: Vec::new(),
-            guard: Guard::read(&self.config, None).unwrap(),
-            inherited: false,
             log: None,
             apps: vec![MountedApp { site: 0, app: app::app(seed, mood) }],
-            keyring: None,
-            deployments: None,
         };
-        worker::make(shared).0
+        worker::make(&mut shared).0
     }
 
     /// Runs a seed to its end.
@@ -169,8 +161,8 @@ impl World {
     async fn simulate(&self, seed: u64) -> Vec<String> {
         let mut random = Random::new(seed, 0);
         let mood = random.pick(&[Mood::Swift, Mood::Calm, Mood::Rough, Mood::Rough]);
-        let worker = self.worker(seed, mood);
-        let deadlines = Rc::clone(&worker.deadlines);
+        let thread = self.worker(seed, mood);
+        let deadlines = Rc::clone(&thread.worker().deadlines);
         rt::spawn(async move { deadlines.sweep().await });
         memory::dial_with(Some(dialer(seed, mood)));
         let mut clients = Vec::new();
@@ -179,7 +171,7 @@ impl World {
             let troubles = troubles(&mut random, mood);
             let name = format!("client {number}");
             let (near, far) = Memory::pair(&name, &mut random, troubles);
-            let place = ConnectionSlot::new(&worker);
+            let place = ConnectionSlot::new(&thread);
             clients.push(tokio::task::spawn_local(async move {
                 tokio::time::sleep(Duration::from_millis(random.within(0, 200))).await;
                 let address = Some([192, 0, 2, 1].into());
@@ -193,12 +185,12 @@ impl World {
             failures.extend(seen.err());
         }
         let ended = async {
-            while worker.open.get() > 0 {
+            while thread.open.get() > 0 {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
         if tokio::time::timeout(ENDS_WITHIN, ended).await.is_err() {
-            failures.push(format!("{} connections are left", worker.open.get()));
+            failures.push(format!("{} connections are left", thread.open.get()));
         }
         failures
     }

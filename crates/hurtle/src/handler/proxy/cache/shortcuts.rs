@@ -120,7 +120,7 @@ impl Shortcuts {
         if !site.stores_for_all || request.client.is_trusted {
             return;
         }
-        let shortcut = ShortcutKey::new(request.head, site.number, request.client.is_tls);
+        let shortcut = ShortcutKey::new(request.head, site.key, request.client.is_tls);
         if let Some((shortcut, cache)) = shortcut.zip(proxy.cache()) {
             self.note(&shortcut, proxy, request.place.path, (cache.hash(key), key));
         }

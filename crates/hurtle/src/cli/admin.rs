@@ -1,0 +1,76 @@
+//! Sends a command to a running server by its admin socket.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{ConfigProblems, FileArgs};
+
+/// Time limit of a command.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Selects a running server.
+#[derive(Debug, Args)]
+pub(super) struct AdminArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// The server's admin socket [default: `admin` of the configuration].
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    admin: Option<PathBuf>,
+}
+
+/// A server's response.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) text: String,
+}
+
+impl AdminArgs {
+    /// Path of the server's admin socket.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or names no socket.
+    pub(super) fn socket(&self) -> Result<PathBuf, ConfigProblems> {
+        match &self.admin {
+            Some(path) => Ok(path.clone()),
+            None => self.file.load()?.admin.ok_or_else(|| {
+                vec!["the configuration has no admin socket: write admin = \"PATH\"".to_owned()]
+            }),
+        }
+    }
+}
+
+/// Sends a request of this method and target, and reads the response.
+///
+/// # Errors
+/// The socket's, with what to do.
+pub(super) fn send(socket: &Path, request: &str, host: &str) -> io::Result<Reply> {
+    let mut server = UnixStream::connect(socket).map_err(|e| unreachable(socket, &e))?;
+    server.set_read_timeout(Some(TIME_MAX))?;
+    write!(server, "{request} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+    let mut answer = String::new();
+    server.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Ok(Reply { status, text: body.to_owned() })
+}
+
+/// Explains how to reach a server whose socket cannot be used.
+fn unreachable(socket: &Path, e: &io::Error) -> io::Error {
+    let socket = socket.display();
+    let text = match e.kind() {
+        // The socket does not exist, or its server has ended.
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no server listens on {socket}: start it, or name the admin socket of a running server \
+             with --admin"
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("{socket}: {e}: only the server's own user and root may connect")
+        }
+        _ => format!("{socket}: {e}"),
+    };
+    io::Error::new(e.kind(), text)
+}

@@ -1,0 +1,107 @@
+//! The listeners of one worker, each with a task that accepts its connections.
+
+use std::io;
+use std::rc::Rc;
+
+use tokio::task::{JoinHandle, spawn_local};
+
+use super::DRAIN_GRACE;
+use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
+use super::admission::Admission;
+use super::protocols::Protocols;
+use crate::config::Listen;
+use crate::pipeline::worker::WorkerThread;
+use crate::rt;
+
+/// The open listeners of a worker.
+pub(super) struct Accepting {
+    thread: Rc<WorkerThread>,
+    admission: Rc<Admission>,
+    /// `true`: another process holds the listeners too.
+    inherited: bool,
+    open: Vec<OpenListener>,
+}
+
+struct OpenListener {
+    configured: Listen,
+    listener: Rc<WorkerListener>,
+    task: JoinHandle<()>,
+}
+
+/// The changes of a reload to the listeners of one worker.
+#[derive(Debug, Default)]
+pub(super) struct ListenerChanges {
+    /// Listeners that stay, with their protocols. All others are closed.
+    pub(super) kept: Vec<(Listen, Protocols)>,
+    /// Listeners to open.
+    pub(super) opened: Vec<BoundListener>,
+}
+
+impl Accepting {
+    pub(super) fn new(
+        thread: Rc<WorkerThread>,
+        admission: Rc<Admission>,
+        inherited: bool,
+    ) -> Accepting {
+        Accepting { thread, admission, inherited, open: Vec::new() }
+    }
+
+    /// Accepts the connections of a listener.
+    ///
+    /// # Errors
+    /// The event loop does not take the listener.
+    pub(super) fn open(&mut self, bound: BoundListener) -> io::Result<()> {
+        let configured = bound.configured.clone();
+        let listener = Rc::new(WorkerListener::new(bound)?);
+        let (accepted, thread, admission) =
+            (Rc::clone(&listener), Rc::clone(&self.thread), Rc::clone(&self.admission));
+        let task = spawn_local(async move { accept(&accepted, &thread, &admission).await });
+        self.open.push(OpenListener { configured, listener, task });
+        Ok(())
+    }
+
+    /// Opens and closes listeners after a reload.
+    pub(super) async fn change(&mut self, changes: ListenerChanges) {
+        let mut closed = Vec::new();
+        for open in std::mem::take(&mut self.open) {
+            match changes.kept.iter().find(|(listen, _)| *listen == open.configured) {
+                Some((_, protocols)) => {
+                    open.listener.protocols.set(*protocols);
+                    self.open.push(open);
+                }
+                None => closed.push(open),
+            }
+        }
+        for bound in changes.opened {
+            let address = bound.configured.clone();
+            if let Err(e) = self.open(bound) {
+                tracing::error!("cannot accept connections on {address}: {e}");
+            }
+        }
+        self.close(closed).await;
+    }
+
+    /// Closes all listeners.
+    pub(super) async fn close_all(&mut self) {
+        let all = std::mem::take(&mut self.open);
+        self.close(all).await;
+    }
+
+    /// Closes listeners after accepting the connections that are in their queues.
+    async fn close(&self, listeners: Vec<OpenListener>) {
+        // The last handshakes may take a round trip to complete.
+        let waits = listeners
+            .iter()
+            .filter(|open| !self.inherited && open.listener.end_handshakes())
+            .count();
+        if waits > 0 {
+            rt::sleep(DRAIN_GRACE).await;
+        }
+        for OpenListener { listener, task, .. } in listeners {
+            task.abort();
+            // Only an ended task has released its listener, which is closed once its queue is empty.
+            let _ = task.await;
+            accept_rest(&listener, &self.thread, &self.admission).await;
+        }
+    }
+}

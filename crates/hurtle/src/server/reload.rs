@@ -1,0 +1,265 @@
+//! Puts another configuration in force while the server runs. It is checked whole first: with any
+//! problem the one before stays. Connections, caches, tickets, upstreams and counters survive where
+//! what they belong to does; listeners are kept, opened or closed.
+
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::accept::{self, BoundListener};
+use super::accepting::ListenerChanges;
+use super::admission::AddressCounts;
+use super::protocols::{self, Protocols};
+use super::{acme, certificates, check_passwords};
+use crate::auth::Guard;
+use crate::config::{Config, Listen};
+use crate::tls::Keyring;
+use crate::transport::Addresses;
+
+/// Longest wait for the workers to confirm a configuration.
+const CONFIRM_MAX: Duration = Duration::from_secs(5);
+
+/// A configuration on its way to the workers.
+#[derive(Debug)]
+pub(super) struct Update {
+    pub(super) settings: Settings,
+    /// The changes of listeners by the number of the worker, which takes its own.
+    pub(super) listeners: Mutex<Vec<ListenerChanges>>,
+    /// Confirms that a worker has applied it.
+    pub(super) applied: Sender<()>,
+}
+
+/// The parts of the server's state that a configuration decides.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) config: Arc<Config>,
+    pub(super) guard: Guard,
+    pub(super) keyring: Option<Arc<Keyring>>,
+    /// Rate limits of client addresses; `None`: unlimited.
+    pub(super) addresses: Option<Addresses>,
+    /// `None`: an address may have any number of connections.
+    pub(super) connections_by_address: Option<AddressCounts>,
+}
+
+/// An address that the server listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listening {
+    /// As configured; its port may be 0.
+    pub(super) configured: Listen,
+    /// With the actual port.
+    pub(super) actual: Listen,
+    pub(super) tls: bool,
+}
+
+/// The state of a running server that a reload compares and replaces.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    pub(super) settings: Settings,
+    pub(super) listening: Vec<Listening>,
+    /// `true`: the listeners are inherited, so they stay.
+    pub(super) inherited: bool,
+    /// `true`: the address is a default and its port may be another one, so it stays.
+    pub(super) any_port: bool,
+    pub(super) updates: watch::Sender<Option<Arc<Update>>>,
+    /// Certificates are reloaded until this is dropped.
+    pub(super) watching: Option<Sender<()>>,
+    /// Certificates are ordered until this is dropped.
+    pub(super) ordering: Option<acme::AcmeHandle>,
+}
+
+impl Settings {
+    /// Makes the state for a configuration. What is equal under the `previous` one is shared.
+    ///
+    /// # Errors
+    /// The problems, one line each.
+    pub(super) fn new(
+        config: Config,
+        previous: Option<&Settings>,
+    ) -> Result<Settings, Vec<String>> {
+        let line = |e: io::Error| vec![e.to_string()];
+        let known = previous.and_then(|previous| previous.keyring.as_deref());
+        let keyring = certificates::load(&config, known).map_err(line)?;
+        let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
+        let rate = config.limits.address_rate;
+        let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
+        let addresses = match same_rate {
+            Some(known) => known.addresses.clone(),
+            None => (rate > 0).then(|| Addresses::new(rate)),
+        };
+        let known = previous.and_then(|previous| previous.connections_by_address.as_ref());
+        let connections_by_address = config.limits.connections_per_address.map(|max| match known {
+            Some(known) => known.with_max(max),
+            None => AddressCounts::new(max),
+        });
+        let config = Arc::new(config);
+        Ok(Settings { config, guard, keyring, addresses, connections_by_address })
+    }
+}
+
+impl Reloader {
+    /// Puts a configuration in force; returns what takes effect only at the next start.
+    ///
+    /// # Errors
+    /// The problems, one line each. The configuration before stays in force.
+    pub(super) fn reload(&mut self, mut config: Config) -> Result<Vec<String>, Vec<String>> {
+        let before = Arc::clone(&self.settings.config);
+        let later = keep_until_restart(&mut config, &before);
+        self.check(&config).map_err(|e| vec![e.to_string()])?;
+        let (listening, listeners) = self.listeners(&config)?;
+        let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
+        let acme = match orders_change {
+            true => acme::load(&config).map_err(|e| vec![e.to_string()])?,
+            false => None,
+        };
+        // Redirects to HTTPS need the actual port.
+        let tls = listening.iter().filter(|open| open.tls);
+        config.listen_tls = tls.map(|open| open.actual.clone()).collect();
+        let settings = Settings::new(config, Some(&self.settings))?;
+        self.publish(settings, listeners)?;
+        if orders_change {
+            self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
+        }
+        let closed = self.listening.iter().filter(|open| !listening.contains(open));
+        for open in closed {
+            if let Listen::Unix(path) = &open.configured {
+                // The directory may be another user's.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        self.listening = listening;
+        Ok(later)
+    }
+
+    fn check(&self, config: &Config) -> io::Result<()> {
+        let addresses: Vec<Listen> =
+            self.listening.iter().map(|open| open.actual.clone()).collect();
+        match self.inherited {
+            true => protocols::check_inherited(config, &addresses)?,
+            false => protocols::check(config)?,
+        }
+        check_passwords(config, &config.listen)
+    }
+
+    /// Sends the configuration to the workers, and waits until all have applied it.
+    fn publish(
+        &mut self,
+        settings: Settings,
+        listeners: Vec<ListenerChanges>,
+    ) -> Result<(), Vec<String>> {
+        let (applied, confirmed) = mpsc::channel();
+        let workers = listeners.len();
+        let same = |a: &Option<Arc<Keyring>>, b: &Option<Arc<Keyring>>| {
+            a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
+        };
+        if !same(&settings.keyring, &self.settings.keyring) {
+            let watching = settings.keyring.clone().map(certificates::watch).transpose();
+            self.watching = watching.map_err(|e| vec![e.to_string()])?;
+        }
+        self.settings = settings.clone();
+        let listeners = Mutex::new(listeners);
+        self.updates.send_replace(Some(Arc::new(Update { settings, listeners, applied })));
+        let end = Instant::now() + CONFIRM_MAX;
+        for _ in 0..workers {
+            if confirmed.recv_timeout(end.saturating_duration_since(Instant::now())).is_err() {
+                let what = "a worker has not confirmed the configuration; it may apply it later";
+                return Err(vec![what.to_owned()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the addresses to listen on, and the changes for each worker. New addresses are bound.
+    fn listeners(
+        &self,
+        config: &Config,
+    ) -> Result<(Vec<Listening>, Vec<ListenerChanges>), Vec<String>> {
+        let workers = config.workers.get();
+        let mut changes: Vec<_> = (0..workers).map(|_| ListenerChanges::default()).collect();
+        if self.inherited || self.any_port {
+            for open in &self.listening {
+                let protocols = match self.inherited {
+                    true => Protocols::on_inherited(config, Some(&open.actual)),
+                    false => Protocols { tls: open.tls, proxy: false },
+                };
+                for worker in &mut changes {
+                    worker.kept.push((open.configured.clone(), protocols));
+                }
+            }
+            return Ok((self.listening.clone(), changes));
+        }
+        let (mut listening, mut problems) = (Vec::new(), Vec::new());
+        let clear = config.listen.iter().map(|listen| (listen, false));
+        let wanted = clear.chain(config.listen_tls.iter().map(|listen| (listen, true)));
+        for (listen, tls) in wanted {
+            let protocols = Protocols::on(config, listen, tls);
+            if let Some(open) = self.listening.iter().find(|open| open.configured == *listen) {
+                listening.push(Listening { tls, ..open.clone() });
+                for worker in &mut changes {
+                    worker.kept.push((listen.clone(), protocols));
+                }
+                continue;
+            }
+            match accept::bind(listen, config.backlog, workers) {
+                Err(e) => problems.push(cannot_listen(listen, &e)),
+                Ok(sockets) => {
+                    let (configured, actual) = (listen.clone(), sockets[0].address(listen));
+                    listening.push(Listening { configured, actual, tls });
+                    for (worker, listener) in changes.iter_mut().zip(sockets) {
+                        let configured = listen.clone();
+                        worker.opened.push(BoundListener { listener, configured, protocols });
+                    }
+                }
+            }
+        }
+        if problems.is_empty() { Ok((listening, changes)) } else { Err(problems) }
+    }
+}
+
+fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
+    let hint = match e.kind() {
+        io::ErrorKind::PermissionDenied => "; the server has given up root: restart it",
+        _ => "",
+    };
+    format!("cannot listen on {listen}: {e}{hint}")
+}
+
+/// The names whose certificates are ordered.
+fn automatic(config: &Config) -> Vec<String> {
+    let sites = config.sites.iter();
+    let sites = sites.filter(|site| site.tls.as_ref().is_some_and(|tls| tls.automatic));
+    sites.flat_map(|site| site.hosts.iter().map(ToString::to_string)).collect()
+}
+
+/// Keeps the settings of `before` that only a start can change. Returns a line for each that
+/// differs.
+fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
+    let mut later = Vec::new();
+    macro_rules! keep {
+        ($($key:ident),*) => {
+            $(if config.$key != before.$key {
+                config.$key.clone_from(&before.$key);
+                later.push(format!("{} takes effect at the next start", stringify!($key)));
+            })*
+        };
+    }
+    if config.limits.programs != before.limits.programs {
+        config.limits.programs = before.limits.programs;
+        later.push("limits.programs takes effect at the next start".to_owned());
+    }
+    keep!(
+        workers,
+        user,
+        group,
+        disk_threads,
+        cache_bytes,
+        revalidate,
+        access_log,
+        error_log,
+        apps,
+        admin
+    );
+    later
+}

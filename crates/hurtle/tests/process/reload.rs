@@ -1,0 +1,227 @@
+//! Reloads: another configuration comes into force, and nothing that is under way is cut.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::child::{Child, eventually, hurtle, write_config};
+use crate::support::{Client, Dir};
+
+const SITE_A: &str = "[[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}/a'\n";
+const SITE_B: &str = "[[site]]\nhosts = 'b'\n[[site.mount]]\nfiles = '{root}/b'\n";
+
+/// A server whose configuration can be changed.
+struct Reloaded {
+    dir: Dir,
+    child: Child,
+    file: PathBuf,
+}
+
+impl Reloaded {
+    fn start(config: &str) -> Reloaded {
+        let dir = Dir::new(&[("a/x.txt", "of a"), ("b/x.txt", "of b")]);
+        let file = write_config(&dir, &with_admin(config));
+        let child = Child::start(hurtle().arg("--config").arg(&file));
+        Reloaded { dir, child, file }
+    }
+
+    /// Changes the file and runs `hurtle reload`; returns the exit code and all it printed.
+    fn reload(&self, config: &str) -> (Option<i32>, String) {
+        write_config(&self.dir, &with_admin(config));
+        let admin = self.dir.path("../admin.sock");
+        let output = hurtle().arg("reload").arg("--admin").arg(admin).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), said)
+    }
+}
+
+fn with_admin(config: &str) -> String {
+    format!("admin = '{{root}}/../admin.sock'\n{config}")
+}
+
+fn get(client: &mut Client, host: &str) -> (u16, String) {
+    client.send(format!("GET /x.txt HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let answer = client.response();
+    (answer.status, answer.text().to_owned())
+}
+
+#[test]
+fn an_open_connection_is_served_by_the_new_configuration() {
+    let server = Reloaded::start(SITE_A);
+    let mut client = server.child.connect();
+    assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()));
+    assert_eq!(get(&mut client, "b").0, 421);
+
+    let (code, said) = server.reload(&format!("{SITE_A}{SITE_B}"));
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(get(&mut client, "b"), (200, "of b".to_owned()), "a site that came");
+    assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()), "a site that stayed");
+
+    let moved = SITE_A.replace("{root}/a", "{root}/b");
+    let (code, said) = server.reload(&moved);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(get(&mut client, "a"), (200, "of b".to_owned()), "no file of the old directory");
+    assert_eq!(get(&mut client, "b").0, 421, "a site that went");
+
+    let limited = format!("{moved}[limits]\ntarget_bytes = 3\n");
+    assert_eq!(server.reload(&limited).0, Some(0));
+    let mut client = server.child.connect();
+    assert_eq!(get(&mut client, "a").0, 414, "limits");
+}
+
+#[test]
+fn a_configuration_with_problems_changes_nothing_and_all_are_printed() {
+    let server = Reloaded::start(SITE_A);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let rows = [
+        (
+            "two mistakes",
+            format!("bogus = 1\n{SITE_B}[limits]\nhead_timeout = 'soon'\n"),
+            vec!["bogus", "head_timeout"],
+        ),
+        ("no such directory", SITE_B.replace("{root}/b", "{root}/none"), vec!["none"]),
+        (
+            "a used address",
+            format!("listen = '{address}'\n{SITE_B}"),
+            vec!["cannot listen on", "in use"],
+        ),
+    ];
+    for (sentence, config, problems) in rows {
+        // `write_config` sets `listen` itself.
+        let (code, said) = match sentence {
+            "a used address" => {
+                let text =
+                    format!("admin = '{}/../admin.sock'\n{config}", server.dir.root().display());
+                fs::write(
+                    &server.file,
+                    text.replace("{root}", &server.dir.root().display().to_string()),
+                )
+                .unwrap();
+                let admin = server.dir.path("../admin.sock");
+                let output = hurtle().arg("reload").arg("--admin").arg(admin).output().unwrap();
+                (output.status.code(), String::from_utf8(output.stderr).unwrap())
+            }
+            _ => server.reload(&config),
+        };
+        assert_eq!(code, Some(2), "{sentence}: {said}");
+        for problem in problems {
+            assert!(said.contains(problem), "{sentence}: {said}");
+            eventually("the log has it", || server.child.stderr().contains(problem));
+        }
+        let mut client = server.child.connect();
+        assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()), "{sentence}");
+        assert_eq!(get(&mut client, "b").0, 421, "{sentence}");
+    }
+}
+
+#[test]
+fn a_setting_that_only_a_start_changes_is_named() {
+    let server = Reloaded::start(SITE_A);
+    let text = fs::read_to_string(&server.file).unwrap();
+    fs::write(&server.file, text.replace("workers = 1", "workers = 2\ncache_bytes = 0")).unwrap();
+    server.child.signal(Signal::HUP);
+    for setting in ["workers", "cache_bytes"] {
+        let line = format!("{setting} takes effect at the next start");
+        eventually("it is named", || server.child.stderr().contains(&line));
+    }
+}
+
+#[test]
+fn listeners_are_kept_opened_and_closed() {
+    let server = Reloaded::start(SITE_A);
+    // The server's user may write here, although root has started it.
+    let sockets = server.dir.path("../sockets");
+    fs::create_dir(&sockets).unwrap();
+    fs::set_permissions(&sockets, Permissions::from_mode(0o777)).unwrap();
+    let socket = sockets.join("second");
+    let text = fs::read_to_string(&server.file).unwrap();
+    let mut kept = server.child.connect();
+    let listening = format!("listen = [\"127.0.0.1:0\", \"unix:{}\"]", socket.display());
+    fs::write(&server.file, text.replace("listen = \"127.0.0.1:0\"", &listening)).unwrap();
+    server.child.signal(Signal::HUP);
+    eventually("the second one is open", || socket.exists());
+    assert_eq!(get(&mut kept, "a").0, 200);
+    assert_eq!(get(&mut server.child.connect(), "a").0, 200, "the first one is kept");
+    let mut over = UnixStream::connect(&socket).unwrap();
+    over.write_all(b"GET /x.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(&over).read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+
+    fs::write(&server.file, text).unwrap();
+    server.child.signal(Signal::HUP);
+    eventually("its file is gone", || !socket.exists());
+    over.write_all(b"GET /x.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut rest = [0; 12];
+    over.read_exact(&mut rest).unwrap();
+    assert_eq!(get(&mut kept, "a").0, 200, "connections outlive their listeners");
+}
+
+#[test]
+fn the_file_is_watched_if_asked_for() {
+    let dir = Dir::new(&[("a/x.txt", "of a"), ("b/x.txt", "of b")]);
+    let file = write_config(&dir, SITE_A);
+    let child = Child::start(hurtle().arg("--watch").arg(&file));
+    let mut client = child.connect();
+    assert_eq!(get(&mut client, "b").0, 421);
+    write_config(&dir, &format!("{SITE_A}{SITE_B}"));
+    eventually("the new site is served", || get(&mut client, "b").0 == 200);
+}
+
+#[test]
+fn reloads_under_load_fail_no_request_and_cut_no_download() {
+    const RELOADS: usize = 30;
+    let server = Reloaded::start(SITE_A);
+    let large = vec![b'x'; 64 << 20];
+    server.dir.write("a/large.bin", &large);
+    let mut download = TcpStream::connect(server.child.address()).unwrap();
+    download.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut first = [0; 1024];
+    download.read_exact(&mut first).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|number| {
+                let (server, done) = (&server, &done);
+                scope.spawn(move || {
+                    let mut client = server.child.connect();
+                    let mut requests = 0;
+                    while !done.load(Relaxed) {
+                        if number % 2 == 0 {
+                            client = server.child.connect();
+                        }
+                        assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()));
+                        requests += 1;
+                    }
+                    requests
+                })
+            })
+            .collect();
+        for number in 0..RELOADS {
+            let config = match number % 2 {
+                0 => format!("{SITE_B}{SITE_A}"),
+                _ => format!("{SITE_A}[limits]\nconnections_per_address = {}\n", 100 + number),
+            };
+            let (code, said) = server.reload(&config);
+            assert_eq!(code, Some(0), "{said}");
+        }
+        done.store(true, Relaxed);
+        for client in clients {
+            assert!(client.join().unwrap() > RELOADS, "it was served meanwhile");
+        }
+    });
+    let mut rest = Vec::new();
+    download.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    download.read_to_end(&mut rest).unwrap();
+    let received = first.iter().chain(&rest).filter(|byte| **byte == b'x').count();
+    assert!(received >= large.len(), "the download is whole: {received} bytes");
+}
