@@ -1,5 +1,5 @@
-//! What an idle HTTP/2 connection costs: measured, since what the allocator adds counts, too. Alone
-//! in its process, for nothing else to be measured.
+//! Measures the memory of an idle HTTP/2 connection, including the allocator's overhead. It is the
+//! only test of its process, so that nothing else is measured.
 
 use bytes::Bytes;
 use hurtle_http::h2::{Connection, Event, Limits};
@@ -71,7 +71,7 @@ fn resident() -> Option<usize> {
 fn an_idle_connection_is_small() {
     let request = request();
     let mut connections = Vec::with_capacity(CONNECTIONS);
-    // What the first ones cost is not all theirs.
+    // The first connections also pay for memory that later ones share.
     connections.extend((0..CONNECTIONS / 8).map(|_| idle(&request)));
     let Some(before) = resident() else { return };
     let first = connections.len();

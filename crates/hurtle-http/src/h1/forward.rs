@@ -333,7 +333,7 @@ pub fn response_fields(
 pub struct HeaderEdits<'a> {
     /// True if the rules remove the field with this name.
     pub removes: &'a dyn Fn(&[u8]) -> bool,
-    /// Whole lines to add.
+    /// Complete field lines to add, each with its CRLF.
     pub set: Vec<u8>,
 }
 

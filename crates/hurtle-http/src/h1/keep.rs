@@ -62,8 +62,8 @@ pub fn not_modified(stored: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether this server rewrites a request field, so that the client's value selects no variant.
-/// Scheme and host are part of every key.
+/// `true` if this server rewrites a request field, so that the client's value selects no variant.
+/// Scheme and host are part of every cache key.
 pub fn is_rewritten(name: &[u8]) -> bool {
     begins_as(name, b"x-forwarded-for")
         || ["x-real-ip", "forwarded", "via"]

@@ -278,8 +278,8 @@ impl Connection {
         self.reader.is_established()
     }
 
-    /// Since when the peer owes the rest of something that is not a body: of the preface, a frame, a
-    /// field block. Milliseconds, by the clock that `receive` is given.
+    /// Since when the peer owes the rest of something that is not a body: of the preface, a frame,
+    /// a field block. Milliseconds, by the clock that `receive` is given.
     pub fn begun_ms(&self) -> Option<u64> {
         if self.closed.is_some() { None } else { self.reader.begun_ms() }
     }
@@ -294,8 +294,8 @@ impl Connection {
         self.streams.position(id).is_some()
     }
 
-    /// Whether the stream stands in line: others send before it, or nobody can. As long as `sent_bytes`
-    /// grows the peer is not late for this stream.
+    /// `true` if the stream waits for its turn to send, because other streams go first or the
+    /// connection cannot send. The peer is not late for this stream as long as `sent_bytes` grows.
     pub fn waits_for_turn(&self, id: u32) -> bool {
         let at = self.streams.position(id);
         at.is_some_and(|at| matches!(self.streams.open[at].turn, Turn::Waits(_)))

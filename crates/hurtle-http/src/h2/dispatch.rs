@@ -26,8 +26,8 @@ impl Connection {
         }
     }
 
-    /// Whether the stream was never open (RFC 9113 section 5.1.1). This side opens none; and streams
-    /// beyond the last that GOAWAY names are ignored, open or not (section 6.8).
+    /// `true` if the stream is idle (RFC 9113 section 5.1.1). The server opens none. Streams beyond
+    /// the last one in a final GOAWAY do not count as idle: their frames are ignored (section 6.8).
     pub(super) fn is_idle(&self, id: u32) -> bool {
         id.is_multiple_of(2) || id > self.last && self.leaving != Leaving::Final
     }

@@ -7,7 +7,7 @@
 //! use hurtle_http::h2::{Connection, Event, Limits};
 //!
 //! let mut connection = Connection::new(&Limits::default(), 0);
-//! // What a client may send: the preface, SETTINGS, and HEADERS that ask for `/`.
+//! // The client sends the preface, SETTINGS, and HEADERS that request `/`.
 //! connection.receive(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
 //! connection.receive(b"\0\0\0\x04\0\0\0\0\0", 0);
 //! connection.receive(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a", 0);

@@ -1,10 +1,10 @@
 //! Which stream sends next (RFC 9218 section 10): the most urgent; of equals, those that are of no
 //! use in parts in the order of their numbers, then the incremental ones in turn.
 //!
-//! A stream asks (`ask`) when it has something to send. If it cannot have a share at once it waits in
-//! line, and is granted one (`grant`) when there is room. A share is reserved until the stream uses
-//! it. A stream that does not use it holds up nobody for long: when nothing is queued, the next is
-//! granted a share beside it. A stream whose own window is shut does not stand in line.
+//! A stream asks (`ask`) when it has something to send. If it cannot have a share at once it waits
+//! in line, and is granted one (`grant`) when there is room. A share is reserved until the stream
+//! uses it. A stream that does not use it holds up nobody for long: when nothing is queued, the
+//! next is granted a share beside it. A stream whose own window is shut does not stand in line.
 
 use super::stream::{Stream, Streams};
 
@@ -28,8 +28,8 @@ pub(super) enum Turn {
 type Rank = (u8, bool, u64);
 
 impl Streams {
-    /// The stream would send `wanted` bytes, and `room` is what the connection has for all: how many
-    /// it may send now. After 0 it stands in line.
+    /// The stream would send `wanted` bytes, and `room` is what the connection has for all: how
+    /// many it may send now. After 0 it stands in line.
     pub(super) fn ask(&mut self, at: usize, wanted: usize, room: usize) -> usize {
         let stream = &self.open[at];
         let turn = stream.turn;
@@ -100,7 +100,7 @@ impl Streams {
         self.set_turn(at, Turn::Waits(wanted));
     }
 
-    /// Whether another that waits, or has a share that it did not use yet, comes before this stream.
+    /// `true` if another stream goes first: it waits, or has an unused share.
     fn is_behind(&self, at: usize) -> bool {
         if self.waiting == 0 && self.reserved == 0 {
             return false;

@@ -55,9 +55,9 @@ impl Connection {
         Ok(())
     }
 
-    /// How many of `wanted` bytes of body the stream may queue now: within both windows, within
-    /// `queued_bytes_max`, in its turn, and 64 KiB at most. After 0, `Event::Writable` or
-    /// `Event::Reset` follows; it is asked again then, and when there is more to send than it said.
+    /// The number of body bytes that the stream may queue now, at most `wanted` and at most 64 KiB.
+    /// Both flow-control windows, `queued_bytes_max` and the stream's turn limit it. After 0, the
+    /// caller asks again on `Event::Writable`, or gives up on `Event::Reset`.
     ///
     /// # Errors
     /// The stream is over.
@@ -179,8 +179,8 @@ fn encode<'f>(
     }
 }
 
-/// Writes the header of a block that is in `out` behind room for it, and those of CONTINUATION where
-/// the block is longer than a frame.
+/// Writes the header of a block that is in `out` behind room for it, and those of CONTINUATION
+/// where the block is longer than a frame.
 fn finish_block(out: &mut Vec<u8>, begin: usize, id: u32, is_end: bool, frame_bytes_max: usize) {
     let flags = if is_end { frame::END_STREAM } else { 0 };
     let block_at = begin + HEAD_BYTES;

@@ -76,7 +76,7 @@ impl Described<'_> {
     }
 }
 
-/// How long a stored response may be used, in seconds of its age.
+/// Limits on a stored response's age, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Fresh below this age (RFC 9111 4.2.1).
@@ -196,16 +196,16 @@ impl Described<'_> {
     }
 }
 
-/// The age of a response when it arrived, in milliseconds (RFC 9111 4.2.3). `delay_ms`: the time from
-/// the request to the response, in milliseconds. `received`: when the response arrived, in seconds
-/// since 1970.
+/// The age of a response when it arrived, in milliseconds (RFC 9111 4.2.3). `delay_ms`: the time
+/// from the request to the response, in milliseconds. `received`: when the response arrived, in
+/// seconds since 1970.
 pub fn age_on_arrival(said: &Described<'_>, delay_ms: u64, received: u64) -> u64 {
     let apparent = said.date.map_or(0, |date| received.saturating_sub(date));
     let corrected = said.age.unwrap_or(0).saturating_mul(1_000).saturating_add(delay_ms);
     apparent.saturating_mul(1_000).max(corrected)
 }
 
-/// How a stored response may answer a request.
+/// Permitted use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It is fresh: it is sent.
@@ -218,7 +218,8 @@ pub enum Use {
     Ask,
 }
 
-/// Whether a stored response of this age may answer a request (RFC 9111 4.2, 5.2.1).
+/// Decides if a stored response of this age, in seconds, may answer a request (RFC 9111 4.2,
+/// 5.2.1).
 pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     if request.no_cache || request.max_age.is_some_and(|max| age > max) {
         return Use::Ask;
@@ -240,18 +241,19 @@ pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     Use::Ask
 }
 
-/// Whether a stored response may be sent when the origin fails (RFC 5861 4).
+/// `true` if a stored response of this age, in seconds, may be sent when the origin fails
+/// (RFC 5861 4).
 pub fn usable_on_error(freshness: &Freshness, age: u64, request: &Directives) -> bool {
     !request.no_cache && age.saturating_sub(freshness.lifetime) < freshness.if_error
 }
 
-/// Whether a method may have changed its target (RFC 9111 4.4, RFC 9110 9.2.1).
+/// `true` if a method may have changed its target (RFC 9111 4.4, RFC 9110 9.2.1).
 pub fn is_unsafe(method: &[u8]) -> bool {
     !matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE")
 }
 
-/// Whether a field of a stored response is kept when a 304 has another value for it (RFC 9111 3.2):
-/// fields that describe the content stay, because the content does.
+/// `true` if a field of a stored response is kept although a 304 has another value for it (RFC 9111
+/// 3.2). Fields that describe the content are kept, because the content is.
 pub fn survives_update(name: &[u8]) -> bool {
     ["content-length", "content-encoding", "content-type", "content-range"]
         .iter()

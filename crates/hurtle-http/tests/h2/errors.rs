@@ -1,11 +1,11 @@
-//! RFC 9113 against raw frames: sizes, streams, settings, windows, messages. What is an error of the
-//! connection, what of a stream, what of none.
+//! RFC 9113 against raw frames: sizes, streams, settings, windows, messages. What is an error of
+//! the connection, what of a stream, what of none.
 
 use hurtle_http::h2::{Event, Reason};
 
 use crate::wire::*;
 
-/// What becomes of a connection that was sent something.
+/// Expected state of a connection after it received a row's bytes.
 enum Then {
     /// It ends.
     Ends(Reason),
@@ -369,7 +369,7 @@ fn the_first_bytes() {
 }
 
 trait ReplaceLast {
-    /// The same with another byte at the end.
+    /// A copy whose last byte differs.
     fn replace_last(&self) -> Vec<u8>;
 }
 

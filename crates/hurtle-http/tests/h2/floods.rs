@@ -1,4 +1,4 @@
-//! What costs a client nothing and a server something, without end: it ends the connection.
+//! Tests of floods: frames that cost a client little and a server much end the connection.
 
 use hurtle_http::h2::{Event, Reason};
 

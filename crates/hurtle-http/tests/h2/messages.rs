@@ -115,7 +115,7 @@ fn a_request_is_what_was_sent() {
     assert_eq!((head.get(b"x-two"), head.get(b"x-none")), (Some(&b"2"[..]), None));
 }
 
-/// What is read of a body, and how it ends.
+/// Reads a body: its data, its trailers, `true` if it ended well, and further events.
 fn body(bytes: &[u8]) -> (Vec<u8>, Option<FieldSection>, bool, Vec<Event>) {
     let mut connection = begun();
     connection.receive(bytes, 0);

@@ -185,7 +185,7 @@ async fn talk(client: SendRequest<Bytes>, exchange: Exchange, seed: usize) {
     assert_eq!(sum, exchange.has_trailers.then(|| seed.to_string()));
 }
 
-/// How the client and the channel are set.
+/// Settings of the client and the channel.
 #[derive(Clone, Debug)]
 struct Setting {
     window: u32,

@@ -12,9 +12,9 @@ const LARGE: usize = 400_000;
 /// Answers requests by so many bytes each, as windows and turns allow, and reads what comes.
 struct Driver {
     connection: Connection,
-    /// What is left of each response.
+    /// Bytes of each response still to be sent, by stream.
     left: BTreeMap<u32, usize>,
-    /// What was written of each.
+    /// Bytes of each response already written, by stream.
     sent: BTreeMap<u32, usize>,
     /// Streams in the order of their ends.
     ends: Vec<u32>,

@@ -35,7 +35,7 @@ pub struct Encoder {
     smallest: Option<usize>,
 }
 
-/// How a field that is in no table is encoded.
+/// Indexing of a field that is in no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     /// It is put into the table.
@@ -196,7 +196,7 @@ impl Encoder {
         self.table.find(|other| other == note, is_same)
     }
 
-    /// Whether this hash was seen lately; it is from now on.
+    /// `true` if this hash is among the last `SEEN_MAX`; adds it otherwise.
     fn is_second(&mut self, hash: u32) -> bool {
         if self.seen.contains(&hash) {
             return true;

@@ -1,5 +1,5 @@
-//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no memory
-//! until something is put in it.
+//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no
+//! memory until something is put in it.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,8 @@ pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
 
 const SLOTS: usize = 128;
 
-/// For each hash of a name: the index of the first entry of that name, or 0. No two names share one.
+/// For each hash of a name: the index of the first entry of that name, or 0. No two names share
+/// one.
 const SLOT: [u8; SLOTS] = slots();
 
 const fn slots() -> [u8; SLOTS] {
@@ -106,8 +107,8 @@ impl<T: Copy> Table<T> {
         self.entries.len()
     }
 
-    /// The name with the value behind it, the length of the name, and the note of an entry; 0 is the
-    /// newest.
+    /// The name with the value behind it, the length of the name, and the note of an entry; 0 is
+    /// the newest.
     pub(super) fn get(&self, index: usize) -> Option<(&[u8], usize, T)> {
         let at = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(at)?;
@@ -197,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same as a list of strings would do.
+        /// The table behaves like a list of strings.
         #[test]
         fn entries_leave_in_the_order_they_came(
             steps in prop::collection::vec((0_usize..120, 0_usize..200, 0_usize..20), 0..200),
