@@ -233,7 +233,7 @@ fn read_call(line: &str) -> Option<(&str, String)> {
     let (called, arguments) = rest.split_once('(')?;
     let (thread, name) = called.rsplit_once(' ').unwrap_or(("", called));
     let (arguments, result) = arguments.rsplit_once(" = ")?;
-    // Of an error only its name is kept: an explanation follows.
+    // Drops the explanation that follows an error's name, as in `-1 EAGAIN (Resource ...)`.
     let result = result.split(" (").next().unwrap_or(result);
     let descriptor: String = match arguments.split_once("fd: ") {
         Some((_, behind)) => behind.chars().take_while(char::is_ascii_digit).collect(),

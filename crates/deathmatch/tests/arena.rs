@@ -1,4 +1,4 @@
-//! How a plan is carried out, seen in the journal it leaves: order, resumption, disqualification.
+//! Tests of a plan's execution, by its journal: order, resumption, disqualification.
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +51,7 @@ fn a_run_that_was_cut_goes_on_where_it_stood() {
     let mut works = 0;
     let cut = stage.run(|event| {
         works += u32::from(matches!(event, Event::Turn { .. }));
-        // When the second contender is about to do the second work.
+        // Stops before the second contender's second work.
         stage.arena.stop.store(works == 4, Ordering::SeqCst);
     });
     assert_eq!(cut.unwrap_err().kind(), io::ErrorKind::Interrupted);
@@ -147,7 +147,7 @@ fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
             assert_eq!(outcome.samples[0].work, "a.png at 200/s over 2 connections");
             (stage, outcome)
         })
-        // Where others use the processors the first rate can be too much already.
+        // On a busy machine the first rate can already be too much.
         .find(|(_, outcome)| outcome.samples[1].work == "a.png at 400/s over 2 connections")
         .expect("the rate that follows one that is carried is twice that");
     let again = stage.run(|_| ()).unwrap();
@@ -234,7 +234,7 @@ fn steps(samples: &[Sample]) -> Vec<(u32, String, String)> {
     samples.iter().map(|s| (s.round, s.contender.clone(), s.work.clone())).collect()
 }
 
-/// What tells two samples apart, and what is known of each.
+/// The name of each sample, its replies and reads, and its marks.
 fn figures(samples: &[Sample]) -> Vec<(String, u64, u64, Vec<Mark>)> {
     let of = |s: &Sample| {
         let work = format!("{} {} {}", s.round, s.contender, s.work);

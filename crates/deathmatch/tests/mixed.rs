@@ -50,7 +50,7 @@ fn every_byte_is_counted_once() {
 fn what_is_asked_for_once_is_not_asked_for_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, u32, fn(&Request) -> Then, u64, bool);
-    // Of ten; a failed stream pauses for 100 ms, and the run takes 1,000.
+    // Each run has ten requests and takes 1,000 ms. A failed stream pauses for 100 ms.
     let rows: [Row; 4] = [
         ("one after the other", 1, |_| Then::Answer, 10, true),
         ("by whoever is free, more than there are", 16, |_| Then::Answer, 10, true),

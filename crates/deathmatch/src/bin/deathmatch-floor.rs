@@ -29,7 +29,7 @@ use socket2::{Domain, Socket, Type};
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
 /// Still larger files leave in turns, between which other connections are served.
 const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
-/// Of a larger folder, the worker opens each file when it is requested.
+/// Files of a directory that are kept open or in memory. If it has more, each is opened per request.
 const KEPT_MAX: usize = 4096;
 /// Bytes of a file or an upload in one turn.
 const TURN_BYTES: usize = 64 * 1024;

@@ -35,7 +35,7 @@ pub struct Contender {
     /// Commands that install it in addition to its packages.
     #[serde(default)]
     pub install: Vec<Vec<String>>,
-    /// How to install it if no package has it.
+    /// Installation instructions, for a server that no package provides.
     #[serde(default)]
     pub hint: Option<String>,
     /// Programs (in PATH) or files it needs in addition to its executable.
@@ -89,9 +89,9 @@ pub struct Contender {
     /// Additional names for the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
-    /// How its version is read.
+    /// The command that prints its version.
     pub version: Version,
-    /// How it is stopped.
+    /// The signal that stops it, and a time limit.
     pub stop: Stop,
     /// Settings chosen for speed, with reasons.
     pub tuned: Vec<Tuned>,
@@ -113,8 +113,8 @@ pub struct File {
     pub to: String,
 }
 
-/// How a server takes files by PUT. It stores them in `{WORK}/up`, which exists, is empty and
-/// belongs to the server when it starts.
+/// Configuration for uploads by PUT. The server stores them in `{WORK}/up`. When it starts, that
+/// directory exists, is empty and belongs to the server's user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uploads {
@@ -128,7 +128,7 @@ pub struct Uploads {
     pub drops: bool,
 }
 
-/// How a version is read.
+/// A command that prints a version, and the position of the version in its output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
@@ -141,7 +141,7 @@ pub struct Version {
     pub until: Option<String>,
 }
 
-/// How a server is stopped.
+/// The signal that stops a server, and a time limit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {

@@ -18,7 +18,7 @@ const DISTRIBUTION_POINTS_MAX: usize = 120;
 pub(super) struct Question {
     pub(super) id: &'static str,
     pub(super) heading: &'static str,
-    /// How to read the answer.
+    /// Note on reading the charts.
     pub(super) note: &'static str,
     pub(super) measures: &'static [Measure],
     /// `true` if the distribution of response times belongs here.
@@ -297,7 +297,8 @@ fn legend(lines: &[Line]) -> Vec<(Look, String)> {
     lines.iter().map(|l| (l.look, l.title.clone())).collect()
 }
 
-/// All of a stretch's points as a table: a row for each contender, a column for each step of each part.
+/// All of a stretch's points as a table: a row for each contender, a column for each step of each
+/// part.
 fn numbers(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Vec<Vec<String>> {
     let columns = stretch.parts.iter().enumerate();
     let columns = columns.flat_map(|(part, l)| l.xs().into_iter().map(move |x| (part, x)));

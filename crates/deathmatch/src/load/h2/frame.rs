@@ -87,7 +87,7 @@ struct Open {
     head: Head,
     /// Bytes of the payload to come.
     left: usize,
-    /// Of DATA: bytes of padding at its end; `None` until the length is read.
+    /// Bytes of padding at the end of DATA; `None` until the pad length is read.
     padding: Option<usize>,
 }
 
