@@ -21,7 +21,7 @@ pub fn http2_frames(data: &[u8]) {
     answered(&input, usize::from(piece).max(1));
 }
 
-/// What a server that never answers sees, and what is written to the client.
+/// Events of a connection whose server never answers, and the bytes written to the client.
 fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
     let mut connection = Connection::new(&Limits::default(), 0);
     for bytes in input.chunks(piece) {

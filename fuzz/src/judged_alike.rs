@@ -1,6 +1,6 @@
 //! `judged_alike`: one request, in HTTP/1.1 and in HTTP/2.
 //!
-//! What may differ:
+//! Permitted differences:
 //! - Fields of a connection, other values of TE than `trailers`, and targets in other forms than
 //!   those of `:path` are refused by HTTP/2 alone (RFC 9113 sections 8.2.2 and 8.3.1).
 //! - A malformed section is a stream error in HTTP/2 (section 8.1.1); HTTP/1.1 may find something
@@ -158,7 +158,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Whether HTTP/2 has no such request.
+    /// `true` if the request cannot be expressed in HTTP/2.
     fn is_foreign(&self) -> bool {
         const CONNECTION: [&[u8]; 5] =
             [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];

@@ -46,7 +46,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure(format!("`{shown}`: {}", last.map_or("failed", str::trim))))
 }
 
-/// Whether a program of this name is in PATH.
+/// `true` if a program of this name is in PATH.
 pub(crate) fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(name).is_file())

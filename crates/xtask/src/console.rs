@@ -1,5 +1,5 @@
-//! Where a developer sees what a step's commands say: at once if no other step runs, otherwise each
-//! command's output in one piece when the command ends. Judges commands by their exit code.
+//! Runs a step's commands and prints their output: at once if no other step runs, otherwise in one
+//! piece when the command ends. A command fails if its exit code is not 0.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Console<'a> {
 }
 
 impl Console<'_> {
-    /// Whether a step has failed, so that nothing more should begin.
+    /// `true` once a step has failed: no other command should start.
     pub(crate) fn is_over(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }

@@ -21,7 +21,7 @@ pub(crate) fn smoke(console: &Console<'_>) -> Result<Outcome, Failure> {
     }
     let seconds = std::env::var("FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.into());
     for name in targets()? {
-        // What is found to be new goes to the first directory, which must be there.
+        // cargo-fuzz writes new inputs to the first directory, which must exist.
         let corpus = format!("fuzz/corpus/{name}");
         fs::create_dir_all(root().join(&corpus)).map_err(|e| Failure(format!("{corpus}: {e}")))?;
         let fuzz = ["run", "nightly", "cargo", "fuzz", "run", &name, &corpus];

@@ -1,5 +1,5 @@
-//! Whether we may ship what we depend on, by the list in deny.toml, and whether a fault in it is
-//! known. Licences are checked here on every run; cargo-deny adds the rest where it is installed.
+//! Checks the licences of all dependencies against the list in deny.toml, on every run. If
+//! cargo-deny is installed, it checks the rest, known vulnerabilities among it.
 
 use std::fs;
 
@@ -68,7 +68,7 @@ fn allowed(config: &str) -> Vec<&str> {
     items.filter_map(|line| line.split('"').nth(1)).collect()
 }
 
-/// Whether an SPDX expression can be met with these licences. `/` is the old way to write OR.
+/// `true` if these licences satisfy an SPDX expression. `/` is the old way to write OR.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -19,7 +19,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "curl", programs: &["curl"] },
     // The example site in a browser, without one console error.
     Package { name: "chromium", programs: &["chromium", "chromium-browser", "google-chrome"] },
-    // What hurtle is measured beside.
+    // Servers that hurtle is compared with.
     Package { name: "nginx", programs: &["nginx"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
     // Applications that are deployed beside a configuration.
@@ -28,7 +28,7 @@ const PACKAGES: &[Package] = &[
     // Their servers, behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
     Package { name: "uvicorn", programs: &["uvicorn"] },
-    // What the latter tells an application of WebSockets by; no program.
+    // Library with which uvicorn serves WebSockets; it has no program.
     Package {
         name: "python3-websockets",
         programs: &["/usr/lib/python3/dist-packages/websockets/__init__.py"],

@@ -34,14 +34,14 @@ enum Lane {
     Wait,
 }
 
-/// How a step ended that did not fail.
+/// Outcome of a step that did not fail.
 pub(crate) enum Outcome {
     Passed,
     /// It could not run on this machine, for this reason; nothing is known to be wrong.
     NotRun(String),
 }
 
-/// What went wrong.
+/// Description of an error.
 pub(crate) struct Failure(pub(crate) String);
 
 /// The cheapest first.
@@ -104,7 +104,7 @@ pub(crate) fn run(only: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What both lanes know.
+/// State shared by both lanes.
 #[derive(Default)]
 struct Progress {
     /// The steps that run.

@@ -1,4 +1,4 @@
-//! What the developer sees: headings, outcomes and times. Colours on a terminal only.
+//! Formats headings, outcomes and times. Colours are used on a terminal only.
 
 use std::io::IsTerminal;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub(crate) fn paint(colour: Colour, text: &str) -> String {
     if has_colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
-/// Whether colours are seen.
+/// `true` if colours are used.
 pub(crate) fn has_colours() -> bool {
     *COLOURS
 }

@@ -1,5 +1,6 @@
-//! The tests: built by cargo in one go, then run one program after another. They wait more than they
-//! compute, so other steps run at the same time; those that measure have the machine to themselves.
+//! The tests: built by cargo in one go, then run one program after another. They wait more than
+//! they compute, so other steps run at the same time; those that measure have the machine to
+//! themselves.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::console::{Console, run_kept};
 use crate::steps::{Failure, Outcome};
 use crate::terminal::seconds;
 
-/// What `build` has built.
+/// The test programs made by `build`.
 static BUILT: OnceLock<Built> = OnceLock::new();
 
 /// The packages whose tests measure, and fail where other programs take the processors.
@@ -114,7 +115,7 @@ fn slowest(mut ended: Vec<(Duration, String)>) -> String {
     format!("{} test programs; the slowest:{}", ended.len(), lines.collect::<String>())
 }
 
-/// What cargo's messages say was built (one JSON object a line).
+/// Collects the built programs from cargo's messages, one JSON object a line.
 fn built(messages: &str) -> Built {
     let mut built = Built::default();
     for line in messages.lines().filter(|line| line.contains("\"reason\":\"compiler-artifact\"")) {
