@@ -21,7 +21,7 @@ use crate::{rt, sys};
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
 
-/// How long a request waits for its job, queueing included, before it is answered 503.
+/// Time limit for a job, including its time in the queue. After it the request is answered 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -83,7 +83,7 @@ impl Disk {
     /// Starts `threads` threads.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The error of the system call that could not start a thread.
     pub fn start(threads: NonZeroUsize) -> io::Result<Disk> {
         Disk::start_named(threads, (threads.get() / 2).max(1), "disk")
     }
@@ -92,7 +92,7 @@ impl Disk {
     /// event loop.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The error of the system call that could not start a thread.
     pub fn start_wholly_shared(threads: NonZeroUsize, name: &str) -> io::Result<Disk> {
         Disk::start_named(threads, threads.get(), name)
     }
@@ -230,7 +230,8 @@ impl Shared {
                 queue.idle -= 1;
                 continue;
             };
-            // Another thread is woken only for a job that it may run; this one finds its own next job.
+            // Another thread is woken only for a job that it may run; this one finds its own next
+            // job.
             let wakes = queue.has_work_for_another(self.lane_threads_max);
             drop(queue);
             if wakes {

@@ -86,11 +86,11 @@ pub enum AppBackend {
 pub struct AppCommand {
     /// The program and its arguments; not empty.
     pub command: Vec<String>,
-    /// How its socket is passed to it.
+    /// Method of passing the socket to it.
     pub socket: SocketPassing,
     /// Additional environment variables, in the order written.
     pub env: Vec<(String, String)>,
-    /// User that backend it; `None`: the server's.
+    /// User that runs it; `None`: the server's.
     pub user: Option<String>,
     /// Time limit until it accepts connections.
     pub start_timeout: Duration,
@@ -102,7 +102,7 @@ pub struct AppCommand {
     pub processes: Option<u64>,
 }
 
-/// How the listening socket is passed to an application.
+/// Method of passing the listening socket to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SocketPassing {
     /// Descriptor 0 is the listening socket.

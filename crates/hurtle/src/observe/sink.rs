@@ -39,7 +39,7 @@ pub(super) struct Feed {
     shared: Arc<Shared>,
 }
 
-/// Whole lines. An empty chunk only wakes the thread.
+/// Complete lines. An empty chunk only wakes the thread.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// The lines; each ends in a newline and holds no other.
