@@ -1,7 +1,7 @@
 //! The contract of `hurtle::sys` (its module says what it is), as one test file for every system:
 //! run it where a system's file was changed. It leaves to others what is done with what `sys` does.
 
-// What a test cannot set up, it cannot test.
+// A test fails if its set-up fails.
 #![allow(clippy::unwrap_used)]
 
 #[path = "sys_contract/beneath.rs"]
@@ -120,7 +120,7 @@ fn what_was_paged_in_is_read_without_waiting() {
             let mut buf = vec![0; n];
             match sys::read_resident(file.as_fd(), &mut buf, at as u64) {
                 Ok(read) => assert_eq!(read, n, "{why}"),
-                // Where the system cannot tell.
+                // The system cannot tell if the bytes are resident.
                 Err(e) => assert_eq!(
                     (cfg!(target_os = "linux"), e.kind()),
                     (false, ErrorKind::WouldBlock)
@@ -227,7 +227,7 @@ fn an_orphan_becomes_a_child_of_who_adopts_it() {
         println!("skipped: this system has no such call");
         return;
     }
-    // Of another session, and its parent is gone before this line is over.
+    // The process is in another session, and its parent ends before this statement does.
     let left = Command::new("sh")
         .args(["-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
         .stdin(Stdio::null())

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "tidy/source.rs"]
 mod source;
 
@@ -138,7 +140,7 @@ const FENCES: &[Fence] = &[
 /// Lines of code in a file, tests not counted.
 const LINES_MAX: usize = 400;
 
-/// What only one machine has.
+/// Paths that exist on one machine only.
 const PRIVATE_PATHS: &[&str] = &["/work/", "/home/", "/root/"];
 
 const SRC: &str = "crates/hurtle/src/";
@@ -171,7 +173,7 @@ struct House {
 }
 
 impl House {
-    /// What is wrong with the file at `path` (from the root of the repository).
+    /// Violations in the file at `path` (from the root of the repository), one message each.
     fn faults(&self, path: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if path.starts_with("crates/") && path.ends_with(".rs") {
@@ -188,6 +190,9 @@ impl House {
             if path.starts_with(SRC) || path.starts_with(HTTP_SRC) {
                 faults.extend(FENCES.iter().flat_map(|fence| fence.faults(&source)));
             }
+        }
+        if prose::is_checked(path) {
+            faults.extend(opens_with_a_statement(path, text));
         }
         let is_for_readers = path.ends_with(".md") || path.ends_with(".toml");
         if is_for_readers && !path.contains("/tests/") {
@@ -317,6 +322,16 @@ fn knows_no_platform(source: &Source<'_>) -> Vec<String> {
         }
     }
     faults
+}
+
+fn opens_with_a_statement(path: &str, text: &str) -> Vec<String> {
+    let message = |(line, word): (usize, String)| {
+        format!(
+            "{path}:{line}: a comment opens with `{word}`: say what the item is or does, as in \
+             \"Time limit of a read\" or \"`true` if the stream is idle\""
+        )
+    };
+    prose::riddles(text).into_iter().map(message).collect()
 }
 
 fn names_no_machine(path: &str, text: &str) -> Vec<String> {
@@ -534,6 +549,19 @@ mod tests {
         check("tests do not count", path, &(code(LINES_MAX) + &tests), FINE);
         let hidden = format!("#[cfg(test)]\nmod help;\n{}", code(1));
         check("what follows a helper does", path, &(code(LINES_MAX) + &hidden), "split it by noun");
+    }
+
+    #[test]
+    fn comments_open_with_a_statement() {
+        let path = "crates/xtask/src/a.rs";
+        for comment in ["/// Time limit.", "// A limit.\n// What follows.", "//! Offer", "//\n"] {
+            check("a statement", path, &format!("//! A.\n\n{comment}\n"), FINE);
+        }
+        for comment in ["/// What it is.", "    // Of a body.", "/// A.\n///\n/// How."] {
+            check("a riddle", path, &format!("//! A.\n\n{comment}\n"), "a comment opens with");
+        }
+        check("the first line", path, "//! Who serves.\n", ":1: a comment opens with `Who`");
+        check("a paragraph", path, "//! A.\n//!\n//! The same file.\n", ":3: a comment opens");
     }
 
     #[test]

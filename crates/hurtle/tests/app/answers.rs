@@ -109,7 +109,7 @@ fn trailers_go_to_those_who_take_them() {
 fn bodies_that_are_not_sent_are_not_asked_for() {
     let app = App::of(|request: Request<RequestBody>| async move {
         let status = request.uri().path()[1..].parse::<StatusCode>().unwrap();
-        // Whoever asks it gets an error.
+        // Reading this body fails.
         let (hand, body) = frames();
         hand.fail();
         Response::builder().status(status).body(body.claiming(5)).unwrap()
@@ -218,8 +218,8 @@ fn a_reset_ends_the_work_and_a_last_word_does_not() {
     hand.wait_for_drop();
 }
 
-/// The timer of the connection from the first port to the second: which, and in how many hundredths of a
-/// second (proc(5), `/proc/net/tcp`; 2 is keep-alive's).
+/// The timer of the connection from the first port to the second: which, and in how many hundredths
+/// of a second (proc(5), `/proc/net/tcp`; 2 is keep-alive's).
 #[cfg(target_os = "linux")]
 fn timer(from: u16, to: u16) -> Option<(u8, u64)> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();

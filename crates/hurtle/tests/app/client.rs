@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a read may wait before the test fails.
+/// Time limit of a read, after which the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server under test.

@@ -1,4 +1,4 @@
-//! What an application tells ahead of its answer (103) over HTTP/1.1, where that is configured.
+//! Tests of early hints (103) from applications over HTTP/1.1, where they are configured.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What runs where: on the worker, or on threads of its own; and what is said of those that should
-//! not be on the worker.
+//! Tests of isolated applications, which run on threads of their own, and of the log's warnings
+//! about applications that block a worker.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, mpsc};
@@ -199,7 +199,7 @@ const LONG_POLLS: usize = 20;
 #[test]
 fn long_polls_are_told_now_and_then() {
     log::begin();
-    // What is watched for is the wait itself.
+    // The server measures how long a poll blocks, so the sleep is what this test is about.
     let long = || thread::sleep(Duration::from_millis(20));
     let service = tower::service_fn(move |request: Request<RequestBody>| async move {
         let in_body = request.uri().path() == "/body";

@@ -1,4 +1,5 @@
-//! What the server logs in this process: one log for all tests, so that each looks for its own.
+//! Collects the server's log. All tests of this process share one log, so each looks for its own
+//! lines.
 
 use std::io;
 use std::sync::{Mutex, Once};

@@ -5,7 +5,7 @@
 
 mod answers;
 mod client;
-// What a user would copy, mounted here as it is there.
+// The example is tested as a user would copy it.
 #[allow(dead_code)]
 #[path = "../../examples/axum.rs"]
 mod example;

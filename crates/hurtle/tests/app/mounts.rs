@@ -1,4 +1,4 @@
-//! Where applications are mounted, and what they are told of it.
+//! Tests of the paths at which applications are mounted, and of the paths they receive.
 
 use std::convert::Infallible;
 

@@ -243,7 +243,7 @@ async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     Response::new(text.into())
 }
 
-/// What a client says of itself comes again and again; what differs must not be taken for it.
+/// The server remembers field sections that repeat. A section that differs must not match one.
 #[test]
 fn fields_that_came_before_are_told_as_they_come() {
     let app = App::of(told);

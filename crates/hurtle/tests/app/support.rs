@@ -41,7 +41,7 @@ impl App {
         App::with(|_| (), answer)
     }
 
-    /// The same, the configuration changed.
+    /// Like `of`, with a changed configuration.
     pub(crate) fn with<F, Fut, B>(change: impl FnOnce(&mut Config), answer: F) -> App
     where
         F: Fn(Request<RequestBody>) -> Fut + Clone + Send + 'static,
@@ -61,7 +61,7 @@ impl App {
         self.running.as_ref().unwrap().stop().drain();
     }
 
-    /// What `mount` mounts, on one worker.
+    /// Serves the applications that `mount` adds, on one worker.
     pub(crate) fn mounted(
         change: impl FnOnce(&mut Config),
         mount: impl FnOnce(Server) -> Server,

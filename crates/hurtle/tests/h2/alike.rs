@@ -1,4 +1,4 @@
-//! The same requests over HTTP/1.1 and HTTP/2: every handler gives the same response to both.
+//! Tests that every handler gives the same response over HTTP/1.1 and HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -97,7 +97,7 @@ fn compare(rows: impl Fn(&Handlers) -> Vec<Row>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a failed test prints of an exchange.
+/// Formats an exchange for a failed test's message.
 fn short((interim, response): &Exchange) -> String {
     let body = &response.body[..response.body.len().min(60)];
     let (status, fields, len) = (response.status, &response.fields, response.body.len());

@@ -50,7 +50,7 @@ impl Held {
         Held::proxy_with(upstream, "")
     }
 
-    /// The same, with keys of the site.
+    /// Like `proxy`, with additional keys of the site.
     pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> Held {
         let text = format!("[[site]]\n{keys}\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
@@ -117,7 +117,7 @@ fn large_bodies_pass_every_window_both_ways() {
             let mut ready = client.clone().ready().await.unwrap();
             let (response, mut stream) =
                 ready.send_request(request("POST", &target), false).unwrap();
-            // Whatever the windows say, the library holds it until they open.
+            // The library queues data beyond the windows until they open.
             stream.send_data(sent.clone().into(), true).unwrap();
             let mut frames = response.await.unwrap().into_body();
             let (echoed, _) = body(&mut frames).await.unwrap();
@@ -232,7 +232,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_whole() {
         upstream("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "\r\n\r\n");
     let proxy = Held::proxy(address);
     talk(proxy.address, async |mut client| {
-        // What is queued when a stream is reset need not arrive.
+        // Data queued when a stream is reset need not arrive.
         let error = match ask(&mut client, "GET", "/").await.await {
             Ok(response) => body(&mut response.into_body()).await.unwrap_err(),
             Err(error) => error,

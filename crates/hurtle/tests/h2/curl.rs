@@ -1,4 +1,4 @@
-//! What people use: curl, in clear and over TLS.
+//! Tests with curl, in clear text and over TLS.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! What costs a client nothing and a server something, without end: the connection is, and the
-//! others do not notice.
+//! Tests of floods: frames that cost a client little and a server much end their connection, and
+//! other connections are served.
 
 use crate::support::Server;
 use crate::wire::*;

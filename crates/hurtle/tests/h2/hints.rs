@@ -1,4 +1,4 @@
-//! What an answer will need, told before it is there (103).
+//! Tests of early hints (103) over HTTP/2.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -44,7 +44,7 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
         let page = answer(response).await;
         assert_eq!(page.field("link"), Some("</a.css>; rel=preload; as=style"));
         assert_eq!((page.status, page.field("x-other")), (200, Some("1")));
-        // What is of no use ahead.
+        // Fields that are useless as early hints are not sent.
         let mut response = ask(&mut client, "GET", "/next").await;
         let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
         assert!(none.is_none(), "{none:?}");

@@ -20,7 +20,7 @@ pub(crate) fn talk<T>(
     talk_within(1 << 24, address, conversation)
 }
 
-/// The same with a connection's window of so many bytes.
+/// Like `talk`, with a connection window of `window_bytes`.
 #[track_caller]
 pub(crate) fn talk_within<T>(
     window_bytes: u32,

@@ -10,7 +10,7 @@ use crate::wire::*;
 /// More than the connection's window, many times.
 const LARGE: usize = 400_000;
 
-/// What leaves before the first wish is known, or is on its way when it is: a window, a piece.
+/// Bytes that may be sent before the first priority is known: an initial window and one piece.
 const AHEAD: usize = 65_535 + (64 << 10);
 
 fn large() -> Server {
@@ -35,10 +35,10 @@ fn ask(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
 }
 
-/// How an exchange goes on, piece by piece.
+/// Reads an exchange and counts the bytes of each stream.
 struct Reading<'a> {
     wire: &'a mut Wire,
-    /// Of each stream, what has come.
+    /// Bytes received, by stream.
     bytes: BTreeMap<u32, usize>,
 }
 
@@ -91,8 +91,8 @@ fn without_wishes_files_come_side_by_side() {
     assert!(other > len / 2, "when one has ended, {other} bytes of its equal have come");
 }
 
-/// A client that asks for another file whenever it has one: those it has not got yet once waited for
-/// all that came after them.
+/// A client that asks for another file whenever it has one: those it has not got yet once waited
+/// for all that came after them.
 #[test]
 fn files_asked_for_later_do_not_overtake_for_long() {
     const AT_ONCE: u32 = 10;

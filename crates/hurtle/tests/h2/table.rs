@@ -1,4 +1,4 @@
-//! What becomes of connections that send something after their preface: one row each.
+//! Rows for connections that send bytes after their preface: the bytes and the expected result.
 
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use crate::support::Server;
 use crate::wire::*;
 
-/// What becomes of one.
+/// Expected result of a connection.
 pub(crate) enum Then {
     /// It ends, with this code.
     Ends(u32),
@@ -29,7 +29,7 @@ pub(crate) const ANOTHER: u8 = 0x48;
 pub(crate) const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/a.txt")];
 
-/// The same with a method that takes a body.
+/// Fields of a request whose method takes a body.
 pub(crate) const POST: [(&str, &str); 4] = [(":method", "POST"), GET[1], GET[2], GET[3]];
 
 /// A head of stream 1 that is not the end.
@@ -59,7 +59,7 @@ pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What became of the connection instead.
+/// Sends the bytes; a description of the result if it is not `then`.
 fn became(server: SocketAddr, bytes: &[u8], then: &Then) -> Option<String> {
     let mut wire = Wire::begin(server, &[(INITIAL_WINDOW_SIZE, 0)]);
     wire.send(bytes);

@@ -114,7 +114,7 @@ impl Wire {
 }
 
 impl<S: Read + Write> Wire<S> {
-    /// The same, on a channel that is there.
+    /// Like `begin`, over an open socket.
     pub(crate) fn over(socket: S, settings: &[(u16, u32)]) -> Wire<S> {
         let mut wire = Wire { socket, unread: Vec::new() };
         wire.send(PREFACE);
@@ -162,7 +162,7 @@ impl<S: Read + Write> Wire<S> {
         self.find(kind).unwrap_or_else(|instead| panic!("{instead:?} instead of frame {kind}"))
     }
 
-    /// The same; `Err`: how the connection ended before it.
+    /// Like `next_of`; `Err`: the connection ended first, with this GOAWAY if one came.
     #[track_caller]
     pub(crate) fn find(&mut self, kind: u8) -> Result<Frame, Option<Frame>> {
         loop {
@@ -174,7 +174,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// How the connection ends: the code of the last GOAWAY before it.
+    /// Reads until the connection ends; the code of the last GOAWAY.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Option<u32> {
         let mut code = None;
@@ -186,7 +186,7 @@ impl<S: Read + Write> Wire<S> {
         code
     }
 
-    /// Whether the connection still answers.
+    /// Asserts that the connection answers a PING.
     #[track_caller]
     pub(crate) fn expect_open(&mut self) {
         self.send(&frame(PING, 0, 0, b"are you?"));

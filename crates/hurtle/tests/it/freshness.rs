@@ -11,10 +11,10 @@ fn always(config: &mut Config) {
     config.revalidate = Duration::ZERO;
 }
 
-/// How long a file is believed in these tests.
+/// Time for which a cached file counts as fresh in these tests.
 const REVALIDATE: Duration = Duration::from_millis(150);
 
-/// The server's clock is a cheap one; a file may be believed for this much longer.
+/// Resolution of the server's clock. A file may count as fresh for this much longer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
 /// Asks until `wanted` comes; every request begun `REVALIDATE` after `changed` must see it.

@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(200);
 /// The server's clock is a cheap one; a limit may end this much early.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
-/// Where it is not the limit under test.
+/// Value of limits that are not under test.
 const LONG: Duration = Duration::from_secs(60);
 
 fn with_limits(change: impl FnOnce(&mut hurtle::config::Limits)) -> Server {
@@ -85,8 +85,8 @@ fn a_slow_body_is_told_so() {
     }
 }
 
-/// The socket's buffer takes a little more long after its reader has stopped. That was once taken for
-/// progress, and the client kept for twice its time.
+/// The socket's buffer takes a little more long after its reader has stopped. That was once taken
+/// for progress, and the client kept for twice its time.
 #[test]
 fn a_client_that_reads_nothing_is_given_up_on_time() {
     const STALL: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What a name may lead to: links, hidden names, things that are no regular files.
+//! Tests of symbolic links, hidden names and files that are not regular.
 
 use hurtle::config::Symlinks;
 

@@ -8,15 +8,15 @@ use hurtle::config::Sendfile;
 use crate::support::Server;
 use crate::support::site::files;
 
-/// Bytes a second. A connection may be a quarter of a second ahead: what it has not used before, and
-/// the piece it begins with.
+/// Bytes a second. A connection may be a quarter of a second ahead: what it has not used before,
+/// and the piece it begins with.
 const RATE: u64 = 400_000;
 
 fn body(len: usize) -> String {
     (0..len).map(|i| char::from(b'a' + (i * 31 + i / 251) as u8 % 26)).collect()
 }
 
-/// How long so many bytes take at the least.
+/// Least time for `len` bytes at `RATE`, less 250 ms of tolerance.
 fn least(len: usize) -> Duration {
     Duration::from_millis(len as u64 * 1_000 / RATE) - Duration::from_millis(250)
 }
@@ -44,7 +44,7 @@ fn one_answer_is_no_faster_than_its_mount_says() {
                 assert_eq!(parts.status, 206, "{sendfile:?}");
                 let took = begun.elapsed();
                 assert!(took >= least(large.len()), "{sendfile:?}, in parts: {took:?}");
-                // What is small leaves at once, as often as it is asked for: the limit is an answer's.
+                // The rate limits each response by itself, so small ones are sent at once.
                 let begun = Instant::now();
                 for _ in 0..20 {
                     assert_eq!(server.get("/small").text(), "hello");
@@ -60,9 +60,9 @@ fn all_connections_of_an_address_share_its_limit() {
     let tree = [("large", &*body(300_000)), ("small", &*body(10_000))];
     let server = Server::with(&tree, |config| {
         config.limits.address_rate = RATE;
-        // Whoever waits for a limit is not late.
+        // Waiting for a rate limit does not count as a stalled write.
         config.limits.write_stall = Duration::from_millis(20);
-        // However many workers there are.
+        // The limit holds across workers.
         config.workers = 2.try_into().unwrap();
     });
     let begun = Instant::now();

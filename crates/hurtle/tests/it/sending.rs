@@ -1,4 +1,4 @@
-//! How a body leaves (`sendfile`) is nobody's business but the server's: the bytes are the same.
+//! Tests that clients receive the same bytes with every value of `sendfile`.
 
 use std::thread;
 
@@ -54,9 +54,9 @@ fn every_way_of_sending_gives_the_same_bytes() {
     }
 }
 
-/// Rust's programs ignore SIGPIPE, but one that has a server as a library need not: it would end when
-/// a client leaves. A signal that a thread blocks is kept for it, ignored or not. This is about
-/// what is sent from memory: for `sendfile(2)` the system has no such flag.
+/// Rust's programs ignore SIGPIPE, but one that has a server as a library need not: it would end
+/// when a client leaves. A signal that a thread blocks is kept for it, ignored or not. This is
+/// about what is sent from memory: for `sendfile(2)` the system has no such flag.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_client_that_leaves_before_its_answers_raises_no_signal() {

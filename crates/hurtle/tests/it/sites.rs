@@ -1,4 +1,4 @@
-//! What the configuration says about sites: hosts, rules, fields, addresses, error pages.
+//! Tests of a site's configuration: hosts, rules, fields, addresses, error pages.
 
 use std::collections::BTreeMap;
 

@@ -30,15 +30,15 @@ fn a_hundred_thousand_pipelined_requests_are_answered_in_order_without_delaying_
     pipelined(&[], REQUESTS);
 }
 
-/// The requests of one client that are answered in a row while another's wait (`serve::h1`): so many
-/// that were read at once, or of those that each take a read.
+/// The requests of one client that are answered in a row while another's wait (`serve::h1`): so
+/// many that were read at once, or of those that each take a read.
 const TURN: usize = 2 * 16;
 const TURN_OF_READS: usize = 128;
 
 /// A request's body that is read and not used, in bytes.
 const WARM_UP: usize = 512 << 10;
 
-/// What a head's read takes.
+/// Bytes of one read of a request head.
 const READ_BYTES: usize = 4 << 10;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an upstream answers, and what the client makes of it.
+//! Tests of responses from upstreams, as the client receives them.
 
 use crate::client::Client;
 use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
@@ -229,7 +229,7 @@ fn an_answer_streams() {
     assert_eq!([client.line(), client.line()], ["X-Sum: 6", ""], "trailers that may be there");
 }
 
-/// Where a small body leaves with its head: whatever the rules make of that, and however it came.
+/// A small body is sent in one write with its head, also if header rules lengthen the head.
 #[test]
 fn a_small_answer_comes_whole_behind_a_longer_head() {
     for added in [1, 900, 1_100, 5_000] {

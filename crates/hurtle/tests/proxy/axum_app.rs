@@ -57,7 +57,7 @@ async fn echo(mut socket: WebSocket) {
     }
 }
 
-/// What curl writes, with the version and the status behind it.
+/// Runs curl; its output, followed by the HTTP version and the status.
 #[track_caller]
 fn curl(arguments: &[&str], input: Stdio) -> String {
     let output = Command::new("curl")
@@ -85,7 +85,8 @@ fn curl_gets_and_sends_whatever_the_version_and_the_framing() {
         let said = |arguments: &[&str]| curl(&[&[option], arguments].concat(), Stdio::null());
         let big = said(&[&url("/big")]);
         assert_eq!(big.len(), 3_000_000 + format!(" {version} 200").len(), "{version}");
-        // Of a file's length curl is sure, and asks for leave to send it; of its input's it is not.
+        // curl knows a file's length and sends Expect: 100-continue; for its input it knows no
+        // length.
         let expected = format!("{summed} {version} 200");
         assert_eq!(said(&["--upload-file", &name, &url("/sum")]), expected);
         let input = Stdio::from(fs::File::open(&file).unwrap());
@@ -98,7 +99,8 @@ fn curl_gets_and_sends_whatever_the_version_and_the_framing() {
         let told = format!("{address} 127.0.0.1 http {via} hurtle {version} 200");
         assert_eq!(said(&[&url("/told")]), told);
     }
-    // Not over HTTP/2: this way to ask, a connection's second request fails in curl 7.88, with any server.
+    // Not over HTTP/2: this way to ask, a connection's second request fails in curl 7.88, with any
+    // server.
     let followed = ["--location", "--output", "/dev/null", &url("/there")];
     assert_eq!(curl(&followed, Stdio::null()), " 1.1 200");
     fs::remove_file(file).unwrap();

@@ -1,4 +1,4 @@
-//! What an upstream is told of the client, and who is believed in it.
+//! Tests of forwarding fields: their values, and the clients from which they are accepted.
 
 use crate::support::{OK, Proxy, Upstream};
 
@@ -22,7 +22,7 @@ fn a_stranger_is_not_believed() {
     );
 }
 
-/// What is said of the host is kept from one request to the next.
+/// The server keeps the Host field of a connection's last request; a changed Host must not match.
 #[test]
 fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
     let upstream = Upstream::new();

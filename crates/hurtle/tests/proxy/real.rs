@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use crate::client::{Client, PATIENCE};
 use crate::support::Proxy;
 
-/// An answer that comes in two pieces, the second when the test says so; an upload, of which the sum
-/// is told; whatever the application is told of the request.
+/// An answer that comes in two pieces, the second when the test says so; an upload, of which the
+/// sum is told; whatever the application is told of the request.
 const WSGI: &str = r#"
 import hashlib, os, time
 
@@ -40,7 +40,7 @@ def application(environ, start_response):
     return [" ".join(told).encode()]
 "#;
 
-/// The same, and an echo of a WebSocket's messages.
+/// Like the application above, and echoes WebSocket messages.
 const ASGI: &str = r#"
 import asyncio, hashlib, os
 
@@ -121,8 +121,8 @@ impl Peer {
         Peer::start("uvicorn", &["--uds", "socket", "app:application"], ASGI)
     }
 
-    /// The same with the library that tells an application how its WebSockets end; another one does
-    /// not. Without it, it ends at once: `None`.
+    /// uvicorn with the library `websockets`, which reports close codes to the application. `None`
+    /// if the library is missing: uvicorn then exits at once.
     fn websockets() -> Option<Peer> {
         let arguments = ["--ws", "websockets", "--uds", "socket", "app:application"];
         let mut peer = Peer::spawn("uvicorn", &arguments, ASGI)?;
@@ -155,7 +155,7 @@ impl Peer {
         assert!(self.comes_to(done), "still not, or it ended: {what}");
     }
 
-    /// Whether it comes to that before it ends, and in time.
+    /// Waits until `done`; `false` if the process ends first, or after 60 s.
     fn comes_to(&mut self, done: impl Fn(&Peer) -> bool) -> bool {
         let end = Instant::now() + 2 * PATIENCE;
         while !done(self) {

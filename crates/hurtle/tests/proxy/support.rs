@@ -10,7 +10,7 @@ use crate::client::{Client, PATIENCE};
 
 /// A GET without more fields than it needs.
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// The same, the connection's last.
+/// Like `GET`, with Connection: close.
 pub(crate) const LAST_GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 /// An answer that says what frames it, and nothing else.
@@ -44,7 +44,7 @@ impl Upstream {
         (peer, head)
     }
 
-    /// The same, if one comes soon.
+    /// Like `asked`; `None` if no connection arrives within 1 s.
     pub(crate) fn asked_if_any(&self) -> Option<(Client, String)> {
         let soon = std::time::Duration::from_secs(1);
         socket2::SockRef::from(&self.listener).set_read_timeout(Some(soon)).unwrap();
@@ -85,7 +85,7 @@ impl Proxy {
         Proxy::on(1, top, mount)
     }
 
-    /// The same on some workers.
+    /// Like `of`, with this number of workers.
     pub(crate) fn on(workers: usize, top: &str, mount: &str) -> Proxy {
         Proxy::written(workers, &format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n"))
     }

@@ -14,14 +14,14 @@ use super::Scratch;
 
 type Opener = fn(BorrowedFd<'_>, &[u8], OFlags, bool) -> rustix::io::Result<OwnedFd>;
 
-/// What the system offers, and the walk that stands in for it where it does not.
+/// The system's own call, and the walk that replaces it on systems without one.
 const OPENERS: [(&str, Opener); 2] =
     [("open_beneath", sys::open_beneath), ("the walk", sys::beneath::open)];
 
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// What opening a path comes to: the file or directory that has this name without any links.
+/// Result of opening a path: `Is` names the file or directory by its path without symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome<'a> {
     Is(&'a str),
@@ -165,7 +165,7 @@ fn a_path_opens_only_what_is_beneath() {
                     let path = row.path.as_bytes();
                     let opened = open(root.as_fd(), path, flags, follow);
                     check(&opened, expected, &scratch, &what);
-                    // The same, for directories only.
+                    // With O_DIRECTORY.
                     let opened = open(root.as_fd(), path, flags | OFlags::DIRECTORY, follow);
                     check(&opened, expected.as_directory(&scratch), &scratch, &what);
                 }
@@ -203,7 +203,7 @@ fn the_walk_follows_forty_links() {
 }
 
 impl<'a> Outcome<'a> {
-    /// What it is if only a directory will do.
+    /// The result with O_DIRECTORY.
     fn as_directory(self, scratch: &Scratch) -> Outcome<'a> {
         match self {
             Is(name) if scratch.0.join("root").join(name).is_file() => Fails(Errno::NOTDIR),

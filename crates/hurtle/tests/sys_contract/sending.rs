@@ -141,7 +141,7 @@ struct Pair {
     received: Vec<u8>,
 }
 
-/// Of each end's buffer.
+/// Size of each end's socket buffer, in bytes.
 const ROOM: usize = 16 << 10;
 
 impl Pair {

@@ -96,15 +96,15 @@ impl Word {
 }
 
 impl Named {
-    /// Whether `path` (`a::b`) stands somewhere in this path as whole parts.
+    /// `true` if the parts of `path` (`a::b`) occur in this path one after the other.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path: Vec<&str> = path.split("::").collect();
         self.parts.windows(path.len()).any(|parts| parts == path)
     }
 }
 
-/// Whether these words open a module of tests; a lone `#[cfg(test)]` on anything else does not end
-/// a file's code, or it could hide what follows.
+/// `true` if these words open a module of tests. `#[cfg(test)]` on any other item does not end a
+/// file's code.
 fn opens_tests(words: &[Word]) -> bool {
     let pattern = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let matches =
@@ -214,7 +214,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows `r`, `b`, `br`, `c` or `cr` if it is a literal; says whether it was one.
+    /// Skips the literal after `r`, `b`, `br`, `c` or `cr`; `false` if there is none.
     fn skip_prefixed(&mut self, prefix: &str) -> bool {
         if !["r", "b", "br", "c", "cr"].contains(&prefix) {
             return false;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a read may wait before the test fails.
+/// Time limit of a read, after which the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server under test.
@@ -21,11 +21,11 @@ pub(crate) struct Client {
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Of the status line.
+    /// Status code.
     pub(crate) status: u16,
-    /// In the order received; bytes beyond ASCII as Latin-1.
+    /// Fields in the order received; bytes beyond ASCII as Latin-1.
     pub(crate) fields: Vec<(String, String)>,
-    /// Without its chunks.
+    /// Content, decoded if it was chunked.
     pub(crate) body: Vec<u8>,
 }
 

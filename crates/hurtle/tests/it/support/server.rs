@@ -13,9 +13,9 @@ use super::{Client, Dir, Response};
 pub(crate) struct Server {
     /// `None` only while it is being dropped.
     running: Option<Running>,
-    /// Where it listens.
+    /// Address of its listener.
     pub(crate) address: SocketAddr,
-    /// What it serves.
+    /// Directory that it serves.
     pub(crate) dir: Dir,
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
 use rustix::fs::Mode;
 
-/// When every file was last modified unless `Dir::set_age` said otherwise: seconds since 1970, and
-/// how that is written in a field.
+/// Modification time of every file that `Dir::set_age` does not change: seconds since 1970, and an
+/// HTTP date.
 pub(crate) const MODIFIED: (u64, &str) = (1_714_564_800, "Wed, 01 May 2024 12:00:00 GMT");
 
 /// A directory that is removed when dropped. What is served is in `root`; what is beside it must
@@ -42,7 +42,7 @@ impl Dir {
         dir
     }
 
-    /// What is served.
+    /// The served directory.
     pub(crate) fn root(&self) -> PathBuf {
         self.base.join("root")
     }
@@ -80,7 +80,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What a failed test leaves in the temporary directory is the system's to clear.
+        // The system clears the temporary directory if this fails.
         let _ = fs::remove_dir_all(&self.base);
     }
 }

@@ -52,7 +52,7 @@ fn send_on(client: &mut Client, method: &str, target: &str, body: &[u8]) -> Resp
     client.answer(method)
 }
 
-/// What is in a directory, hidden names too.
+/// Sorted names in a directory, including hidden ones.
 fn names(dir: &Dir, path: &str) -> Vec<String> {
     let entries = fs::read_dir(dir.path(path)).unwrap();
     let mut names: Vec<String> =
@@ -179,7 +179,7 @@ fn has_proc() -> bool {
     fs::exists("/proc/self/fd").unwrap()
 }
 
-/// Whether this process has an unfinished file open beneath the directory.
+/// `true` if this process has an unfinished file open beneath the directory.
 fn holds_open(dir: &Dir) -> bool {
     let root = dir.root();
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return false };

@@ -1,4 +1,4 @@
-//! What uploads are refused, and that nothing is changed then.
+//! Tests of refused uploads: they change no file.
 
 use std::fs;
 

@@ -12,7 +12,7 @@ use super::{limits, names, pattern, send, send_on, start, wait_until, with};
 use crate::support::site::files;
 use crate::support::{Client, Dir, Response, Server};
 
-/// Where unfinished uploads lie.
+/// Directory of unfinished uploads.
 const STORE: &str = ".hurtle-upload-resumable";
 
 const SPEAKS: &str = "Upload-Draft-Interop-Version: 8";
@@ -61,7 +61,7 @@ fn append(server: &Server, path: &str, offset: usize, complete: bool, body: &[u8
     send(server, "PATCH", &part(path, offset, complete), body)
 }
 
-/// How far an upload is.
+/// The offset of an unfinished upload, in bytes, as HEAD reports it.
 #[track_caller]
 fn offset(server: &Server, path: &str) -> usize {
     let answer = server.head(path);
@@ -77,7 +77,7 @@ fn data(dir: &Dir, path: &str) -> PathBuf {
     dir.path(path.rsplit_once(STORE).map(|(_, name)| format!("{STORE}{name}")).unwrap())
 }
 
-/// What is kept of unfinished uploads.
+/// Names of the files kept for unfinished uploads.
 fn kept(dir: &Dir) -> Vec<String> {
     if dir.path(STORE).exists() { names(dir, STORE) } else { vec![] }
 }
@@ -181,7 +181,7 @@ fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
     assert_eq!(done.status, 201, "{done:?}");
     assert_eq!(server.get("/a").text(), "0123456789");
 
-    // Of unknown length, it is known to be too long only when it is.
+    // A chunked body's excess length is noticed only once it has arrived.
     let path = begin(&server, "/b\nUpload-Length: 3", b"ab");
     let mut client = server.connect();
     let target = part(&path, 2, true).replace('\n', "\r\n");
@@ -297,7 +297,7 @@ fn the_store_is_bounded_and_private_and_never_served() {
     begin(&server, "/a\nUpload-Length: 300", b"");
     let answer = send(&server, "PUT", &format!("{target}\nUpload-Length: 1"), b"x");
     assert_eq!(answer.status, 507, "two are two: {answer:?}");
-    // What needs no room there is taken all the same.
+    // A complete upload needs no place in the store and is accepted.
     let whole = target.replace("?0", "?1");
     assert_eq!(send(&server, "PUT", &whole, b"whole").status, 201, "without an interim answer");
     assert_eq!(server.get("/a").text(), "whole");
@@ -315,7 +315,7 @@ fn whoever_is_told_of_a_part_finds_the_upload_free() {
         let file = fs::File::open(data(&server.dir, path)).unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     };
-    // What is let go of a moment later is seldom found held.
+    // A lock released slightly too late is rarely observed, so this is tried often.
     for _ in 0..20 {
         let path = begin(&server, "/a", b"one");
         assert!(is_free(&path), "by 201");

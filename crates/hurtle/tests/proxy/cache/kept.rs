@@ -221,7 +221,7 @@ fn unsafe_methods_invalidate() {
     has(&head, "Cache-Status: hurtle; fwd=method");
     assert_eq!(pair.asked(&get("/", ""), MINUTE, "2").1, "2", "RFC 9111 4.4");
 
-    // What was asked for before the change, and comes after it, may be from before.
+    // A response to a request sent before the POST may be outdated if it arrives after it.
     let mut before = pair.proxy.send(get("/late", ""));
     let (peer, _) = pair.upstream.asked();
     pair.asked(&post.replace("/ ", "/late "), "", "done");

@@ -43,7 +43,7 @@ fn stale_while_revalidate() {
     assert_eq!(body, "body");
     assert!(head.contains("Cache-Status: hurtle; hit; ttl=-"), "{head}");
     let (mut peer, _) = pair.upstream.asked();
-    // However many ask meanwhile, it is asked about once.
+    // Several requests in the meantime cause one revalidation.
     for _ in 0..5 {
         assert_eq!(pair.kept(&get("/", "")).1, "body");
     }
