@@ -27,7 +27,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The end of a lane's queue that a job enters at.
-type Place = fn(&mut VecDeque<Job>, Job);
+type Enqueue = fn(&mut VecDeque<Job>, Job);
 
 /// Why a job returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Disk {
         self.run_at(lane, VecDeque::push_front, job).await
     }
 
-    async fn run_at<T, F>(&self, lane: Lane, place: Place, job: F) -> Result<T, Failure>
+    async fn run_at<T, F>(&self, lane: Lane, enqueue: Enqueue, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -155,7 +155,7 @@ impl Disk {
             }
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
-        self.0.0.submit(lane, place, Box::new(job))?;
+        self.0.0.submit(lane, enqueue, Box::new(job))?;
         match rt::timeout(WAIT_MAX, result).await {
             Some(Ok(Ok(value))) => Ok(value),
             Some(Ok(Err(panic))) => {
@@ -199,7 +199,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn submit(&self, lane: Lane, place: Place, job: Job) -> Result<(), Failure> {
+    fn submit(&self, lane: Lane, enqueue: Enqueue, job: Job) -> Result<(), Failure> {
         // Simulated time does not wait for a thread.
         #[cfg(test)]
         if rt::simulated::now_ms().is_some() {
@@ -211,7 +211,7 @@ impl Shared {
         if state.jobs.len() >= LANE_JOBS_MAX {
             return Err(Failure::Busy);
         }
-        place(&mut state.jobs, job);
+        enqueue(&mut state.jobs, job);
         let wakes = queue.has_work_for_another(self.lane_threads_max);
         drop(queue);
         if wakes {

@@ -103,18 +103,18 @@ impl Sites {
             }
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        let mut made: Vec<_> = (sites.iter().zip(tls::policies(sites)))
+        let mut built: Vec<_> = (sites.iter().zip(tls::policies(sites)))
             .map(|(site, policy)| {
                 Site::new(site, Demand::new(site, policy, https_port), (resources, slots), guard)
             })
             .collect();
         // Internal files have cache keys of their own, because no client may request them.
-        let internals = made.iter_mut().flat_map(|site| &mut site.mounts);
+        let internals = built.iter_mut().flat_map(|site| &mut site.mounts);
         for (n, internal) in internals.filter_map(|m| m.internal.as_mut()).enumerate() {
             internal.key = sites.len() + n;
         }
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: made, exact, wildcards, names_lane: NamesLane::default() }
+        Sites { default, sites: built, exact, wildcards, names_lane: NamesLane::default() }
     }
 
     /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
@@ -122,7 +122,7 @@ impl Sites {
         let number = if self.exact.is_empty() && self.wildcards.is_empty() {
             self.default
         } else {
-            name.and_then(|name| self.named(name)).or(self.default)
+            name.and_then(|name| self.match_host(name)).or(self.default)
         }?;
         Some((number, &self.sites[number]))
     }
@@ -150,7 +150,7 @@ impl Sites {
         site.answers_at_once = true;
     }
 
-    fn named(&self, name: &[u8]) -> Option<usize> {
+    fn match_host(&self, name: &[u8]) -> Option<usize> {
         let mut normal = Vec::with_capacity(name.len());
         host::normalize(name, &mut normal);
         if let Some(address) = ipv6(&normal) {
@@ -301,10 +301,10 @@ impl Site {
             Route::Mount { path, number, .. } => (path, number),
         };
         let mount = &self.mounts[number];
-        let place = self.place(&path, number);
+        let matched = self.place(&path, number);
         let mut answer = match &mount.beside {
-            Some(beside) => beside.call(store, ask, &place).await,
-            None => mount.handler.call(store, ask, &place).await,
+            Some(beside) => beside.call(store, ask, &matched).await,
+            None => mount.handler.call(store, ask, &matched).await,
         };
         if mount.takes_uploads() {
             // Uploaded files are untrusted, so browsers must not guess their type.
@@ -315,7 +315,7 @@ impl Site {
         if let Fields::Map(map) = &mut answer.fields
             && answer.status.as_u16() < 400
         {
-            apply_header_rules(map, place.rules());
+            apply_header_rules(map, matched.rules());
         }
         answer
     }
@@ -370,9 +370,9 @@ impl Site {
         let found = self.mounts.iter().position(|mount| mount.holds(path));
         let Some(number) = found else { return plain };
         let Handler::Directory(directory) = &self.mounts[number].handler else { return plain };
-        let place = self.place(path, number);
+        let matched = self.place(path, number);
         let accept_encoding = ask.file.accept_encoding;
-        let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
+        let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
 }

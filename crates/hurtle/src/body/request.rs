@@ -153,7 +153,7 @@ impl Drop for Feeder {
 impl RequestBody {
     /// Sends an interim response before more of the body is read. It is dropped if another one still
     /// waits, if no more of the body is read, or if the protocol has no interim responses.
-    pub fn tell(&self, interim: Interim) {
+    pub fn send_interim(&self, interim: Interim) {
         if let Some(slot) = &self.slot {
             slot.state().interim.get_or_insert(interim);
         }

@@ -120,7 +120,7 @@ pub enum SocketPassing {
 pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<ConfigError>> {
     let mut reader = Reader::new(text, file);
     let document = reader.parse();
-    let table = Table::top(&document, &MANIFEST, &mut reader);
+    let table = Table::document(&document, &MANIFEST, &mut reader);
     let manifest = read(&table, config, &mut reader);
     match reader.finish(manifest)? {
         Some(manifest) => Ok(manifest),

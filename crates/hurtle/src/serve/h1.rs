@@ -55,12 +55,12 @@ impl<T: Transport> Exchange<H1<T>> {
                             self.input.put_back(rest);
                             self.exchange(request).await
                         }
-                        Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
+                        Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
                         Err(error) => self.refuse(*error).await,
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
-                        return Some(self.give_back(b""));
+                        return Some(self.into_parts(b""));
                     }
                     Err(error) => self.refuse(error).await,
                 };
@@ -90,7 +90,7 @@ impl<T: Transport> Exchange<H1<T>> {
     }
 
     /// Returns the channel, and the unserved bytes: `head`, and the input behind it.
-    fn give_back(self, head: &[u8]) -> (T, Input) {
+    fn into_parts(self, head: &[u8]) -> (T, Input) {
         let early = [head, self.input.bytes()].concat();
         (self.io.0, Input::holding(early))
     }

@@ -296,11 +296,11 @@ fn admit(
     if worker.open.get() >= admission.connections_max {
         return reject(io, protocols, admission);
     }
-    let place = ConnectionSlot::new(worker);
+    let slot = ConnectionSlot::new(worker);
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
-        true => rt::spawn(serve_proxied(io, peer, protocols, place, Rc::clone(admission))),
-        false => serve_connection((io, peer), Input::default(), protocols, place, admission),
+        true => rt::spawn(serve_proxied(io, peer, protocols, slot, Rc::clone(admission))),
+        false => serve_connection((io, peer), Input::default(), protocols, slot, admission),
     }
 }
 
@@ -309,11 +309,11 @@ async fn serve_proxied(
     mut io: Plain,
     peer: Option<IpAddr>,
     protocols: Protocols,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     admission: Rc<Admission>,
 ) {
-    if let Some(introduced) = proxied::introduce(&mut io, peer, place.worker()).await {
-        serve_connection((io, introduced.client), introduced.input, protocols, place, &admission);
+    if let Some(introduced) = proxied::introduce(&mut io, peer, slot.worker()).await {
+        serve_connection((io, introduced.client), introduced.input, protocols, slot, &admission);
     }
 }
 
@@ -322,15 +322,15 @@ fn serve_connection(
     (io, client): Accepted,
     input: Input,
     protocols: Protocols,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     admission: &Rc<Admission>,
 ) {
     if !admission.acquire(client) {
         return reject(io, protocols, admission);
     }
     match protocols.tls {
-        true => run_counted(secure::run(io, input, client, place), client, admission),
-        false => run_counted(serve::run(io, input, client, place), client, admission),
+        true => run_counted(secure::run(io, input, client, slot), client, admission),
+        false => run_counted(serve::run(io, input, client, slot), client, admission),
     }
 }
 

@@ -74,7 +74,7 @@ impl Drop for UploadLock {
 
 impl LockHolder {
     /// Waits until another request wants the lock.
-    pub(super) async fn superseded(&self) {
+    pub(super) async fn wait_until_superseded(&self) {
         self.ended.wait(None).await;
     }
 }
@@ -105,7 +105,7 @@ mod tests {
             );
             let holder = older.holder();
             let work = async {
-                match race(std::future::pending::<()>(), holder.superseded()).await {
+                match race(std::future::pending::<()>(), holder.wait_until_superseded()).await {
                     First::A(()) => panic!("it is never done"),
                     First::B(()) => drop(older),
                 }

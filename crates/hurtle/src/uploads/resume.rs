@@ -91,9 +91,9 @@ impl Uploads {
         let conditions = Conditions::of(fields);
         let record = Record { created: now_secs(), user, rest: rest.to_vec(), length, conditions };
         let token = Token::random()?;
-        let (place, disk) = (self.place.clone(), self.disk.clone());
+        let (root, disk) = (self.root.clone(), self.disk.clone());
         let (name, bounds) = (token.clone(), self.bounds());
-        let begun = self.run(move || store::create(&place, disk, &name, record, bounds)).await?;
+        let begun = self.run(move || store::create(&root, disk, &name, record, bounds)).await?;
         let Some(file) = begun else {
             return match upload_fields.complete {
                 Some(true) => self.put(fields, rest, body).await,
@@ -102,11 +102,11 @@ impl Uploads {
         };
         let location = HeaderValue::try_from(format!("{base}{DIRECTORY}/{token}"))
             .map_err(|_| UploadError::DEFECT)?;
-        body.tell(Interim {
+        body.send_interim(Interim {
             status: upload_resumption_supported(),
             fields: headers::announcement(&location, limit.clone()),
         });
-        let taken = self.take_in(file, &token, upload_fields, body).await?;
+        let taken = self.receive_part(file, &token, upload_fields, body).await?;
         Ok(match taken {
             Received::Part(offset) => with_complete(Answer::empty(StatusCode::CREATED), false)
                 .with(header::LOCATION, location)
@@ -185,7 +185,7 @@ impl Uploads {
             kept.record.length = length;
             file = self.run(move || file.record_anew()).await?;
         }
-        Ok(match self.take_in(file, token, upload_fields, body).await? {
+        Ok(match self.receive_part(file, token, upload_fields, body).await? {
             Received::Part(offset) => with_complete(Answer::empty(StatusCode::NO_CONTENT), false)
                 .with(UPLOAD_OFFSET, HeaderValue::from(offset)),
             Received::Whole(done) => of_whole(done, rest),
@@ -208,18 +208,18 @@ impl Uploads {
     /// Opens an upload and ends the request that is working on it. It checks first that the upload
     /// belongs to this user.
     async fn resume(&self, token: &Token, user: Option<String>) -> Result<Unfinished, UploadError> {
-        let (place, name, who) = (self.place.clone(), token.clone(), user.clone());
-        self.run(move || store::look(&place, &name, who.as_deref())).await?;
+        let (root, name, owner) = (self.root.clone(), token.clone(), user.clone());
+        self.run(move || store::find_record(&root, &name, owner.as_deref())).await?;
         let lock = UploadLock::take(token).await.ok_or(UploadError::ELSEWHERE)?;
-        let (place, disk) = (self.place.clone(), self.disk.clone());
+        let (root, disk) = (self.root.clone(), self.disk.clone());
         let (name, bounds) = (token.clone(), self.bounds());
         let resume =
-            move || store::resume(&place, disk, &name, user.as_deref(), lock, bounds.sidecars);
+            move || store::resume(&root, disk, &name, user.as_deref(), lock, bounds.sidecars);
         self.run(resume).await
     }
 
     /// Appends a request's content to an upload, and publishes the file if it is complete.
-    async fn take_in(
+    async fn receive_part(
         &self,
         mut file: Unfinished,
         token: &Token,
@@ -230,15 +230,19 @@ impl Uploads {
         let (holder, length) = (kept.lock.holder(), kept.record.length);
         let conditions = kept.record.conditions.clone();
         let bytes_max = self.bytes_max().min(length.unwrap_or(u64::MAX)).saturating_sub(file.len);
-        let receiving =
-            self.receive(file, body, bytes_max, ReceiveMode::kept(upload_fields.supports_interop));
-        let file = match rt::race(receiving, holder.superseded()).await {
+        let receiving = self.receive(
+            file,
+            body,
+            bytes_max,
+            ReceiveMode::resumable(upload_fields.supports_interop),
+        );
+        let file = match rt::race(receiving, holder.wait_until_superseded()).await {
             First::A(Ok(file)) => file,
             First::A(Err(error)) if error.is_temporary() => return Err(error),
             First::A(Err(error)) => {
                 // Draft, Upload Append: an upload that has exceeded its length is deleted.
-                let (place, name) = (self.place.clone(), token.clone());
-                self.run(move || store::forget(&place, &name)).await?;
+                let (root, name) = (self.root.clone(), token.clone());
+                self.run(move || store::forget(&root, &name)).await?;
                 return Err(if length.is_some() { UploadError::LENGTHS } else { error });
             }
             First::B(()) => return Err(UploadError::SUPERSEDED),

@@ -52,17 +52,17 @@ struct StoreUsage {
 
 /// Creates an empty upload; `None` if a limit is reached or the store cannot be used.
 pub(super) fn create(
-    place: &UploadRoot,
+    root: &UploadRoot,
     disk: Disk,
     token: &Token,
     record: Record,
     bounds: StoreLimits,
 ) -> Result<Option<Unfinished>, UploadError> {
     let target = Target::of(&record.rest, bounds.sidecars)?;
-    let directory = open_directory(place, &target)?;
-    commit::check(place, &directory, &target, &record.conditions)?;
-    has_room(&directory, place.free_bytes, record.length.unwrap_or(0))?;
-    let Some(home) = open(place, true)? else { return Ok(None) };
+    let directory = open_directory(root, &target)?;
+    commit::check(root, &directory, &target, &record.conditions)?;
+    has_room(&directory, root.free_bytes, record.length.unwrap_or(0))?;
+    let Some(home) = open(root, true)? else { return Ok(None) };
     // A file cannot be renamed from one file system to another.
     if rustix::fs::fstat(&home)?.st_dev != rustix::fs::fstat(&directory)?.st_dev {
         return Ok(None);
@@ -79,24 +79,28 @@ pub(super) fn create(
     let file = rustix::fs::openat(&home, &token.data()[..], flags, MODE)?;
     let kept = StoredUpload { home, token: token.clone(), record, lock };
     lock_data(&file)?;
-    if let Err(error) = kept.write_record(place.fsync) {
+    if let Err(error) = kept.write_record(root.fsync) {
         kept.remove();
         return Err(error);
     }
-    Ok(Some(Unfinished::resumed(place, disk, target, HiddenFile::kept(directory, file, kept), 0)))
+    Ok(Some(Unfinished::resumed(root, disk, target, HiddenFile::kept(directory, file, kept), 0)))
 }
 
 /// Returns the record of an upload, if it belongs to this user.
-pub(super) fn look(
-    place: &UploadRoot,
+pub(super) fn find_record(
+    root: &UploadRoot,
     token: &Token,
     user: Option<&str>,
 ) -> Result<Record, UploadError> {
-    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
-    look_in(&home, token, user)
+    let home = open(root, false)?.ok_or(UploadError::NO_UPLOAD)?;
+    find_record_in(&home, token, user)
 }
 
-fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, UploadError> {
+fn find_record_in(
+    home: &OwnedFd,
+    token: &Token,
+    user: Option<&str>,
+) -> Result<Record, UploadError> {
     let record = read_record(home, token)?.ok_or(UploadError::NO_UPLOAD)?;
     // Other users get the same response as for an upload that does not exist.
     if record.user.as_deref() != user {
@@ -111,15 +115,15 @@ fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, 
 
 /// Opens an upload to continue it.
 pub(super) fn resume(
-    place: &UploadRoot,
+    root: &UploadRoot,
     disk: Disk,
     token: &Token,
     user: Option<&str>,
     lock: UploadLock,
     sidecars: bool,
 ) -> Result<Unfinished, UploadError> {
-    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
-    let record = look_in(&home, token, user)?;
+    let home = open(root, false)?.ok_or(UploadError::NO_UPLOAD)?;
+    let record = find_record_in(&home, token, user)?;
     let file = match rustix::fs::openat(&home, &token.data()[..], DATA, Mode::empty()) {
         Err(Errno::NOENT) => return Err(UploadError::NO_UPLOAD),
         opened => opened?,
@@ -134,15 +138,15 @@ pub(super) fn resume(
         return Err(UploadError::NO_UPLOAD);
     }
     let target = Target::of(&record.rest, sidecars)?;
-    let directory = open_directory(place, &target)?;
+    let directory = open_directory(root, &target)?;
     let kept = StoredUpload { home, token: token.clone(), record, lock };
     let hidden = HiddenFile::kept(directory, file, kept);
-    Ok(Unfinished::resumed(place, disk, target, hidden, len(&stat)))
+    Ok(Unfinished::resumed(root, disk, target, hidden, len(&stat)))
 }
 
 /// Deletes an upload and its content.
-pub(super) fn forget(place: &UploadRoot, token: &Token) -> Result<(), UploadError> {
-    if let Some(home) = open(place, false)? {
+pub(super) fn forget(root: &UploadRoot, token: &Token) -> Result<(), UploadError> {
+    if let Some(home) = open(root, false)? {
         remove(&home, token);
     }
     Ok(())
@@ -223,28 +227,32 @@ const DATA: OFlags =
     OFlags::RDWR.union(OFlags::APPEND).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens the directory. `None` if it does not exist, or is not private to the server's user.
-fn open(place: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
+fn open(root: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
-    let root = rustix::fs::open(&place.root, flags, Mode::empty())?;
+    let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;
     if make {
-        match rustix::fs::mkdirat(&root, DIRECTORY, PRIVATE) {
+        match rustix::fs::mkdirat(&directory, DIRECTORY, PRIVATE) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e.into()),
         }
     }
-    let home =
-        match rustix::fs::openat(&root, DIRECTORY, HOME.union(OFlags::NOFOLLOW), Mode::empty()) {
-            Ok(home) => home,
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
+    let home = match rustix::fs::openat(
+        &directory,
+        DIRECTORY,
+        HOME.union(OFlags::NOFOLLOW),
+        Mode::empty(),
+    ) {
+        Ok(home) => home,
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
     let stat = rustix::fs::fstat(&home)?;
     // Another user who created the directory could read the tokens in it.
     let private = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0;
     if !private {
-        let root = place.root.display();
+        let path = root.path.display();
         tracing::warn!(
-            "{root}: {DIRECTORY} is not private to the server's user, so uploads cannot be resumed"
+            "{path}: {DIRECTORY} is not private to the server's user, so uploads cannot be resumed"
         );
     }
     Ok(private.then_some(home))
