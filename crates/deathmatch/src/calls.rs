@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_by_name_and_what_was_in_vain_apart() {
+    fn counts_are_read_by_name_and_failed_calls_apart() {
         let text = "# started on Sun\n\n0,,syscalls:sys_enter_close,36,100.00,,\n\
                     10,,syscalls:sys_enter_sendto,36,100.00,,\n\
                     23,,syscalls:sys_enter_recvfrom,36,100.00,,\n\

@@ -101,7 +101,7 @@ fn faults_are_counted_by_kind() {
 }
 
 #[test]
-fn some_streams_may_fail_and_the_others_go_on() {
+fn failed_streams_do_not_stop_the_others() {
     let identity = Identity::within(&folder("h2-some")).unwrap();
     let server = serve(&identity, Then::ResetSome);
     let load = run(&job(&identity, &server, OPEN, 4, 5)).unwrap();

@@ -86,7 +86,7 @@ fn faults_are_counted_by_kind() {
 }
 
 #[test]
-fn nobody_there_is_refused() {
+fn a_refused_connection_is_counted() {
     let _turn = beside_others();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for offered in [OPEN, SESSIONS, CLOSED] {
@@ -98,7 +98,7 @@ fn nobody_there_is_refused() {
 }
 
 #[test]
-fn right_answers_count_however_they_come() {
+fn correct_responses_count_in_any_framing() {
     let _turn = beside_others();
     let with =
         |head: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").into_bytes();
@@ -212,7 +212,7 @@ fn overload_ends_in_timeouts_and_is_not_the_generators_lateness() {
 }
 
 #[test]
-fn marks_say_what_the_generator_could_not_do() {
+fn marks_record_the_generators_failures() {
     let _turn = alone();
     let load = |replies: u64, response_ms: u64, late_ms: u64, busy_s: f64| {
         let mut load = Load { seconds: 1.0, replies, busy_s, ..Load::default() };
@@ -243,7 +243,7 @@ fn marks_say_what_the_generator_could_not_do() {
 }
 
 #[test]
-fn a_job_that_cannot_be_done_says_why() {
+fn an_impossible_job_is_refused_with_a_reason() {
     let address = ([127, 0, 0, 1], 1).into();
     let rows = [
         (Offered::Open { rate: 0.0, poisson: false, connections: 1 }, "rate of 0/s"),

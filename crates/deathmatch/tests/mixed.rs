@@ -47,7 +47,7 @@ fn every_byte_is_counted_once() {
 }
 
 #[test]
-fn what_is_asked_for_once_is_not_asked_for_again() {
+fn one_time_downloads_are_not_repeated() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, u32, fn(&Request) -> Then, u64, bool);
     // Each run has ten requests and takes 1,000 ms. A failed stream pauses for 100 ms.
@@ -126,7 +126,7 @@ fn streams_that_do_not_get_their_rate_are_marked() {
 }
 
 #[test]
-fn a_stream_that_fails_is_counted_and_stops_nobody() {
+fn a_failed_stream_is_counted_and_stops_no_other() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     type Row = (&'static str, fn(&Request) -> Then, u64, u64, bool);
     // In a run of 350 ms; a failed stream pauses for 100.
@@ -190,7 +190,7 @@ fn a_page_sees_the_download_it_waits_for() {
 }
 
 #[test]
-fn streams_that_cannot_be_say_so() {
+fn impossible_streams_are_refused_with_a_reason() {
     for (downloads, rate) in [(0, None), (1, Some(0.0)), (1, Some(f64::NAN))] {
         let address = ([127, 0, 0, 1], 1).into();
         let error = run(&job(address, bulk(downloads, 0, rate))).unwrap_err().to_string();

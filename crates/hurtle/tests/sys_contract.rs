@@ -77,7 +77,7 @@ fn a_timer_can_be_read_once_its_time_has_passed_and_the_last_one_set_counts() {
 }
 
 #[test]
-fn what_is_read_as_resident_is_what_the_file_holds() {
+fn resident_reads_return_the_files_bytes() {
     let scratch = Scratch::new("resident");
     let len = 10_000;
     let file = scratch.file("f", len);
@@ -100,7 +100,7 @@ fn what_is_read_as_resident_is_what_the_file_holds() {
 }
 
 #[test]
-fn what_was_paged_in_is_read_without_waiting() {
+fn paged_in_bytes_are_read_without_waiting() {
     let scratch = Scratch::new("paged");
     let len = 300_000;
     let file = scratch.file("f", len);
@@ -137,7 +137,7 @@ fn what_was_paged_in_is_read_without_waiting() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one_that_nobody_has() {
+fn an_unnamed_file_is_linked_to_a_free_name() {
     use rustix::fs::Mode;
     let scratch = Scratch::new("unnamed");
     fs::write(scratch.0.join("taken"), "old").unwrap();
@@ -220,7 +220,7 @@ fn wait_for<T: AsFd>(fds: &[&T], flags: PollFlags) {
 }
 
 #[test]
-fn an_orphan_becomes_a_child_of_who_adopts_it() {
+fn an_orphan_becomes_a_child_of_the_subreaper() {
     use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
     use std::process::{Command, Stdio};
     if sys::adopt_orphans().is_err() {

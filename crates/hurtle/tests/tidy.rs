@@ -524,7 +524,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_law_can_be_broken() {
+    fn each_rule_finds_its_violations() {
         for (sentence, path, body, expected) in ROWS {
             let text = format!("//! A file.\n{body}\n");
             let is_http = ["semantics/", "h1/"].iter().any(|dir| path.starts_with(dir));

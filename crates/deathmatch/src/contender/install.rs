@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_come_together_and_then_what_is_particular() {
+    fn packages_are_installed_together_before_special_steps() {
         let steps = install(&[absent("nginx"), absent("nginx-copy"), absent("swazoo")]);
         let commands: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
         assert_eq!(commands.len(), 3, "{commands:?}");

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_what_follows() {
+    fn a_version_is_the_text_after_the_marker() {
         let rows: &[(&str, &str, &str, Option<&str>, Option<&str>)] = &[
             ("nginx", "nginx version: nginx/1.22.1\n", "nginx/", None, Some("1.22.1")),
             ("only a version", "2.6.2\n", "", None, Some("2.6.2")),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_says_what_to_do() {
+    fn a_missing_requirement_is_reported_with_a_remedy() {
         let gone = Contender::overridden("old=nginx:/nowhere/nginx").unwrap();
         let missing = gone.probe().unwrap_err();
         assert!(missing.reason.contains("/nowhere/nginx is not a file"), "{missing}");

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_still_counted() {
+    fn discarded_bytes_are_counted() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nh";
         let rows =
             [("all of it", 4, OK), ("part of it", 3, Progress::More), ("too much", 5, LOST_BYTES)];
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_length_the_end_of_the_connection_ends_the_answer() {
+    fn without_a_length_the_end_of_the_connection_ends_the_response() {
         let rows = [
             (
                 "whole",

@@ -136,7 +136,7 @@ mod tests {
     use crate::report::{invented, ladders};
 
     #[test]
-    fn limits_are_told_in_groups() {
+    fn limits_are_reported_in_groups() {
         let (run, samples) = invented::full::run();
         let (ladders, beside) = (ladders(&run, &samples), Beside::of(&run, &samples));
         let data = Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside };

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_told_over_its_rounds() {
+    fn a_disk_is_summarized_over_its_rounds() {
         let quiet = DiskUse { reads: 0, read_bytes: 0, await_ms: 0.0, busy: 0.0 };
         let busy = DiskUse { reads: 100, read_bytes: 10_000_000, await_ms: 4.0, busy: 0.5 };
         let words = disk("vda", &[(5.0, busy), (5.0, quiet)]).replace('\u{202f}', " ");

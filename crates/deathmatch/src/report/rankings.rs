@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_has_no_rank() {
+    fn incomparable_rows_have_no_rank() {
         type Change = fn(&mut Sample);
         let rows: [(Change, &str, &str); 4] = [
             (invented::give_out, "load-limited", "the generator gave out"),

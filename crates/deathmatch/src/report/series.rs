@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_nought() {
+    fn an_unmeasured_value_is_not_zero() {
         let mut sample = invented::sample(8, 0, 1e3);
         (sample.server, sample.machine) = (None, None);
         sample.load.replies_per_second = vec![100];

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_read_again() {
+    fn added_samples_are_read_back() {
         let path = path("added");
         for round in 0..2 {
             append(&mut open(&path).unwrap(), &sample(round)).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_anywhere_the_last_line_alone_is_lost() {
+    fn a_truncated_journal_loses_its_last_line_only() {
         let path = path("cut");
         let (first, second) = (line(0), line(1));
         let steps = second.len() / 20 + 1;

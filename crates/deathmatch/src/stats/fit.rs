@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_spoils_what_it_concerns() {
+    fn a_mark_excludes_the_measures_it_concerns() {
         let (late, busy) = (Mark::GeneratorLate, Mark::GeneratorBusy);
         let open = |marks: &[Mark], p99_ms| sample(marks, p99_ms);
         let named = |work: &str| Sample { work: work.into(), ..sample(&[], 1) };

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn where_bodies_end() {
+    fn bodies_end_by_their_framing() {
         use Length::{Framed, UntilClose};
         #[rustfmt::skip]
         let rows = [

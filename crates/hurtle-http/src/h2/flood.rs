@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_takes_bytes_may_tell() {
+    fn sent_bytes_allow_window_updates() {
         let mut flood = Flood::new(0);
         for n in 0..20_000 {
             flood.sent(1_000);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_of_less_than_nothing_opens_byte_by_byte() {
+    fn a_negative_window_opens_byte_by_byte() {
         let mut window = SendWindow::new(3);
         window.take(3);
         assert_eq!((window.change(-2), window.bytes()), (Ok(()), 0));

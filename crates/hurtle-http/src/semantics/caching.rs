@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_and_how_long() {
+    fn storability_and_lifetimes() {
         use Refused::{Request, Response};
         #[rustfmt::skip]
         let rows = [
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_that_are_guessed() {
+    fn heuristic_lifetimes() {
         const UNTIL: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\n";
         // 1,000 seconds before that.
         const SINCE: &str = "Last-Modified: Sun, 06 Nov 1994 08:32:57 GMT";
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used() {
+    fn permitted_uses_of_stored_responses() {
         use Use::{Ask, Fresh, Meanwhile, Stale};
         #[rustfmt::skip]
         let rows = [
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_where_asking_fails() {
+    fn stale_responses_when_the_origin_fails() {
         let mut said = Described::default();
         said.directives.read(b"max-age=60, stale-if-error=10");
         let none = Directives::default();
@@ -457,7 +457,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_fresh_was_fresh_before(lifetime in 1..1000_u64, age in 1..2000_u64, min in 0..50_u64) {
+        fn a_fresh_response_was_fresh_at_every_smaller_age(lifetime in 1..1000_u64, age in 1..2000_u64, min in 0..50_u64) {
             let freshness = Freshness { lifetime, while_revalidating: 0, if_error: 0, strict: false };
             let request = Directives { min_fresh: Some(min), ..Directives::default() };
             if usable(&freshness, age, &request) == Use::Fresh {

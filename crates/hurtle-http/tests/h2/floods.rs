@@ -80,7 +80,7 @@ fn streams_that_the_server_is_made_to_reset() {
 
 /// A peer that never reads: whatever it asks for, little waits for it.
 #[test]
-fn responses_that_nobody_takes_are_bounded() {
+fn unread_responses_are_bounded() {
     let mut connection = begun();
     let mut n = 0;
     while !connection.is_finished() && n < FLOOD as u32 {

@@ -27,7 +27,7 @@ fn request(bytes: &[u8]) -> Option<FieldSection> {
 }
 
 #[test]
-fn fields_that_make_no_request() {
+fn invalid_requests_are_refused() {
     let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
     let rows = [
         ("an ordinary request", with(&[]), true),
@@ -96,7 +96,7 @@ fn fields_that_make_no_request() {
 }
 
 #[test]
-fn a_request_is_what_was_sent() {
+fn a_request_has_the_fields_that_were_sent() {
     let fields = [
         ("accept", "*/*"),
         ("cookie", "a=1"),
@@ -180,7 +180,7 @@ fn bodies() {
 }
 
 #[test]
-fn a_reset_is_told_of_once_the_request_was() {
+fn a_reset_is_reported_after_its_request() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let mut connection = begun();
     connection.receive(&[whole(1, &GET), reset.clone()].concat(), 0);
@@ -193,7 +193,7 @@ fn a_reset_is_told_of_once_the_request_was() {
 }
 
 #[test]
-fn a_head_larger_than_is_taken_is_an_event() {
+fn a_head_beyond_the_limit_is_an_event() {
     let limits = Limits { header_list_bytes_max: 4_096, ..Limits::default() };
     let mut connection = begun_with(&limits);
     let long = field("a", &"x".repeat(100));
@@ -209,7 +209,7 @@ fn a_head_larger_than_is_taken_is_an_event() {
 }
 
 #[test]
-fn late_frames_for_a_stream_that_was_reset_here_do_no_harm() {
+fn late_frames_for_a_reset_stream_are_ignored() {
     let mut connection = begun();
     connection.receive(&open(1, &POST), 0);
     assert_eq!(events(&mut connection).len(), 1);
@@ -232,7 +232,7 @@ fn late_frames_for_a_stream_that_was_reset_here_do_no_harm() {
 }
 
 #[test]
-fn an_orderly_end_takes_what_is_on_its_way() {
+fn a_graceful_shutdown_accepts_requests_in_flight() {
     let mut connection = begun();
     connection.receive(&whole(1, &GET), 0);
     connection.graceful_shutdown();
@@ -256,7 +256,7 @@ fn an_orderly_end_takes_what_is_on_its_way() {
 }
 
 #[test]
-fn windows_are_given_back_as_bodies_are_read() {
+fn windows_are_credited_as_bodies_are_read() {
     let mut connection = begun();
     connection.receive(&open(1, &POST), 0);
     let mut told = [0, 0];
@@ -295,7 +295,7 @@ fn a_readers_wait_ends_with_an_event() {
 }
 
 #[test]
-fn what_is_begun_is_known() {
+fn an_incomplete_frame_has_a_start_time() {
     let mut connection = begun();
     assert_eq!(connection.begun_ms(), None);
     let ping = frame(PING, 0, 0, &[0; 8]);
@@ -318,7 +318,7 @@ fn what_is_begun_is_known() {
 
 /// Each row leaves bytes unread, many times over: the connection's window must not shrink by them.
 #[test]
-fn what_a_stream_held_is_given_back_when_it_ends() {
+fn a_closed_stream_credits_its_unread_bytes() {
     let data = |stream, flags| frame(DATA, flags, stream, &[0; 16_384]);
     let short = [&POST[..], &[("content-length", "5")]].concat();
     let rows: [(&str, Box<dyn Fn(u32) -> Vec<u8>>); 4] = [

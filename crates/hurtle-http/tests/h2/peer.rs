@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_comes_back(
+    fn every_request_and_response_arrives_equal(
         exchanges in prop::collection::vec(exchange(), 1..30),
         window in prop_oneof![Just(65_535_u32), 1..3_000_u32, Just(1 << 20)],
         frame in prop_oneof![Just(16_384_u32), Just(40_000)],

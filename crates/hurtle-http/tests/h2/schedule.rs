@@ -144,7 +144,7 @@ fn incremental_responses_share() {
 }
 
 #[test]
-fn something_urgent_overtakes_a_download() {
+fn an_urgent_response_overtakes_a_download() {
     let mut driver = Driver::new(&wide(&[ask(1, "/large", "u=6")]));
     driver.turn();
     driver.connection.receive(&ask(3, "/small", "u=1, i"), 0);
@@ -171,7 +171,7 @@ fn a_priority_may_change() {
 }
 
 #[test]
-fn a_stream_whose_window_is_shut_holds_up_nobody() {
+fn a_stream_with_a_closed_window_delays_no_other() {
     let requests = [ask(1, "/large", "u=0"), ask(3, "/large", "u=7")].concat();
     let mut driver = Driver::new(&[setting(4, 1_000), requests, window(3, 1 << 24)].concat());
     driver.run(1);
@@ -182,7 +182,7 @@ fn a_stream_whose_window_is_shut_holds_up_nobody() {
 }
 
 #[test]
-fn a_stream_that_does_not_use_its_turn_holds_up_nobody() {
+fn a_stream_with_an_unused_share_delays_no_other() {
     let mut driver = Driver::new(&wide(&[ask(1, "/large", "u=0"), ask(3, "/large", "u=7")]));
     driver.act();
     written(&mut driver.connection);
@@ -208,7 +208,7 @@ fn a_stream_that_does_not_use_its_turn_holds_up_nobody() {
 }
 
 #[test]
-fn a_new_stream_comes_after_those_that_wait() {
+fn a_new_stream_waits_behind_earlier_ones() {
     let asked: Vec<_> = (0..10).map(|n| ask(2 * n + 1, "/large", "")).collect();
     let mut driver = Driver::new(&wide(&asked));
     for n in 10..60 {
@@ -220,7 +220,7 @@ fn a_new_stream_comes_after_those_that_wait() {
 }
 
 #[test]
-fn what_is_queued_is_bounded() {
+fn queued_output_is_bounded() {
     let limits = Limits { queued_bytes_max: 100_000, ..Limits::default() };
     let mut connection = begun_with(&limits);
     connection.receive(&[setting(4, 1 << 30), window(0, 1 << 30)].concat(), 0);
@@ -245,7 +245,7 @@ fn what_is_queued_is_bounded() {
 }
 
 #[test]
-fn a_window_opens_byte_by_byte_and_may_be_less_than_nothing() {
+fn a_window_opens_byte_by_byte_and_may_be_negative() {
     let mut driver = Driver::new(&[setting(4, 3), ask(1, "/small", "")].concat());
     let sent = |driver: &mut Driver, bytes: &[u8]| {
         driver.connection.receive(bytes, 0);

@@ -83,7 +83,7 @@ fn traffic() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn pieces_are_as_good_as_the_whole(
+    fn any_split_of_the_input_gives_the_same_events(
         bytes in traffic(),
         cuts in prop::collection::vec(1..60_usize, 0..200),
     ) {

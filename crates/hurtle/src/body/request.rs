@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn either_end_learns_that_the_other_is_gone() {
+    fn each_end_notices_a_dropped_other_end() {
         run(async {
             let (feeder, body) = feed(None);
             drop(body);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_the_end_waits_no_longer() {
+    fn a_feeder_does_not_wait_after_the_end() {
         run(async {
             let (feeder, mut body) = feed(Some(5));
             let fed = async {

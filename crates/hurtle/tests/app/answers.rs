@@ -21,7 +21,7 @@ fn giving(bodies: Vec<Frames>) -> App {
 }
 
 #[test]
-fn each_frame_leaves_as_it_comes() {
+fn each_frame_is_sent_at_once() {
     let (hand, body) = frames();
     let app = giving(vec![body]);
     let mut client = app.connect();
@@ -39,7 +39,7 @@ fn each_frame_leaves_as_it_comes() {
 }
 
 #[test]
-fn lengths_are_said_where_they_are_known() {
+fn known_lengths_are_sent() {
     let app = App::of(|_| async { Response::new(Full::<Bytes>::from("hello")) });
     let (head, body) = app.ask(GET);
     assert_eq!(head, "HTTP/1.1 200 OK\nServer: hurtle\nContent-Length: 5\n");
@@ -91,7 +91,7 @@ fn http_1_0_reads_to_the_end() {
 }
 
 #[test]
-fn trailers_go_to_those_who_take_them() {
+fn trailers_are_sent_to_clients_that_accept_them() {
     let with_trailers = || {
         let (hand, body) = frames();
         hand.data("data");
@@ -106,7 +106,7 @@ fn trailers_go_to_those_who_take_them() {
 }
 
 #[test]
-fn bodies_that_are_not_sent_are_not_asked_for() {
+fn bodies_that_are_not_sent_are_not_polled() {
     let app = App::of(|request: Request<RequestBody>| async move {
         let status = request.uri().path()[1..].parse::<StatusCode>().unwrap();
         // Reading this body fails.
@@ -135,7 +135,7 @@ fn bodies_that_are_not_sent_are_not_asked_for() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_does_not_look_whole() {
+fn an_aborted_response_is_visibly_incomplete() {
     let (chunked, body) = frames();
     let (short, short_body) = frames();
     let (long, long_body) = frames();
@@ -168,7 +168,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
 }
 
 #[test]
-fn a_panic_is_an_answer() {
+fn a_panic_is_answered_500() {
     let app = App::of(|request: Request<RequestBody>| async move {
         assert!(request.uri().path() != "/panic", "the test says so");
         Response::new(Full::<Bytes>::from("alive"))
@@ -179,7 +179,7 @@ fn a_panic_is_an_answer() {
 }
 
 #[test]
-fn a_reset_ends_the_work_and_a_last_word_does_not() {
+fn a_reset_cancels_the_handler_and_a_half_close_does_not() {
     let (gone, told) = mpsc::channel();
     let (hand, body) = frames();
     let body = Arc::new(Mutex::new(Some(body)));
@@ -257,7 +257,7 @@ fn the_kernel_asks_whether_an_idle_streams_peer_is_still_there() {
 }
 
 #[test]
-fn who_thinks_does_not_stall() {
+fn a_slow_handler_is_not_a_stalled_write() {
     let (hand, body) = frames();
     let bodies = Arc::new(Mutex::new(Some(body)));
     let app = App::with(

@@ -115,7 +115,7 @@ fn get(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn the_kernel_sends_files_that_nobody_has_to_see() {
+fn unmodified_file_bodies_are_sent_by_sendfile() {
     let (folder, polls) = (folder(), Polls::default());
     let router = || files(&folder.root(), &polls);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, PATIENCE);
@@ -185,7 +185,7 @@ fn compression_streams_the_same_bytes() {
 }
 
 #[test]
-fn conditions_and_ranges_are_the_servers_own() {
+fn the_server_evaluates_conditions_and_ranges() {
     let (folder, polls) = (folder(), Polls::default());
     let app = serving(files(&folder.root(), &polls));
     let mut client = app.connect();
@@ -241,7 +241,7 @@ fn conditions_and_ranges_are_the_servers_own() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
+fn names_do_not_lead_out_of_the_directory() {
     let (folder, polls) = (folder(), Polls::default());
     std::os::unix::fs::symlink("../secret.txt", folder.root().join("link.txt")).unwrap();
     fs::create_dir(folder.root().join("sub")).unwrap();
@@ -265,7 +265,7 @@ fn names_lead_nowhere_else() {
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_never_looks_whole() {
+fn a_file_that_changes_during_a_response_is_visibly_incomplete() {
     let folder = folder();
     let root = folder.root();
     // It changes between the answer's making and its sending.
@@ -309,7 +309,7 @@ fn a_file_that_changes_meanwhile_never_looks_whole() {
 }
 
 #[test]
-fn a_request_from_elsewhere_is_the_programs_mistake() {
+fn a_request_of_another_server_is_answered_500() {
     let request = http::Request::new(());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let response = runtime.block_on(hurtle::file("/", "etc/passwd", &request));

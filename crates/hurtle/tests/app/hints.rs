@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::support::App;
 
 #[test]
-fn a_hint_leaves_while_the_application_works() {
+fn a_hint_is_sent_before_the_response() {
     let go_on = Arc::new(Notify::new());
     let waits = Arc::clone(&go_on);
     let app = App::with(

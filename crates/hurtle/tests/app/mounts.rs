@@ -49,7 +49,7 @@ fn paths_begin_at_the_mount() {
 }
 
 #[test]
-fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
+fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
@@ -91,7 +91,7 @@ fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
 }
 
 #[test]
-fn a_sites_rules_hold_for_its_applications() {
+fn a_sites_rules_apply_to_its_applications() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
@@ -113,7 +113,7 @@ fn a_sites_rules_hold_for_its_applications() {
 }
 
 #[test]
-fn impossible_places_are_refused() {
+fn impossible_mounts_are_refused() {
     let rows = [
         ("*", "api", "\"api\" does not begin with /"),
         ("a:80", "/", "\"a:80\" has a port"),

@@ -34,7 +34,7 @@ async fn ignore(_: Request<RequestBody>) -> Response<Full<Bytes>> {
 const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
 
 #[test]
-fn bodies_come_whole_in_any_split() {
+fn bodies_arrive_whole_in_any_split() {
     let app = App::of(echo);
     let chunked = format!("{CHUNKED}\r\n5\r\nhello\r\n1;x=y\r\n \r\n5\r\nworld\r\n0\r\n\r\n");
     let trailers =
@@ -123,7 +123,7 @@ fn a_body_may_be_read_on_another_thread() {
 }
 
 #[test]
-fn a_client_that_waits_is_invited_when_its_body_is_wanted() {
+fn a_client_gets_100_continue_once_its_body_is_read() {
     const ASK: &str =
         "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
     let app = App::of(count);
@@ -245,7 +245,7 @@ async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
 
 /// The server remembers field sections that repeat. A section that differs must not match one.
 #[test]
-fn fields_that_came_before_are_told_as_they_come() {
+fn repeated_field_sections_are_received_as_sent() {
     let app = App::of(told);
     let mine = "host: a\r\nx-token: mine\r\n";
     let rows = [

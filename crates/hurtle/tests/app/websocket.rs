@@ -107,7 +107,7 @@ fn a_stop_leaves_a_websocket_its_drain_time_and_no_more() {
 }
 
 #[test]
-fn what_is_refused_stays_http() {
+fn refused_upgrades_stay_http() {
     let plain = "GET /a/plain HTTP/1.1\r\nHost: a\r\n";
     let asking = format!("{plain}Connection: upgrade\r\nUpgrade: h2c\r\n\r\n");
     let without = HANDSHAKE.replace("Sec-WebSocket-Key", "X-Key");

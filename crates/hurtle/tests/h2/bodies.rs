@@ -92,7 +92,7 @@ fn an_application_streams_both_ways_with_trailers() {
 }
 
 #[test]
-fn trailers_reach_who_takes_them() {
+fn trailers_reach_clients_that_accept_them() {
     let app = Held::echo();
     talk(app.address, async |client| {
         let mut ready = client.ready().await.unwrap();
@@ -145,7 +145,7 @@ fn uploads_arrive_whole() {
 }
 
 #[test]
-fn an_upload_that_breaks_off_leaves_nothing() {
+fn an_interrupted_upload_leaves_no_file() {
     let server = Server::with(&[], |config| {
         config.sites[0].auth = Some(Auth::None);
         files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
@@ -161,7 +161,7 @@ fn an_upload_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn an_upload_goes_on_where_it_broke_off() {
+fn an_interrupted_upload_is_resumed() {
     let server = Server::with(&[], |config| {
         config.sites[0].auth = Some(Auth::None);
         files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
@@ -207,7 +207,7 @@ pub(crate) fn upstream(
 }
 
 #[test]
-fn upstreams_are_asked_in_their_own_version() {
+fn upstream_requests_use_the_upstreams_version() {
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\n\r\n\
                  3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n0\r\n\r\n");
@@ -227,7 +227,7 @@ fn upstreams_are_asked_in_their_own_version() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_taken_for_whole() {
+fn an_aborted_response_is_reset() {
     let (address, serving) =
         upstream("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "\r\n\r\n");
     let proxy = Held::proxy(address);
@@ -261,7 +261,7 @@ fn interim_answers_arrive_before_the_last() {
 }
 
 #[test]
-fn a_body_nobody_wants_does_not_keep_its_answer() {
+fn an_unread_body_does_not_delay_its_response() {
     let server = Server::start(&[("a.txt", "a")]);
     let status = talk(server.address, async |mut client| {
         send(&mut client, request("POST", "/a.txt"), "nobody reads this").await.status
@@ -270,7 +270,7 @@ fn a_body_nobody_wants_does_not_keep_its_answer() {
 }
 
 #[test]
-fn a_stop_says_so_and_finishes_what_was_asked() {
+fn a_stop_sends_goaway_and_finishes_open_requests() {
     let mut app = Held::echo();
     talk(app.address, async |client| {
         let mut ready = client.clone().ready().await.unwrap();

@@ -202,7 +202,7 @@ fn settings_and_windows_beyond_their_bounds() {
 }
 
 #[test]
-fn settings_are_agreed_to_one_by_one() {
+fn settings_are_acknowledged_one_by_one() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(SETTINGS, 0, 0, &setting(4, 7)).repeat(2));
@@ -212,7 +212,7 @@ fn settings_are_agreed_to_one_by_one() {
 }
 
 #[test]
-fn a_window_opens_byte_by_byte_and_may_be_less_than_nothing() {
+fn a_window_opens_byte_by_byte_and_may_be_negative() {
     let server = Server::start(&[("a.txt", "0123456789")]);
     let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 3)]);
     wire.send(&get(1, "/a.txt"));
@@ -248,7 +248,7 @@ fn more_requests_at_once_than_are_taken_are_refused() {
 }
 
 #[test]
-fn a_preface_in_pieces_is_one() {
+fn a_preface_may_arrive_in_pieces() {
     let server = Server::start(&[("a.txt", "a")]);
     let begun = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &get(1, "/a.txt")].concat();
     for cut in [1, 5, 14, 16, 17, 18, 20, 24, 30] {
@@ -261,7 +261,7 @@ fn a_preface_in_pieces_is_one() {
 }
 
 #[test]
-fn what_only_looks_like_it_is_refused() {
+fn an_almost_correct_preface_is_refused() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::connect(server.address);
     wire.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\n\n and other things");

@@ -27,7 +27,7 @@ fn in_clear_by_prior_knowledge_and_not_by_upgrade() {
 }
 
 #[test]
-fn over_tls_as_it_is_agreed() {
+fn over_tls_by_alpn() {
     let dir = Dir::new(&[("a.txt", "hello ")]);
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

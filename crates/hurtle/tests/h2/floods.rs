@@ -58,7 +58,7 @@ fn streams_that_make_the_server_reset_them_end_the_connection() {
 }
 
 #[test]
-fn a_head_larger_than_any_is_refused() {
+fn a_head_beyond_the_limit_is_refused() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_bytes = 4_096);
     let long = field("a", &"x".repeat(100));
     // Over the bound: 431. Far over it, nothing is decoded any more.

@@ -84,7 +84,7 @@ fn hints_of_an_upstream_come_before_its_answer_with_a_cache_and_without() {
 }
 
 #[test]
-fn an_application_tells_what_it_will_need_while_it_works() {
+fn an_application_sends_early_hints() {
     let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
     let waits = std::sync::Arc::clone(&go_on);
     let slow = tower::service_fn(move |request: Request<RequestBody>| {
@@ -125,7 +125,7 @@ fn an_application_tells_what_it_will_need_while_it_works() {
 }
 
 #[test]
-fn who_is_told_is_the_sites_choice() {
+fn the_site_selects_the_clients_of_early_hints() {
     let says = tower::service_fn(|request: Request<RequestBody>| async move {
         let told = request.extensions().get::<hurtle::EarlyHints>().is_some();
         Ok::<_, Infallible>(Response::new(told.to_string()))
@@ -151,7 +151,7 @@ fn who_is_told_is_the_sites_choice() {
 }
 
 #[test]
-fn where_that_is_off_an_upstreams_stay_here_too() {
+fn upstream_hints_are_dropped_when_early_hints_are_off() {
     let reply = "HTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n\r\n");
     let keys = "early_hints = \"off\"\n\

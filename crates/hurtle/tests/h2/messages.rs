@@ -15,7 +15,7 @@ fn with(more: &[(&'static str, &'static str)]) -> Vec<u8> {
 }
 
 #[test]
-fn fields_that_make_no_request() {
+fn invalid_requests_are_refused() {
     use Then::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     check(vec![
@@ -90,7 +90,7 @@ fn fields_that_make_no_request() {
 }
 
 #[test]
-fn bodies_that_are_not_what_was_said() {
+fn bodies_that_contradict_their_length() {
     use Then::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     let post = |length: &'static [(&str, &str)], pieces: &[&[u8]]| {
@@ -210,7 +210,7 @@ fn blocks_that_cannot_be_read() {
 }
 
 #[test]
-fn what_was_said_once_is_known_by_its_number() {
+fn repeated_fields_are_sent_as_indices() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::begin(server.address, &[]);
     // RFC 7541 6.2.1: the path, to be kept; then it is the first of the table behind the static one.

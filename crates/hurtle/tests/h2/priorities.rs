@@ -75,7 +75,7 @@ impl Reading<'_> {
 }
 
 #[test]
-fn without_wishes_files_come_side_by_side() {
+fn without_priorities_files_arrive_concurrently() {
     // In one turn of the server's, and there is a window for all of it.
     let len = 1 << 20;
     let server = Server::with(&[("long", &"x".repeat(len))], |config| {
@@ -115,7 +115,7 @@ fn files_asked_for_later_do_not_overtake_for_long() {
 }
 
 #[test]
-fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
+fn urgent_streams_go_first_and_equal_ones_keep_their_order() {
     let server = large();
     // The wishes in the order of asking, and the streams in that of their ends.
     let rows: [(&str, &[&str], &[u32]); 6] = [
@@ -145,7 +145,7 @@ fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
 }
 
 #[test]
-fn what_is_of_use_in_parts_comes_in_parts() {
+fn incremental_responses_are_interleaved() {
     let server = large();
     for wishes in [["u=3, i"; 3], ["u=6, i"; 3], ["u=3, i", "", "u=3, i"]] {
         let mut wire = begin(&server);
@@ -161,7 +161,7 @@ fn what_is_of_use_in_parts_comes_in_parts() {
 }
 
 #[test]
-fn something_urgent_comes_through_a_download() {
+fn an_urgent_response_overtakes_a_download() {
     let server = large();
     let mut wire = begin(&server);
     wire.send(&ask(1, "/large", "u=6"));
@@ -174,7 +174,7 @@ fn something_urgent_comes_through_a_download() {
 }
 
 #[test]
-fn a_wish_may_change_while_it_is_answered() {
+fn a_priority_may_change_during_the_response() {
     let server = large();
     let mut wire = begin(&server);
     let update = |stream: u32, wish: &str| {
@@ -188,7 +188,7 @@ fn a_wish_may_change_while_it_is_answered() {
 }
 
 #[test]
-fn who_cannot_take_anything_holds_up_nobody() {
+fn a_stream_with_a_closed_window_delays_no_other() {
     let server = large();
     let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 1_000)]);
     // The connection's window is wide; of stream 3 so is its own.
@@ -208,7 +208,7 @@ fn who_cannot_take_anything_holds_up_nobody() {
 }
 
 #[test]
-fn who_waits_for_a_turn_is_not_slow() {
+fn a_stream_that_waits_for_its_turn_does_not_time_out() {
     let large = "x".repeat(LARGE);
     let stall = Duration::from_millis(400);
     let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = stall);

@@ -8,7 +8,7 @@ use crate::wire::*;
 const SOON: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_window_that_is_never_opened_costs_the_stream() {
+fn a_window_that_stays_closed_resets_the_stream() {
     let large = "x".repeat(2_000_000);
     let server = Server::with(&[("large", &large), ("a.txt", "a")], |config| {
         config.limits.write_stall = SOON;
@@ -24,7 +24,7 @@ fn a_window_that_is_never_opened_costs_the_stream() {
 }
 
 #[test]
-fn who_reads_nothing_is_closed_on_time() {
+fn a_client_that_reads_nothing_is_closed_in_time() {
     const STALL: Duration = Duration::from_secs(2);
     let large = "x".repeat(20_000_000);
     let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = STALL);
@@ -46,7 +46,7 @@ fn who_reads_nothing_is_closed_on_time() {
 }
 
 #[test]
-fn silence_ends_a_connection_in_order() {
+fn an_idle_connection_ends_gracefully() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.idle_timeout = SOON);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&get(1, "/a.txt"));
@@ -55,7 +55,7 @@ fn silence_ends_a_connection_in_order() {
 }
 
 #[test]
-fn a_head_that_is_never_whole_ends_the_connection() {
+fn an_incomplete_head_ends_the_connection() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_timeout = SOON);
     let block = request("GET", "/a.txt");
     let rows = [
@@ -73,7 +73,7 @@ fn a_head_that_is_never_whole_ends_the_connection() {
 }
 
 #[test]
-fn a_body_that_stops_coming_is_answered() {
+fn a_stalled_body_is_answered() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.body_grace = SOON);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(HEADERS, END_HEADERS, 1, &request("GET", "/a.txt")));

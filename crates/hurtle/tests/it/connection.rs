@@ -41,7 +41,7 @@ fn ten_thousand_pipelined_requests_in_order() {
 }
 
 #[test]
-fn what_comes_in_one_write_is_told_apart() {
+fn requests_in_one_write_are_separated() {
     let server = Server::start(&[("a.txt", "a"), ("b.txt", "b")]);
     let get = |path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     let post = "POST /a.txt HTTP/1.1\r\nHost: a\r\n";
@@ -93,7 +93,7 @@ fn expect_100_continue() {
 }
 
 #[test]
-fn a_body_too_large_is_not_invited() {
+fn a_body_beyond_the_limit_gets_no_100_continue() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut client = server.connect();
     client.send(

@@ -55,7 +55,7 @@ fn changes_are_seen_at_once_if_asked_for() {
 }
 
 #[test]
-fn sidecars_come_and_go() {
+fn added_and_removed_variants_are_noticed() {
     let server = Server::with(&[("a.txt", "identity")], always);
     let get = || server.get("/a.txt\nAccept-Encoding: gzip");
     assert_eq!(get().text(), "identity");
@@ -85,7 +85,7 @@ fn changes_are_seen_in_time() {
 }
 
 #[test]
-fn a_deploy_is_seen_as_one() {
+fn a_deploy_is_seen_at_once() {
     let dir = Dir::new(&[("../releases/42/a.txt", "old"), ("../releases/43/a.txt", "new")]);
     dir.link("../current", "releases/42");
     let server = Server::of(dir, |config| {

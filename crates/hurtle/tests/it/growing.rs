@@ -31,7 +31,7 @@ fn append(dir: &Dir, path: &str) {
 
 /// A file that grew was once cut after the first turn: 1 MiB of the 16 promised.
 #[test]
-fn an_answer_keeps_its_promise_while_the_file_grows() {
+fn a_response_keeps_its_length_while_the_file_grows() {
     let large = pattern(LARGE_BYTES);
     let (first, last) = (5, LARGE_BYTES - 7);
     let range = format!("/large\nRange: bytes={first}-{last}");

@@ -41,7 +41,7 @@ fn a_silent_connection_is_closed_silently() {
 }
 
 #[test]
-fn a_slow_head_is_told_so() {
+fn a_slow_head_is_answered_408() {
     let server = with_limits(|l| (l.idle_timeout, l.head_timeout) = (LONG, SHORT));
     for begun in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "\r\nG"] {
         let mut client = server.connect();
@@ -59,7 +59,7 @@ fn a_slow_head_is_told_so() {
 }
 
 #[test]
-fn a_head_that_drips_is_given_up_on_time() {
+fn a_dripping_head_ends_in_time() {
     let server = with_limits(|l| l.head_timeout = SHORT);
     let begun = Instant::now();
     let mut client = server.connect();
@@ -75,7 +75,7 @@ fn a_head_that_drips_is_given_up_on_time() {
 }
 
 #[test]
-fn a_slow_body_is_told_so() {
+fn a_slow_body_is_answered_408() {
     let server = with_limits(|l| (l.body_grace, l.body_rate) = (SHORT, 1 << 40));
     for framing in ["Content-Length: 10\r\n\r\n123", "Transfer-Encoding: chunked\r\n\r\n5\r\n123"] {
         let mut client = server.connect();
@@ -88,7 +88,7 @@ fn a_slow_body_is_told_so() {
 /// The socket's buffer takes a little more long after its reader has stopped. That was once taken
 /// for progress, and the client kept for twice its time.
 #[test]
-fn a_client_that_reads_nothing_is_given_up_on_time() {
+fn a_client_that_reads_nothing_is_dropped_in_time() {
     const STALL: Duration = Duration::from_secs(2);
     for sendfile in [Sendfile::Auto, Sendfile::Off] {
         let server = Server::with(&[], |config| {
@@ -113,7 +113,7 @@ fn a_client_that_reads_nothing_is_given_up_on_time() {
 }
 
 #[test]
-fn as_many_requests_as_are_allowed() {
+fn requests_per_connection_are_limited() {
     let server = with_limits(|l| l.requests_per_connection = Some(3));
     let mut client = server.connect();
     for last in [false, false, true] {
@@ -124,7 +124,7 @@ fn as_many_requests_as_are_allowed() {
 }
 
 #[test]
-fn as_many_connections_as_are_allowed() {
+fn connections_are_limited() {
     let by_total = with_limits(|l| l.connections = Some(2));
     let by_address = with_limits(|l| l.connections_per_address = Some(2));
     for server in [by_total, by_address] {

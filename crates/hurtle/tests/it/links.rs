@@ -143,7 +143,7 @@ fn hidden_names() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_there() {
+fn irregular_files_are_not_found() {
     let server = Server::start(&[("a.txt", "a"), ("index.html/", "")]);
     nix::unistd::mkfifo(&server.dir.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     nix::unistd::mkfifo(&server.dir.path("a.txt.gz"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -166,7 +166,7 @@ fn what_is_no_regular_file_is_not_there() {
 }
 
 #[test]
-fn what_may_not_be_read_is_refused() {
+fn unreadable_files_are_refused() {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     let server = Server::with(&[("a.txt", "a"), ("dir/b.txt", "b")], |config| {

@@ -33,7 +33,7 @@ fn basic(dir: &Dir) -> Option<Auth> {
 }
 
 #[test]
-fn a_site_is_for_those_who_know_a_password() {
+fn a_site_requires_a_password() {
     let dir = dir(&[("a.txt", "hello")]);
     let auth = basic(&dir);
     let server = Server::of(dir, |config| config.sites[0].auth = auth);
@@ -66,7 +66,7 @@ fn a_site_is_for_those_who_know_a_password() {
 }
 
 #[test]
-fn a_mount_may_ask_where_its_site_does_not_and_the_other_way_round() {
+fn a_mount_and_its_site_may_differ_in_requiring_a_password() {
     for asked in [true, false] {
         let dir = dir(&[("a.txt", "open"), ("d/a.txt", "mount")]);
         let (auth, root) = (basic(&dir), dir.path("d"));
@@ -90,7 +90,7 @@ fn a_mount_may_ask_where_its_site_does_not_and_the_other_way_round() {
 }
 
 #[test]
-fn uploads_are_asked_for_a_password_before_they_are_asked_for() {
+fn a_password_is_required_before_100_continue() {
     let dir = dir(&[]);
     let auth = basic(&dir);
     let server = Server::of(dir, |config| {
@@ -115,7 +115,7 @@ fn uploads_are_asked_for_a_password_before_they_are_asked_for() {
 }
 
 #[test]
-fn a_server_that_would_let_passwords_be_overheard_does_not_start() {
+fn passwords_over_plain_http_prevent_the_start() {
     let dir = dir(&[]);
     let config = |listen: &str, cleartext| {
         let mut config = Config::for_directory(dir.root());

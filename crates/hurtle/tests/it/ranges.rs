@@ -100,7 +100,7 @@ fn parse_parts(response: &Response, media_type: &str, len: usize) -> Vec<Vec<u8>
 }
 
 #[test]
-fn many_small_parts_are_not_worth_it() {
+fn many_small_ranges_get_the_whole_file() {
     let contents = "x".repeat(1000);
     let server = Server::start(&[("a.txt", &contents)]);
     let ranges = |count: usize| {

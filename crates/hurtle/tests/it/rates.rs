@@ -22,7 +22,7 @@ fn least(len: usize) -> Duration {
 }
 
 #[test]
-fn one_answer_is_no_faster_than_its_mount_says() {
+fn a_mounts_rate_limits_each_response() {
     let large = body(600_000);
     let tree = [("large", &*large), ("small", "hello")];
     let ways = [Sendfile::Auto, Sendfile::On, Sendfile::Off];

@@ -68,7 +68,7 @@ fn pipelined_and_split_requests_are_answered_the_same() {
 }
 
 #[test]
-fn who_pipelines_without_end_starves_nobody() {
+fn endless_pipelining_starves_no_other_client() {
     let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
     for schedule in SCHEDULES {
         let server = with(schedule);

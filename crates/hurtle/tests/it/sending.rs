@@ -27,7 +27,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_way_of_sending_gives_the_same_bytes() {
+fn every_sendfile_setting_sends_the_same_bytes() {
     let (dir, longest) = (Dir::new(&[]), bytes(20_000_000));
     for (name, len) in FILES {
         dir.write(name, &longest[..len]);

@@ -21,7 +21,7 @@ const BAD: &str = "HTTP/1.1 502 Bad Gateway\nContent-Type: text/plain; charset=u
                    Content-Length: 16\n\n502 Bad Gateway\n";
 
 #[test]
-fn every_kind_of_answer() {
+fn every_kind_of_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let rows: &[(&str, &str, &str)] = &[
@@ -125,7 +125,7 @@ fn every_kind_of_answer() {
 }
 
 #[test]
-fn a_huge_head_is_no_answer() {
+fn a_huge_head_is_a_bad_gateway() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let huge = format!("HTTP/1.1 200 OK\r\nX-A: {}\r\n\r\n", "a".repeat(70 << 10));
@@ -139,7 +139,7 @@ fn a_huge_head_is_no_answer() {
 }
 
 #[test]
-fn an_answer_to_head_has_no_body_whatever_it_says() {
+fn a_response_to_head_has_no_body_despite_its_length() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client =
@@ -153,7 +153,7 @@ fn an_answer_to_head_has_no_body_whatever_it_says() {
 }
 
 #[test]
-fn http_1_0_gets_no_chunks() {
+fn http_1_0_clients_get_no_chunks() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
@@ -162,7 +162,7 @@ fn http_1_0_gets_no_chunks() {
 }
 
 #[test]
-fn connections_are_used_again() {
+fn upstream_connections_are_reused() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
@@ -212,7 +212,7 @@ fn interim_answers_are_relayed() {
 }
 
 #[test]
-fn an_answer_streams() {
+fn a_response_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
@@ -231,7 +231,7 @@ fn an_answer_streams() {
 
 /// A small body is sent in one write with its head, also if header rules lengthen the head.
 #[test]
-fn a_small_answer_comes_whole_behind_a_longer_head() {
+fn a_small_response_arrives_whole_after_a_longer_head() {
     for added in [1, 900, 1_100, 5_000] {
         let upstream = Upstream::new();
         let value = "v".repeat(added);
@@ -257,7 +257,7 @@ fn a_small_answer_comes_whole_behind_a_longer_head() {
 }
 
 #[test]
-fn a_large_answer_comes_whole() {
+fn a_large_response_arrives_whole() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
@@ -277,7 +277,7 @@ fn a_large_answer_comes_whole() {
 }
 
 #[test]
-fn an_upstream_is_held_back_by_a_slow_client() {
+fn a_slow_client_slows_the_upstream_down() {
     use std::io::Write;
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);

@@ -5,7 +5,7 @@ use crate::support::{GET, OK, Proxy, Upstream};
 const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
 #[test]
-fn each_in_turn() {
+fn upstreams_are_selected_in_turn() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], "");
     for turn in [0, 1, 0, 1] {
@@ -17,7 +17,7 @@ fn each_in_turn() {
 }
 
 #[test]
-fn one_that_takes_no_connection_is_passed_over() {
+fn an_unreachable_upstream_is_skipped() {
     let gone = Upstream::new();
     let addresses = [gone.address];
     drop(gone);
@@ -34,7 +34,7 @@ fn one_that_takes_no_connection_is_passed_over() {
 }
 
 #[test]
-fn one_that_dies_is_replaced_only_where_that_is_safe() {
+fn a_failed_request_is_retried_only_if_that_is_safe() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], "");
     let mut client = proxy.send(GET);
@@ -50,7 +50,7 @@ fn one_that_dies_is_replaced_only_where_that_is_safe() {
 }
 
 #[test]
-fn the_least_busy_is_asked() {
+fn the_least_busy_upstream_is_selected() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let keys = "balance = \"least-connections\"";
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], keys);
@@ -65,7 +65,7 @@ fn the_least_busy_is_asked() {
 }
 
 #[test]
-fn a_path_stays_with_its_upstream() {
+fn a_path_is_hashed_to_one_upstream() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let keys = "balance = \"hash-path\"";
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], keys);
@@ -92,7 +92,7 @@ fn a_path_stays_with_its_upstream() {
 }
 
 #[test]
-fn one_that_says_it_is_not_well_gets_no_requests() {
+fn an_unhealthy_upstream_gets_no_requests() {
     let upstream = Upstream::new();
     let keys = "health = \"/health z\"\nhealth_interval = \"10ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);

@@ -3,7 +3,7 @@
 use crate::support::{OK, Proxy, Upstream};
 
 #[test]
-fn bodies_arrive_framed_as_they_were() {
+fn request_bodies_keep_their_framing() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
@@ -25,7 +25,7 @@ fn bodies_arrive_framed_as_they_were() {
 }
 
 #[test]
-fn a_body_streams_while_it_comes() {
+fn a_request_body_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
@@ -57,7 +57,7 @@ fn an_early_refusal_is_passed_on() {
 }
 
 #[test]
-fn a_large_body_comes_whole() {
+fn a_large_body_arrives_whole() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
@@ -78,7 +78,7 @@ const EXPECTING: &str =
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
 
 #[test]
-fn the_upstream_gives_leave_to_send() {
+fn the_upstreams_100_continue_is_relayed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
@@ -95,7 +95,7 @@ fn the_upstream_gives_leave_to_send() {
 }
 
 #[test]
-fn or_refuses_before_a_byte_is_sent() {
+fn an_upstream_may_refuse_before_the_body_is_sent() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
@@ -107,7 +107,7 @@ fn or_refuses_before_a_byte_is_sent() {
 }
 
 #[test]
-fn or_does_not_know_what_it_is_asked_for() {
+fn an_upstream_may_ignore_expect() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);

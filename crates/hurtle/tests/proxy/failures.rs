@@ -12,7 +12,7 @@ fn expect(client: &mut crate::client::Client, status: &str) {
 }
 
 #[test]
-fn nobody_is_there() {
+fn an_unreachable_upstream_is_502() {
     let upstream = Upstream::new();
     let address = upstream.address;
     drop(upstream);
@@ -25,7 +25,7 @@ fn nobody_is_there() {
 }
 
 #[test]
-fn it_dies_without_an_answer() {
+fn a_connection_closed_without_a_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(POST);
@@ -41,7 +41,7 @@ fn it_dies_without_an_answer() {
 }
 
 #[test]
-fn it_dies_while_it_takes_the_body() {
+fn a_connection_closed_during_the_request_body_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     type End = fn(crate::client::Client);
@@ -61,7 +61,7 @@ fn it_dies_while_it_takes_the_body() {
 }
 
 #[test]
-fn it_dies_behind_an_interim_answer() {
+fn a_connection_closed_after_an_interim_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
@@ -73,7 +73,7 @@ fn it_dies_behind_an_interim_answer() {
 }
 
 #[test]
-fn it_dies_within_the_head() {
+fn a_connection_closed_within_the_head_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
@@ -84,7 +84,7 @@ fn it_dies_within_the_head() {
 }
 
 #[test]
-fn it_dies_within_the_body() {
+fn a_connection_closed_within_the_body_truncates_the_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (sentence, part) in [
@@ -115,7 +115,7 @@ fn it_dies_within_the_body() {
 }
 
 #[test]
-fn it_is_too_slow() {
+fn a_slow_upstream_is_504() {
     let upstream = Upstream::new();
     let keys = "first_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
@@ -162,7 +162,7 @@ fn a_slow_client_is_not_the_upstreams_fault() {
 }
 
 #[test]
-fn an_idle_connection_that_ends_costs_nothing() {
+fn a_closed_idle_connection_is_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
@@ -191,7 +191,7 @@ fn an_idle_connection_that_ends_costs_nothing() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_its_request_along() {
+fn a_disconnected_client_cancels_its_upstream_request() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let client = proxy.send(GET);
@@ -211,7 +211,7 @@ fn a_client_that_leaves_takes_its_request_along() {
 
 /// A request without a body takes a shorter way there.
 #[test]
-fn on_a_connection_that_has_served_all_is_as_on_a_new_one() {
+fn failures_on_a_reused_connection_equal_those_on_a_new_one() {
     let upstream = Upstream::new();
     let proxy = Proxy::with(&[upstream.address], "first_byte_timeout = \"200ms\"");
     let mut client = proxy.send(GET);
@@ -251,7 +251,7 @@ fn a_broken_body_is_the_clients_fault() {
 }
 
 #[test]
-fn the_site_has_a_page_for_it() {
+fn the_sites_error_page_replaces_upstream_failures() {
     let root = std::env::temp_dir().join(format!("hurtle-pages-{}", std::process::id()));
     std::fs::create_dir_all(&root).unwrap();
     std::fs::write(root.join("down.html"), "back soon").unwrap();
@@ -269,7 +269,7 @@ fn the_site_has_a_page_for_it() {
 }
 
 #[test]
-fn what_may_follow_an_answer_without_a_body_is_not_the_next_ones() {
+fn bytes_after_a_bodiless_response_are_not_the_next_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for odd in [

@@ -9,7 +9,7 @@ const LIES: &str = "GET /a%20b/../c?q=%20 HTTP/1.1\r\nHost: Example.org:81\r\nCo
                     Accept: */*\r\n\r\n";
 
 #[test]
-fn a_stranger_is_not_believed() {
+fn forwarding_fields_of_an_untrusted_peer_are_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send(LIES);
@@ -24,7 +24,7 @@ fn a_stranger_is_not_believed() {
 
 /// The server keeps the Host field of a connection's last request; a changed Host must not match.
 #[test]
-fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
+fn each_request_of_a_connection_is_forwarded_with_its_own_host() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.connect();
@@ -46,7 +46,7 @@ fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
 }
 
 #[test]
-fn a_trusted_proxy_is() {
+fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     let upstream = Upstream::new();
     let mount = format!("proxy = \"http://{}\"\ndeny = \"203.0.113.66\"", upstream.address);
     let proxy = Proxy::of("trusted_proxies = \"127.0.0.0/8\"", &mount);
@@ -87,7 +87,7 @@ fn a_target_with_a_host_of_its_own() {
 }
 
 #[test]
-fn trace_and_connect_go_nowhere() {
+fn trace_and_connect_are_not_forwarded() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (request, allow) in [

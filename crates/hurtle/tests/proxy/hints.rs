@@ -7,7 +7,7 @@ const OWN: &str = "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\n";
 const UPSTREAMS: &str = "HTTP/1.1 103 Early Hints\nLink: </b.css>; rel=preload\n";
 
 #[test]
-fn who_is_told_what_is_the_sites_choice() {
+fn the_site_selects_the_clients_of_an_upstreams_hints() {
     let upstream = Upstream::new();
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     let old = "GET / HTTP/1.0\r\n\r\n";

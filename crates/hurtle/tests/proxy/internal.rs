@@ -50,7 +50,7 @@ fn answer(
 const GET: &str = "GET /download HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
-fn a_file_is_sent_in_the_answers_place() {
+fn a_named_file_replaces_the_response_body() {
     let (root, upstream) = (Root::new("sent"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let mut client = proxy.connect();
@@ -81,7 +81,7 @@ fn a_file_is_sent_in_the_answers_place() {
 }
 
 #[test]
-fn with_ranges_and_conditions() {
+fn a_named_file_is_sent_with_ranges_and_conditions() {
     let (root, upstream) = (Root::new("ranges"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let mut client = proxy.connect();
@@ -112,7 +112,7 @@ fn with_ranges_and_conditions() {
 }
 
 #[test]
-fn a_name_leads_nowhere_but_beneath_the_root() {
+fn a_named_file_is_beneath_the_root() {
     let (root, upstream) = (Root::new("names"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let private = root.0.join("private");

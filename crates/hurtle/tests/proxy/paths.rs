@@ -3,7 +3,7 @@
 use crate::support::{OK, Proxy, Upstream};
 
 #[test]
-fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
+fn an_unchanged_path_is_forwarded_in_its_spelling() {
     let upstream = Upstream::new();
     let rule = "[[site.rule]]\nmatch = \"/old/*\"\nrewrite = \"/new/{1}\"";
     let mount = format!("proxy = \"http://{}\"\n{rule}", upstream.address);
@@ -32,7 +32,7 @@ fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
 }
 
 #[test]
-fn what_is_kept_is_asked_for_by_one_spelling_and_kept_for_all() {
+fn a_stored_response_serves_all_spellings_of_its_path() {
     let upstream = Upstream::new();
     let server = Proxy::of("", &format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address));
     let mut client = server.send("GET /%7e%41 HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -192,7 +192,7 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn an_answer_streams_as_it_is_made() {
+fn a_response_is_streamed_as_it_is_generated() {
     for (name, peer) in Peer::all() {
         let proxy = peer.proxy();
         let mut client = proxy.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -295,7 +295,7 @@ fn a_websocket_of_uvicorn_keeps_to_its_protocol() {
 }
 
 #[test]
-fn one_that_is_gone_is_the_gateways_fault_and_one_that_is_back_is_found() {
+fn a_stopped_upstream_is_502_and_a_restarted_one_is_used() {
     let Some(peer) = Peer::wsgi() else {
         println!("skipped: gunicorn is not installed");
         return;

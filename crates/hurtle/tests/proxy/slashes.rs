@@ -17,7 +17,7 @@ fn server(upstream: &Upstream) -> Proxy {
 }
 
 #[test]
-fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
+fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
     let upstream = Upstream::new();
     let server = server(&upstream);
     let passed = [

@@ -10,7 +10,7 @@ const AGREED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
                       Upgrade: websocket\r\nSec-WebSocket-Accept: b\r\n\r\n";
 
 #[test]
-fn a_tunnel_carries_whatever_either_side_says() {
+fn a_tunnel_carries_any_bytes_both_ways() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     // The first frame comes in one piece with the request: it is not the proxy's to read.
@@ -70,7 +70,7 @@ fn a_stop_leaves_a_tunnel_its_drain_time_and_no_more() {
 }
 
 #[test]
-fn nothing_passes_before_the_upstream_agrees() {
+fn no_bytes_are_relayed_before_the_101() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(format!("{ASKING}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -82,7 +82,7 @@ fn nothing_passes_before_the_upstream_agrees() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_agreed() {
+fn only_a_requested_protocol_is_accepted() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(ASKING);
@@ -92,7 +92,7 @@ fn only_what_was_asked_for_is_agreed() {
 }
 
 #[test]
-fn other_protocols_are_not_even_mentioned() {
+fn other_protocols_are_not_forwarded() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (sentence, fields) in [

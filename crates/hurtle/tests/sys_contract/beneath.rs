@@ -175,7 +175,7 @@ fn a_path_opens_only_what_is_beneath() {
 }
 
 #[test]
-fn a_path_has_a_longest() {
+fn paths_have_a_maximum_length() {
     let scratch = Scratch::new("longest");
     let root = tree(&scratch);
     let dots = |len: usize| format!("{}f", "./".repeat(len / 2));

@@ -9,7 +9,7 @@ use hurtle::sys::{self, TlsKey, TlsKeys};
 use super::{LOOPBACK, PATIENCE};
 
 #[test]
-fn what_is_sent_leaves_in_records_or_as_it_always_did() {
+fn sent_bytes_leave_in_tls_records_or_unchanged() {
     let keys =
         [TlsKey::Aes128Gcm([1; 16]), TlsKey::Aes256Gcm([2; 32]), TlsKey::ChaCha20Poly1305([3; 32])];
     for key in keys {

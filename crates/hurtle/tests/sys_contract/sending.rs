@@ -64,7 +64,7 @@ fn nothing_is_lost_or_repeated_where_the_socket_fills_up() {
 }
 
 #[test]
-fn what_full_segments_hold_back_leaves_when_they_are_put_off() {
+fn corked_bytes_leave_when_the_cork_is_removed() {
     let listener = TcpListener::bind(LOOPBACK).unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
@@ -98,7 +98,7 @@ fn a_file_that_ends_sends_nothing() {
 }
 
 #[test]
-fn a_file_cut_short_under_way_ends_there() {
+fn a_file_truncated_during_a_send_ends_there() {
     let scratch = Scratch::new("cut");
     let len = 8 << 20;
     let file = scratch.file("f", len);
@@ -114,7 +114,7 @@ fn a_file_cut_short_under_way_ends_there() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error() {
+fn an_impossible_send_is_an_error() {
     let scratch = Scratch::new("errors");
     let file = scratch.file("f", 1 << 20);
     let pair = Pair::new();

@@ -110,7 +110,7 @@ fn a_truncated_response_ends_without_close_notify() {
 }
 
 #[test]
-fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
+fn a_file_that_grows_during_a_response_keeps_its_length() {
     const LEN: usize = 32 << 20;
     for sendfile in [Sendfile::Auto, Sendfile::Off] {
         let server = Secure::with(&[], |config, _, _| config.sendfile = sendfile);

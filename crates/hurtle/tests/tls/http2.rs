@@ -180,7 +180,7 @@ fn concurrent_responses_of_all_sizes_arrive_complete_and_in_order() {
 
 /// Bytes that wait behind a write that the socket has not taken were once encrypted twice.
 #[test]
-fn a_body_whose_window_opens_while_the_socket_is_full_comes_whole() {
+fn a_body_whose_window_opens_while_the_socket_is_full_arrives_whole() {
     /// More than two sockets hold.
     const LARGE: usize = 10 << 20;
     /// Some are worth a record of their own, and some are gathered.

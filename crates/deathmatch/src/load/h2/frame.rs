@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_come_is_refused() {
+    fn invalid_frames_are_refused() {
         let frame = |length, flags, payload: &[u8]| {
             let mut bytes = Vec::new();
             begin(&mut bytes, length, DATA, flags, 1);

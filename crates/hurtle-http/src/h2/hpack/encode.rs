@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_an_index() {
+    fn repeated_fields_become_indices() {
         let mut encoder = Encoder::default();
         let mut block = || {
             let mut out = Vec::new();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_what_is_of_one_resource_stay_out_of_the_table() {
+    fn secrets_and_fields_of_one_resource_are_not_indexed() {
         let mut encoder = Encoder::default();
         let rows: [(&[u8], u8); 4] =
             [(b"set-cookie", 0x10), (b"Authorization", 0x10), (b"ETag", 0), (b"Content-Length", 0)];
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_made_smaller_and_larger_is_told_of() {
+    fn table_size_changes_are_announced() {
         let mut encoder = Encoder::default();
         for (sizes, expected) in [
             (&[4_096][..], &[][..]),

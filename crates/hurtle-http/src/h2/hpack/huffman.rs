@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ends() {
+    fn invalid_padding_is_refused() {
         let rows: [(&str, &[u8]); 6] = [
             ("padded by 0s", &[0x18]),
             ("padded by a byte", &[0x1f, 0xff]),
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_comes_back(text: Vec<u8>) {
+        fn encoded_text_is_decoded_equal(text: Vec<u8>) {
             let (mut code, mut back) = (Vec::new(), Vec::new());
             encode(&text, &mut code);
             prop_assert_eq!(code.len(), encoded_len(&text));
@@ -237,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn no_code_but_its_own_is_accepted(code: Vec<u8>) {
+        fn only_the_canonical_code_is_accepted(code: Vec<u8>) {
             let (mut text, mut again) = (Vec::new(), Vec::new());
             if decode(&code, &mut text).is_ok() {
                 encode(&text, &mut again);

@@ -173,7 +173,7 @@ impl Supervisor {
         }
         for (name, app) in before {
             if !refused.iter().any(|refused| refused.name == name) {
-                tracing::info!("app {name}: it is gone from {}", self.dir.display());
+                tracing::info!("app {name}: removed from {}", self.dir.display());
             }
             self.end_app(&name, app);
         }

@@ -52,7 +52,7 @@ pub(super) fn account(start: &AppCommand) -> Result<Option<Account>, String> {
         (0, _) => Err("no application is started as root".to_owned()),
         (uid, own) if uid == own => Ok(None),
         (uid, 0) => Ok(Some(Account { uid, gid: user.gid.as_raw() })),
-        _ => Err(format!("only a server of root can start it as {name}")),
+        _ => Err(format!("only a server that runs as root can start it as {name}")),
     }
 }
 

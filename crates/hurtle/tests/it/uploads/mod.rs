@@ -132,7 +132,7 @@ fn an_uploaded_file_is_never_executable() {
 }
 
 #[test]
-fn nothing_is_seen_of_an_upload_before_it_is_whole() {
+fn an_upload_is_invisible_until_it_is_complete() {
     let server = with(&[("a", "old")], |config| files(config).listing = true);
     let mut client = server.connect();
     client.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n");
@@ -224,7 +224,7 @@ fn writers_of_one_name_take_turns() {
 }
 
 #[test]
-fn a_replaced_file_still_goes_to_whoever_reads_it() {
+fn a_replaced_file_is_still_sent_to_its_readers() {
     let server = start(&[]);
     let old = pattern(8 << 20);
     send(&server, "PUT", "/a", &old);
@@ -249,7 +249,7 @@ fn a_paced_upload_takes_its_time() {
 }
 
 #[test]
-fn unfinished_files_are_never_served_and_go_at_the_start() {
+fn unfinished_files_are_never_served_and_removed_at_the_start() {
     let tree = [("d/.hurtle-upload-1-2-3", "half"), ("d/x", "")];
     let dir = Dir::new(&tree);
     // Held, as by another server that is at work here.

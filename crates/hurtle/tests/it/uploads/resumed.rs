@@ -83,7 +83,7 @@ fn kept(dir: &Dir) -> Vec<String> {
 }
 
 #[test]
-fn an_upload_is_announced_and_then_like_any_other() {
+fn a_resumable_upload_is_announced_and_completed() {
     let server = start(&[("d/", "")]);
     let mut client = server.connect();
     let body = pattern(700_000);
@@ -108,7 +108,7 @@ fn an_upload_is_announced_and_then_like_any_other() {
 }
 
 #[test]
-fn what_broke_off_goes_on_even_after_the_server_was_stopped() {
+fn an_interrupted_upload_is_resumed_even_after_a_restart() {
     for (etag, restart) in [(EtagSource::Auto, false), (EtagSource::Content, true)] {
         let configure = |config: &mut Config| {
             *config = taking(config, etag);
@@ -152,7 +152,7 @@ fn taking(config: &Config, etag: EtagSource) -> Config {
 }
 
 #[test]
-fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
+fn invalid_parts_are_refused_and_change_nothing() {
     let server = start(&[]);
     let path = begin(&server, "/a\nUpload-Length: 10", b"01234");
     let at = |offset: usize, more: &str| format!("{}{more}", part(&path, offset, false));
@@ -193,7 +193,7 @@ fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
 }
 
 #[test]
-fn nobody_touches_the_upload_of_another() {
+fn an_upload_belongs_to_its_user() {
     let dir = Dir::new(&[]);
     let user = |name: &str| {
         let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap();
@@ -258,7 +258,7 @@ fn a_newer_request_ends_the_older_one() {
 }
 
 #[test]
-fn conditions_hold_for_the_moment_it_is_complete() {
+fn conditions_are_evaluated_at_completion() {
     let server = start(&[]);
     let path = begin(&server, "/a\nIf-None-Match: *", b"late");
     assert_eq!(send(&server, "PUT", "/a", b"first").status, 201);
@@ -309,7 +309,7 @@ fn the_store_is_bounded_and_private_and_never_served() {
 }
 
 #[test]
-fn whoever_is_told_of_a_part_finds_the_upload_free() {
+fn an_upload_is_unlocked_once_its_part_is_answered() {
     let server = start(&[]);
     let is_free = |path: &str| {
         let file = fs::File::open(data(&server.dir, path)).unwrap();
@@ -326,7 +326,7 @@ fn whoever_is_told_of_a_part_finds_the_upload_free() {
 }
 
 #[test]
-fn a_day_later_it_is_gone() {
+fn an_unfinished_upload_expires_after_a_day() {
     let server = start(&[]);
     let (path, other) = (begin(&server, "/a", b"old"), begin(&server, "/b", b"new"));
     make_a_day_older(&server.dir, &path);
@@ -356,7 +356,7 @@ fn make_a_day_older(dir: &Dir, path: &str) {
 }
 
 #[test]
-fn a_file_that_has_its_name_already_takes_no_more() {
+fn a_completed_upload_accepts_no_more_parts() {
     // As a crash leaves it that came between naming the file and forgetting the upload.
     let server = start(&[]);
     let path = begin(&server, "/a", b"whole");
@@ -367,7 +367,7 @@ fn a_file_that_has_its_name_already_takes_no_more() {
 }
 
 #[test]
-fn who_does_not_speak_this_version_uploads_as_ever() {
+fn a_client_without_this_version_uploads_plainly() {
     let server = start(&[]);
     for (what, fields) in [
         ("no version", "Upload-Complete: ?1"),
@@ -397,7 +397,7 @@ fn who_does_not_speak_this_version_uploads_as_ever() {
 }
 
 #[test]
-fn a_long_upload_is_told_how_far_it_is() {
+fn a_long_upload_gets_progress_responses() {
     let server = with(&[], |config| limits(config).rate = 200_000);
     let mut client = server.connect();
     client.send(head("PUT", &format!("/a\n{SPEAKS}\nUpload-Complete: ?1"), 400_000));

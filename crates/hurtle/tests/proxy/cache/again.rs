@@ -25,7 +25,7 @@ fn again(client: &mut Client) -> String {
 }
 
 #[test]
-fn a_purge_and_a_change_count_from_the_very_next_request() {
+fn a_purge_and_a_change_apply_to_the_next_request() {
     let (upstream, socket) = (Upstream::new(), socket("again"));
     let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
     let proxy = Proxy::of(&format!("admin = {socket:?}"), &mount);

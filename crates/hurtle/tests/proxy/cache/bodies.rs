@@ -5,7 +5,7 @@ use std::fs;
 use super::{MINUTE, Pair, get, has};
 
 #[test]
-fn bodies_that_break_off_are_not_stored() {
+fn aborted_bodies_are_not_stored() {
     let pair = Pair::new();
     for (sentence, part) in [
         ("of a length", "Content-Length: 9\r\n\r\nhello"),

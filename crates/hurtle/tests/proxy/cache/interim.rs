@@ -12,7 +12,7 @@ fn sent(head: &str) -> String {
 }
 
 #[test]
-fn the_client_that_leads_the_fetch_gets_them() {
+fn the_leader_of_a_fetch_gets_interim_responses() {
     let current = get("/", "");
     let old = "GET / HTTP/1.0\r\nHost: a\r\n\r\n".to_owned();
     #[rustfmt::skip]
@@ -48,7 +48,7 @@ fn the_client_that_leads_the_fetch_gets_them() {
 }
 
 #[test]
-fn a_response_that_is_not_kept_comes_after_them_too() {
+fn an_unstored_response_follows_its_interim_responses() {
     let pair = Pair::new();
     for path in ["/", "/"] {
         let mut client = pair.proxy.send(get(path, ""));
@@ -61,7 +61,7 @@ fn a_response_that_is_not_kept_comes_after_them_too() {
 }
 
 #[test]
-fn a_client_that_waits_for_the_fetch_of_another_gets_none() {
+fn a_waiting_client_gets_no_interim_responses() {
     let pair = Pair::new();
     let mut leader = pair.proxy.send(get("/", ""));
     let (mut peer, _) = pair.upstream.asked();
@@ -73,7 +73,7 @@ fn a_client_that_waits_for_the_fetch_of_another_gets_none() {
 }
 
 #[test]
-fn a_fetch_goes_on_though_its_client_has_left() {
+fn a_fetch_continues_after_its_client_has_disconnected() {
     let pair = Pair::new();
     let leader = pair.proxy.send(get("/", ""));
     let (mut peer, _) = pair.upstream.asked();

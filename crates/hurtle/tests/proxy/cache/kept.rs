@@ -106,7 +106,7 @@ fn statuses() {
 }
 
 #[test]
-fn keys_are_targets_as_they_are_forwarded() {
+fn cache_keys_are_forwarded_targets() {
     let pair = Pair::new();
     pair.asked(&get("/a/b?x", ""), MINUTE, "1");
     #[rustfmt::skip]

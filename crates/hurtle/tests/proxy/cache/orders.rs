@@ -21,7 +21,7 @@ pub(super) fn order(socket: &Path, order: &str) -> String {
 }
 
 #[test]
-fn what_is_purged_is_asked_for_again() {
+fn a_purged_response_is_fetched_again() {
     let (upstream, socket) = (Upstream::new(), socket("purge"));
     let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
     let proxy = Proxy::of(&format!("admin = {socket:?}"), &mount);
