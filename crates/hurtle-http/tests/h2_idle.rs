@@ -6,7 +6,7 @@ use hurtle_http::h2::{Connection, Event, Limits};
 
 const CONNECTIONS: usize = 4_000;
 
-/// Bytes of an idle connection at most.
+/// Maximum memory of an idle connection, in bytes.
 const BYTES_MAX: usize = 3 << 10;
 
 /// A browser's request, as the `h2` crate or a browser would compress it: names and values go into
@@ -61,7 +61,7 @@ fn idle(request: &[u8]) -> Connection {
     connection
 }
 
-/// Bytes of this process in memory, where Linux tells.
+/// Resident memory of this process in bytes; `None` if the system is not Linux.
 fn resident() -> Option<usize> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<usize>().ok()? * 4_096)

@@ -1,6 +1,6 @@
-//! The laws of the house, checked by machine: what ARCHITECTURE.md says about layers, platforms,
-//! the runtime, disks and the size of files. Each message names the remedy. A law is changed here,
-//! in the open, not worked around.
+//! Checks the rules of ARCHITECTURE.md about layers, platforms, the runtime, disks and the size of
+//! files, and the first words of comments. Each message names the remedy. To change a rule, change
+//! it here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,10 +71,10 @@ const TREES: [Tree; 3] = [
     Tree { src: "crates/deathmatch/src/", layers: DEATHMATCH_LAYERS },
 ];
 
-/// Names that belong in some places of `crates/hurtle/src` only, or in all but some.
+/// Names that are allowed, or forbidden, in some directories.
 struct Fence {
     names: &'static [&'static str],
-    /// Beginnings of paths beneath `crates/hurtle/src/`, or of whole paths, each with its reason.
+    /// Prefixes of paths beneath `crates/hurtle/src/`, or of whole paths, each with its reason.
     places: Places,
     remedy: &'static str,
 }
@@ -168,7 +168,7 @@ fn the_tree_is_tidy() {
 }
 
 struct House {
-    /// The modules of `handler`, which do not know each other.
+    /// The modules of `handler`, which must not use each other.
     handlers: BTreeSet<String>,
 }
 
@@ -359,14 +359,15 @@ fn unknown_module(module: &str) -> String {
     )
 }
 
-/// `crates/hurtle/src/files/listing/mod.rs` is `files::listing`; lib.rs is the empty path.
+/// The module path of a file: `files::listing` for `crates/hurtle/src/files/listing/mod.rs`, and
+/// the empty path for lib.rs.
 fn module_of(path: &str, src: &str) -> Vec<String> {
     let path = path.trim_start_matches(src).trim_end_matches(".rs");
     let parts = path.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(String::from).collect()
 }
 
-/// The path from the crate's root that `named` stands for in `module`, if it is one of this crate.
+/// Resolves `named`, used in `module`, to a path from the crate's root; `None` for other crates.
 fn resolve(module: &[String], named: &Named) -> Option<Vec<String>> {
     let first = named.parts.first()?.as_str();
     let mut base: &[String] = match first {
@@ -393,7 +394,7 @@ fn names_in(dir: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "mod").collect()
 }
 
-/// Every file in a directory that is the project's own, in order; `deep`: and beneath it.
+/// Every file in a directory, in order, without build output; `deep`: including subdirectories.
 fn files_beneath(dir: &Path, deep: bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -415,7 +416,7 @@ mod tests {
 
     const FINE: &str = "";
 
-    /// A sentence, the file's path, what stands below its first line, part of the message.
+    /// A description, the file's path, its text after the first line, and a part of the message.
     const ROWS: &[(&str, &str, &str, &str)] = &[
         ("a lower layer may be used", "serve/h1.rs", "use crate::files::{Key, Store};", FINE),
         ("a higher one may not", "h1/head.rs", "use crate::cgi::response;", "uses `cgi`"),

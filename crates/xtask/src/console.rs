@@ -11,7 +11,7 @@ use crate::command::shown;
 use crate::steps::Failure;
 use crate::terminal::heading;
 
-/// One step's view.
+/// The console of one step.
 pub(crate) struct Console<'a> {
     /// The step's name.
     pub(crate) name: &'static str,
@@ -36,7 +36,7 @@ impl Console<'_> {
         }
     }
 
-    /// Runs a command and shows what it says.
+    /// Runs a command and shows its output.
     ///
     /// # Errors
     /// It cannot be started, or it fails.
@@ -51,10 +51,10 @@ impl Console<'_> {
         judged(&shown, started(&shown, command.stdin(Stdio::null()).status())?)
     }
 
-    /// Runs a command and shows what it says on standard error; returns its standard output.
+    /// Runs a command and shows its standard error; returns its standard output.
     ///
     /// # Errors
-    /// As `run`.
+    /// See `run`.
     pub(crate) fn read(&self, command: &mut Command) -> Result<String, Failure> {
         let shown = shown(command);
         command.stdin(Stdio::null());
@@ -79,13 +79,13 @@ impl Console<'_> {
         all.extend(first.as_bytes());
         all.extend(rest);
         let mut stdout = io::stdout().lock();
-        // A developer who has closed it does not want to know.
+        // The terminal may have been closed.
         let _ = stdout.write_all(&all).and_then(|()| stdout.flush());
     }
 }
 
-/// Runs a command; returns all that it has written to both outputs, in order. They are a file: a
-/// pipe would also wait for what the command leaves running.
+/// Runs a command; returns its standard output and error, in order. Both go to a file, since a pipe
+/// would also wait for background processes that the command leaves.
 ///
 /// # Errors
 /// It cannot be started.

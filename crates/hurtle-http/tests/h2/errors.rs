@@ -1,5 +1,5 @@
-//! RFC 9113 against raw frames: sizes, streams, settings, windows, messages. What is an error of
-//! the connection, what of a stream, what of none.
+//! Tests with raw frames: sizes, streams, settings, windows and messages. Each row is a connection
+//! error, a stream error or no error (RFC 9113).
 
 use hurtle_http::h2::{Event, Reason};
 
@@ -7,22 +7,22 @@ use crate::wire::*;
 
 /// Expected state of a connection after it received a row's bytes.
 enum Then {
-    /// It ends.
+    /// The connection ends.
     Ends(Reason),
-    /// This stream is reset, and the connection goes on.
+    /// This stream is reset, and the connection continues.
     Resets(u32, Reason),
-    /// The request of stream 1 is there, and whole once its body is read.
+    /// The request of stream 1 is received, and complete once its body is read.
     Asks,
-    /// Nothing.
+    /// The server sends nothing about it.
     Passes,
 }
 
-/// Goes through the rows, each on a connection of its own.
+/// Checks the rows, each on a new connection.
 #[track_caller]
 fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
     let mut wrong = Vec::new();
     for (why, bytes, then) in rows {
-        // In one piece and in many.
+        // The input arrives in one piece and in many.
         for piece in [bytes.len().max(1), 1] {
             if let Some(found) = became(&bytes, piece, &then) {
                 wrong.push(format!("{why}, in pieces of {piece}: {found}"));

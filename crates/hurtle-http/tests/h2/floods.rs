@@ -78,7 +78,7 @@ fn streams_that_the_server_is_made_to_reset() {
     }
 }
 
-/// A peer that never reads: whatever it asks for, little waits for it.
+/// The output queued for a peer that never reads is bounded, whatever it requests.
 #[test]
 fn unread_responses_are_bounded() {
     let mut connection = begun();

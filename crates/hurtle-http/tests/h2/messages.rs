@@ -1,4 +1,4 @@
-//! RFC 9113 section 8: which blocks are requests, and which bodies theirs.
+//! Tests of malformed requests and bodies (RFC 9113 section 8).
 
 use hurtle_http::h2::{Body, Event, FieldSection, Limits, Reason};
 
@@ -201,7 +201,7 @@ fn a_head_beyond_the_limit_is_an_event() {
     connection.receive(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head), 0);
     assert_eq!(events(&mut connection), [Event::HeadTooLarge(1)]);
     connection.send_head(1, 431, [], true).unwrap();
-    // Much larger: it is not decoded.
+    // A much larger head is not decoded.
     connection
         .receive(&frame(HEADERS, END_STREAM, 3, &[block(&GET), long.repeat(100)].concat()), 0);
     connection.receive(&frame(CONTINUATION, 0, 3, &long.repeat(120)), 0);
@@ -218,7 +218,7 @@ fn late_frames_for_a_reset_stream_are_ignored() {
     let frames = written(&mut connection);
     assert_eq!((frames[0].kind, frames[0].flags), (HEADERS, END_HEADERS | END_STREAM));
     assert_eq!((frames[1].kind, frames[1].code()), (RST_STREAM, Reason::NO_ERROR));
-    // More than the connection's window: it is given back.
+    // More than the connection's window, which is credited.
     for _ in 0..100 {
         connection.receive(&frame(DATA, 0, 1, &[0; 16_384]), 0);
         for update in written(&mut connection) {
@@ -243,7 +243,7 @@ fn a_graceful_shutdown_accepts_requests_in_flight() {
     connection.receive(&[whole(3, &GET), pong].concat(), 0);
     assert_eq!(events(&mut connection).len(), 2);
     assert_eq!(written(&mut connection)[0].payload[..4], 3_u32.to_be_bytes());
-    // Later ones are not looked at.
+    // Later requests are ignored.
     let late =
         [open(5, &POST), frame(DATA, 0, 5, b"x"), window(5, 1), frame(RST_STREAM, 0, 5, &[0; 4])];
     connection.receive(&late.concat(), 0);
@@ -260,7 +260,7 @@ fn windows_are_credited_as_bodies_are_read() {
     let mut connection = begun();
     connection.receive(&open(1, &POST), 0);
     let mut told = [0, 0];
-    // Half of each frame is padding: more of it than either window holds.
+    // Half of each frame is padding, and the padding exceeds both windows.
     let payload = [&[199][..], &[7; 400]].concat();
     let frames = 6_000;
     for _ in 0..frames {
@@ -316,7 +316,7 @@ fn an_incomplete_frame_has_a_start_time() {
     }
 }
 
-/// Each row leaves bytes unread, many times over: the connection's window must not shrink by them.
+/// Each row leaves bytes unread many times. The connection's window must not shrink by them.
 #[test]
 fn a_closed_stream_credits_its_unread_bytes() {
     let data = |stream, flags| frame(DATA, flags, stream, &[0; 16_384]);
@@ -344,7 +344,7 @@ fn a_closed_stream_credits_its_unread_bytes() {
     ];
     for (why, each) in rows {
         let mut connection = begun();
-        // Slowly, so that it is no flood.
+        // Slowly, so that this does not count as a flood.
         for n in 0..100 {
             connection.receive(&each(2 * n + 1), u64::from(n) * 1_000);
             for event in events(&mut connection) {

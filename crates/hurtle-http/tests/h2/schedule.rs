@@ -1,4 +1,5 @@
-//! RFC 9218, flow control and the bound on what is queued: which stream sends next.
+//! Tests of the order of streams: priorities (RFC 9218), flow control and the limit on queued
+//! output.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use crate::wire::*;
 
 const LARGE: usize = 400_000;
 
-/// Answers requests by so many bytes each, as windows and turns allow, and reads what comes.
+/// Answers each request with a number of bytes, within windows and turns, and reads the output.
 struct Driver {
     connection: Connection,
     /// Bytes of each response still to be sent, by stream.
     left: BTreeMap<u32, usize>,
     /// Bytes of each response already written, by stream.
     sent: BTreeMap<u32, usize>,
-    /// Streams in the order of their ends.
+    /// Streams in the order in which they ended.
     ends: Vec<u32>,
 }
 
@@ -27,7 +28,7 @@ impl Driver {
         Driver { connection, left: BTreeMap::new(), sent: BTreeMap::new(), ends: vec![] }
     }
 
-    /// Takes the events there are.
+    /// Handles all events.
     fn act(&mut self) {
         for event in events(&mut self.connection) {
             match event {
@@ -56,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Acts and writes until nothing happens; then opens the connection's window by a frame.
+    /// Acts and writes until nothing happens, then enlarges the connection's window by one frame.
     fn turn(&mut self) {
         loop {
             self.act();
@@ -96,7 +97,7 @@ fn ask(stream: u32, path: &'static str, priority: &'static str) -> Vec<u8> {
     whole(stream, &fields)
 }
 
-/// With windows for streams that are never shut.
+/// The requests, after a setting that gives streams large windows.
 fn wide(requests: &[Vec<u8>]) -> Vec<u8> {
     [setting(4, 1 << 30), requests.concat()].concat()
 }
@@ -192,11 +193,11 @@ fn a_stream_with_an_unused_share_delays_no_other() {
     assert!(connection.sent_bytes() > 65_535);
     connection.receive(&window(0, 1_000), 0);
     assert_eq!(events(connection), [Event::Writable(1)]);
-    // Its disk is slow, though it was said to be ready: the other's turn comes.
+    // The stream has a share but no data yet, so the other one gets its turn.
     assert_eq!(events(connection), [Event::Writable(3)]);
     assert_eq!(connection.capacity(3, 600), Ok(600));
     connection.send_data(3, Bytes::from(vec![0; 600]), false).unwrap();
-    // The first has what is left, and comes first again.
+    // The first stream has data again, and goes first.
     assert_eq!(connection.capacity(1, 600), Ok(400));
     connection.send_data(1, Bytes::from(vec![0; 400]), false).unwrap();
     for stream in [3, 1] {

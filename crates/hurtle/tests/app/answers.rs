@@ -1,4 +1,4 @@
-//! Answers: framing, trailers, frames as they come, and what becomes of those that break off.
+//! Tests of applications' responses: framing, trailers, streaming, and aborted responses.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hurtle::RequestBody;
 use crate::client::PATIENCE;
 use crate::support::{App, Frames, GET, Guard, Hand, frames};
 
-/// An application that answers with each of these bodies in turn.
+/// An application that responds with these bodies in turn.
 fn giving(bodies: Vec<Frames>) -> App {
     let bodies = Arc::new(Mutex::new(bodies.into_iter()));
     App::of(move |_| {
@@ -245,7 +245,7 @@ fn the_kernel_asks_whether_an_idle_streams_peer_is_still_there() {
     let from = client.stream.peer_addr().unwrap().port();
     let to = client.stream.local_addr().unwrap().port();
     let end = std::time::Instant::now() + PATIENCE;
-    // Until the last bytes are acknowledged the timer is that of sending again.
+    // The timer is the retransmission timer until the last bytes are acknowledged.
     let left = loop {
         match timer(from, to) {
             Some((2, left)) => break left,
@@ -299,6 +299,6 @@ fn frames_keep_to_the_limit_of_their_client() {
     let begun = std::time::Instant::now();
     let (_, body) = app.ask(GET);
     assert_eq!(body.matches('x').count(), 600_000);
-    // A quarter of a second's bytes may be ahead of their time.
+    // The limit allows a burst of a quarter of a second's bytes.
     assert!(begun.elapsed() >= Duration::from_millis(1_250), "{:?}", begun.elapsed());
 }

@@ -1,5 +1,5 @@
-//! Files that an application answers with: sent by the kernel where nobody has to see their bytes,
-//! streamed where somebody does.
+//! Tests of `hurtle::file`: files are sent by `sendfile` if no layer needs their bytes, and
+//! streamed otherwise.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -30,10 +30,10 @@ use crate::support::{App, Folder};
 /// More than one turn of a connection.
 const LARGE_BYTES: usize = 3_000_000;
 
-/// Too large to be kept in memory, and sent in one turn.
+/// Too large for the memory cache, but sent in one turn.
 const MEDIUM_BYTES: usize = 100_000;
 
-/// With files of each size.
+/// A directory with a file of each size.
 fn folder() -> Folder {
     let folder = Folder::new();
     fs::write(folder.root().join("../secret.txt"), "secret").unwrap();
@@ -47,7 +47,7 @@ fn text(len: usize) -> Vec<u8> {
     (0..len).map(|at| b'a' + (at % 23) as u8).collect()
 }
 
-/// Counts how often a body is polled: never, if the kernel sends the file.
+/// Counts the polls of a body; 0 if the kernel sends the file.
 #[derive(Clone, Default)]
 struct Polls(Arc<AtomicUsize>);
 
@@ -96,7 +96,7 @@ async fn download(
     hurtle::file(root, name, &request).await
 }
 
-/// Files by their names, from an axum router.
+/// An axum router that responds with files by name.
 fn files(root: &Path, polls: &Polls) -> Router {
     let polls = polls.clone();
     let router = Router::new().route("/{*name}", any(download)).with_state(root.to_owned());
@@ -268,7 +268,7 @@ fn names_do_not_lead_out_of_the_directory() {
 fn a_file_that_changes_during_a_response_is_visibly_incomplete() {
     let folder = folder();
     let root = folder.root();
-    // It changes between the answer's making and its sending.
+    // The file changes after the response is made and before it is sent.
     let app = serving(
         Router::new()
             .route(

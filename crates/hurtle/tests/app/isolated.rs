@@ -193,7 +193,7 @@ fn a_reset_cancels_an_isolated_handler() {
     hand.wait_for_drop();
 }
 
-/// Bounded, so that the lines of one second are few.
+/// Number of blocking requests. The server logs at most one line a second for them.
 const LONG_POLLS: usize = 20;
 
 #[test]

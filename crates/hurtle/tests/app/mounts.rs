@@ -10,7 +10,7 @@ use hurtle::{Arrival, Config, RequestBody, Server};
 
 use crate::support::App;
 
-/// Says its name and how the request came to it.
+/// Responds with the site, the mount, both paths of the request and the client.
 async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();

@@ -1,4 +1,4 @@
-//! Request bodies: in any split, with trailers, only as fast as they are read, only when wanted.
+//! Tests of request bodies: splits, trailers, back-pressure, and 100 Continue.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
@@ -13,12 +13,12 @@ use tokio::sync::Notify;
 
 use crate::support::{App, Guard};
 
-/// Answers with the request's body, as it comes.
+/// Streams the request's body back.
 async fn echo(request: Request<RequestBody>) -> Response<RequestBody> {
     Response::new(request.into_body())
 }
 
-/// Reads all of the body first.
+/// Reads the whole body before it responds.
 async fn count(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     match request.into_body().collect().await {
         Ok(body) => Response::new(body.to_bytes().len().to_string().into()),
@@ -26,7 +26,7 @@ async fn count(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     }
 }
 
-/// Answers without a look at the body.
+/// Responds without reading the body.
 async fn ignore(_: Request<RequestBody>) -> Response<Full<Bytes>> {
     Response::new("ignored".into())
 }
@@ -52,7 +52,7 @@ fn bodies_arrive_whole_in_any_split() {
     for (what, request, want) in rows {
         for size in [1, 2, 3, 7, usize::MAX] {
             let mut client = app.connect();
-            // The connection goes on behind each.
+            // The connection continues after each request.
             for _ in 0..2 {
                 client.send_split(request.as_bytes(), size);
                 let (head, body) = client.answer();
@@ -80,7 +80,7 @@ fn an_upload_waits_for_its_reader() {
             Response::new(Full::<Bytes>::from(format!("{total} {}", largest <= 64 << 10)))
         }
     });
-    // More than all the kernel's buffers on the way hold.
+    // More than the kernel's socket buffers hold.
     let len: usize = 64 << 20;
     let mut client = app.connect();
     client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n"));
@@ -231,7 +231,7 @@ fn every_method_arrives() {
     assert!(head.starts_with("HTTP/1.1 204"), "this one is about the server: {head}");
 }
 
-/// Answers with what it was told: the target, each field, the body.
+/// Responds with the target, each field and the body that it received.
 async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let mut text = format!("{} {}\n", head.method, head.uri);

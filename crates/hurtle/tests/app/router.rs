@@ -1,4 +1,4 @@
-//! The examples, mounted as they are: an axum `Router`, and a plain service.
+//! Tests of the examples: an axum `Router` and a plain service.
 
 use crate::support::{App, Folder};
 use crate::{example, service_example};

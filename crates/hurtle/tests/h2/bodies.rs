@@ -1,4 +1,4 @@
-//! Requests with bodies: applications, uploads, upstreams.
+//! Tests of requests with bodies: applications, uploads, upstreams.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ impl Held {
         Held { running: Some(server.start().unwrap()), address }
     }
 
-    /// Answers with the request's body, and what it saw of its head.
+    /// Responds with the request's body, and with fields that describe its head.
     fn echo() -> Held {
         let echo = tower::service_fn(|request: Request<RequestBody>| async {
             let (head, body) = request.into_parts();
@@ -77,7 +77,7 @@ fn an_application_streams_both_ways_with_trailers() {
         let (response, mut stream) = ready.send_request(request("POST", "/"), false).unwrap();
         stream.send_data(Bytes::from_static(b"one"), false).unwrap();
         let (head, mut frames) = response.await.unwrap().into_parts();
-        // The host, and nothing of how bodies are framed elsewhere.
+        // Host is present; framing fields of other protocols are not.
         assert_eq!(head.headers["seen"], "HTTP/2.0 1");
         assert!(!head.headers.contains_key("transfer-encoding"));
         assert_eq!(frames.data().await.unwrap().unwrap(), "one", "before the request is whole");
@@ -183,7 +183,8 @@ fn an_interrupted_upload_is_resumed() {
     });
 }
 
-/// Answers one request by this, and says what came.
+/// Starts an upstream that reads one request up to `wanted` and sends `answer`. The thread returns
+/// the request.
 pub(crate) fn upstream(
     answer: &'static str,
     wanted: &'static str,

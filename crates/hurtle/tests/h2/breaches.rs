@@ -1,5 +1,5 @@
-//! RFC 9113 against raw frames: sizes, streams, settings, windows. What is an error of the
-//! connection, what of a stream, what of none.
+//! Tests with raw frames: sizes, streams, settings and windows. Each row is a connection error, a
+//! stream error or no error (RFC 9113).
 
 use crate::support::Server;
 use crate::table::{ANOTHER, GET, OK, POST, Then, check, open, whole};
@@ -217,7 +217,7 @@ fn a_window_opens_byte_by_byte_and_may_be_negative() {
     let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 3)]);
     wire.send(&get(1, "/a.txt"));
     assert_eq!(wire.next_of(DATA).payload, b"012");
-    // 6.9.2: now it is -2, and -1, and 0.
+    // RFC 9113 6.9.2: the window is -2, then -1, then 0.
     wire.send(&frame(SETTINGS, 0, 0, &setting(4, 1)));
     wire.send(&window(1, 1));
     wire.send(&window(1, 1));
@@ -240,7 +240,7 @@ fn more_requests_at_once_than_are_taken_are_refused() {
         let reset = wire.next_of(RST_STREAM);
         assert_eq!((reset.stream, reset.code()), (2 * n + 1, REFUSED_STREAM));
     }
-    // The others are as they were, and a place is free when one is done.
+    // The other streams are unaffected, and the end of one allows another.
     wire.send(&window(1, 1));
     assert_eq!(wire.next_of(DATA).stream, 1);
     wire.send(&[get(261, "/a.txt"), window(261, 1)].concat());
@@ -268,7 +268,7 @@ fn an_almost_correct_preface_is_refused() {
     while let Some(frame) = wire.next() {
         assert_ne!(frame.kind, HEADERS, "nothing was asked");
     }
-    // Something else before the settings.
+    // Another frame before SETTINGS.
     let mut wire = Wire::connect(server.address);
     wire.send(&[PREFACE, &frame(PING, 0, 0, &[0; 8])].concat());
     assert_eq!(wire.end(), Some(PROTOCOL_ERROR));

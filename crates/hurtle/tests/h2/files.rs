@@ -1,4 +1,4 @@
-//! Files and all that needs no request body: the same answers as over HTTP/1.1.
+//! Tests of requests without a body: responses equal those over HTTP/1.1.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::peer::{answer, ask, body, talk, talk_within};
 use crate::support::{Response, Server};
 
-/// An answer over HTTP/1.1, its fields as HTTP/2 writes them.
+/// A response over HTTP/1.1, with field names in lower case as in HTTP/2.
 fn in_http1(server: &Server, method: &str, target: &str) -> Response {
     comparable(server.request(method, target))
 }
@@ -100,7 +100,7 @@ fn an_unread_download_does_not_delay_others() {
     let large = "x".repeat(3_000_000);
     let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
     talk(server.address, async |mut client| {
-        // Its window is never opened.
+        // The window of this stream is never opened.
         let _stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
         for _ in 0..20 {
             assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.body, b"a");
@@ -108,7 +108,8 @@ fn an_unread_download_does_not_delay_others() {
     });
 }
 
-/// Streams that waited for the disk had their share of the window taken by others, and were reset.
+/// Regression: streams that waited for the disk lost their share of the window to others, and were
+/// reset.
 #[test]
 #[cfg(target_os = "linux")]
 fn downloads_that_wait_for_the_disk_share_the_windows() {

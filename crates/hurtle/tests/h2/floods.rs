@@ -4,7 +4,7 @@
 use crate::support::Server;
 use crate::wire::*;
 
-/// Frames sent of each kind: far more than any client has use for.
+/// Frames sent of each kind, more than any legitimate client sends.
 const FLOOD: usize = 20_000;
 
 #[test]
@@ -61,7 +61,7 @@ fn streams_that_make_the_server_reset_them_end_the_connection() {
 fn a_head_beyond_the_limit_is_refused() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_bytes = 4_096);
     let long = field("a", &"x".repeat(100));
-    // Over the bound: 431. Far over it, nothing is decoded any more.
+    // A head beyond the limit gets 431. A much larger one is not decoded, and ends the connection.
     let mut wire = Wire::begin(server.address, &[]);
     let head = [request("GET", "/a.txt"), long.repeat(60)].concat();
     wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head));

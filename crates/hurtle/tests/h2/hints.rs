@@ -23,7 +23,7 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
     let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
     let (told, wait) = std::sync::mpsc::channel::<()>();
     let serving = thread::spawn(move || {
-        // Every answer but the first waits for nobody.
+        // Only the first response waits.
         for n in 0..3 {
             let mut peer = listener.accept().unwrap().0;
             assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
@@ -49,7 +49,7 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
         let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
         assert!(none.is_none(), "{none:?}");
     });
-    // Over HTTP/1.1 the first answer is the last.
+    // Over HTTP/1.1 there is no 103.
     let page = Client::connect(proxy.address).request("GET", "/page");
     assert_eq!((page.status, page.field("Link").is_some()), (200, true));
     serving.join().unwrap();

@@ -1,4 +1,4 @@
-//! Clients that begin and do not go on: each deadline of HTTP/1.1, and those that windows need.
+//! Tests of clients that stall: each deadline of HTTP/1.1, and those of windows.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn a_window_that_stays_closed_resets_the_stream() {
     let server = Server::with(&[("large", &large), ("a.txt", "a")], |config| {
         config.limits.write_stall = SOON;
     });
-    // A window of nothing at all, and one that is used up.
+    // An initial window of 0, and one that is used up.
     for window in [0, 65_535] {
         let mut wire = Wire::begin(server.address, &[(4, window)]);
         wire.send(&get(1, "/large"));
@@ -34,7 +34,7 @@ fn a_client_that_reads_nothing_is_closed_in_time() {
     for n in 0..20 {
         wire.send(&get(2 * n + 1, "/large"));
     }
-    // It says so by ending: nothing else could be read.
+    // The connection is closed; the client could not read anything else.
     let socket = socket2::SockRef::from(&wire.socket);
     let begun = std::time::Instant::now();
     while socket.take_error().unwrap().is_none() {
@@ -78,7 +78,7 @@ fn a_stalled_body_is_answered() {
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(HEADERS, END_HEADERS, 1, &request("GET", "/a.txt")));
     let answer = wire.next_of(HEADERS);
-    // 408, which HPACK's table has not.
+    // 408 is not in HPACK's static table.
     assert!(answer.payload.windows(3).any(|text| text == b"408") || answer.payload[0] == 0x48);
     wire.expect_open();
 }

@@ -8,21 +8,21 @@ use crate::wire::*;
 
 /// Expected result of a connection.
 pub(crate) enum Then {
-    /// It ends, with this code.
+    /// The connection ends with this code.
     Ends(u32),
-    /// This stream is reset with this code, and the connection goes on.
+    /// This stream is reset with this code, and the connection continues.
     Resets(u32, u32),
-    /// Stream 1 is answered with a status whose field begins so, and the connection goes on.
+    /// Stream 1 gets a response whose status field begins with this byte; the connection continues.
     Answers(u8),
-    /// Nothing is said of it.
+    /// The server sends nothing about it.
     Passes,
 }
 
-/// Statuses as HPACK's static table has them (RFC 7541 A).
+/// Statuses as indices of HPACK's static table (RFC 7541 appendix A).
 pub(crate) const OK: u8 = 0x88;
 pub(crate) const NO_CONTENT: u8 = 0x89;
 pub(crate) const BAD_REQUEST: u8 = 0x8c;
-/// One that it has not.
+/// The first byte of a status that is not in the static table.
 pub(crate) const ANOTHER: u8 = 0x48;
 
 /// A request for a file.
@@ -32,18 +32,18 @@ pub(crate) const GET: [(&str, &str); 4] =
 /// Fields of a request whose method takes a body.
 pub(crate) const POST: [(&str, &str); 4] = [(":method", "POST"), GET[1], GET[2], GET[3]];
 
-/// A head of stream 1 that is not the end.
+/// A head of stream 1 without END_STREAM.
 pub(crate) fn open(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, 1, &block(fields))
 }
 
-/// A head of stream 1 that is all.
+/// A head of stream 1 with END_STREAM.
 pub(crate) fn whole(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(fields))
 }
 
-/// Goes through the rows, each on a connection of its own. Nobody takes an answer's body, so that a
-/// stream that was asked for stays open on this side.
+/// Checks the rows, each on a new connection. The initial window is 0, so streams stay open on the
+/// server's side.
 #[track_caller]
 pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
     let server = Server::start(&[("a.txt", "a")]);

@@ -1,4 +1,5 @@
-//! A connection from its first request to its end; byte-level cases are in `tests/golden/h1`.
+//! Tests of a connection from its first request to its end. Byte-level cases are in
+//! `tests/golden/h1`.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -119,7 +120,7 @@ fn a_refused_upload_can_read_its_error() {
             if chunked {
                 client.send("100000\r\n");
             }
-            // A reset here would lose the answer: the server must read on.
+            // A reset here would lose the response, so the server must continue reading.
             client.stream.write_all(&megabyte).unwrap();
             if chunked {
                 client.send("\r\n");

@@ -1,4 +1,4 @@
-//! Files that change: what was found once is looked up again before it is too old.
+//! Tests of changing files: cached look-ups are revalidated in time.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ const REVALIDATE: Duration = Duration::from_millis(150);
 /// Resolution of the server's clock. A file may count as fresh for this much longer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
-/// Asks until `wanted` comes; every request begun `REVALIDATE` after `changed` must see it.
+/// Requests the path until the body is `wanted`. Every request begun `REVALIDATE` after `changed`
+/// must get it.
 #[track_caller]
 fn sees(server: &Server, path: &str, wanted: &str, changed: Instant) {
     let mut client = server.connect();
@@ -134,8 +135,8 @@ fn a_file_replaced_by_rename_is_old_or_new_but_whole() {
     });
 }
 
-/// A head made in advance was once put before whatever the file held by then, up to `revalidate`
-/// later: old tag, new bytes, and If-Range made one file out of two.
+/// Regression: for up to `revalidate` a cached head was sent with the file's new bytes. The
+/// entity-tag was the old one, so If-Range combined parts of two versions.
 #[test]
 fn a_large_file_edited_in_place_does_not_go_under_its_old_tag() {
     const NOTICED: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, or many: each limit and what a client sees of it.
+//! Tests of limits on slow, silent and many clients.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::support::client::PATIENCE;
 /// A limit short enough to wait for.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// The server's clock is a cheap one; a limit may end this much early.
+/// Resolution of the server's clock. A limit may end this much early.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
 /// Value of limits that are not under test.
@@ -85,8 +85,8 @@ fn a_slow_body_is_answered_408() {
     }
 }
 
-/// The socket's buffer takes a little more long after its reader has stopped. That was once taken
-/// for progress, and the client kept for twice its time.
+/// Regression: a socket's buffer accepts a few bytes long after its reader has stopped. That
+/// counted as progress, and the client was kept for twice `write_stall`.
 #[test]
 fn a_client_that_reads_nothing_is_dropped_in_time() {
     const STALL: Duration = Duration::from_secs(2);
@@ -97,8 +97,8 @@ fn a_client_that_reads_nothing_is_dropped_in_time() {
         server.dir.write("large", vec![b'x'; 64 << 20]);
         let mut client = server.connect();
         client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-        // The first bytes tell that the answer is under way; then nothing is read. A reset, unlike
-        // the end of an answer, is seen without reading.
+        // After the response's first bytes the client reads nothing. It notices a reset without
+        // reading.
         let mut first = [0; 15];
         client.stream.read_exact(&mut first).unwrap();
         assert_eq!(&first, b"HTTP/1.1 200 OK");

@@ -173,7 +173,7 @@ fn unreadable_files_are_refused() {
         files(config).symlinks = Symlinks::Anywhere;
     });
     fs::set_permissions(server.dir.path("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
-    // Root reads all files but those of the kernel that are only written to.
+    // Root can read all files, except write-only ones of the kernel.
     let (path, refused) = match fs::read(server.dir.path("a.txt")) {
         Err(_) => ("/a.txt", true),
         Ok(_) => {

@@ -1,4 +1,4 @@
-//! Basic authentication of sites and mounts, as clients meet it.
+//! Tests of Basic authentication of sites and mounts.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use hurtle::server::Server as Bound;
 use crate::support::site::{files, files_of, mount};
 use crate::support::{Dir, Server};
 
-/// `anna:secret` at bcrypt's least cost.
+/// `anna:secret` with bcrypt's lowest cost.
 fn user(name: &str, password: &str) -> String {
     let hash = bcrypt::hash_with_salt(password, 4, [7; 16]).unwrap();
     format!("{name}:{hash}\n")
@@ -21,7 +21,7 @@ fn shown(pair: &str) -> String {
     format!("Authorization: Basic {coded}")
 }
 
-/// A directory with its file of users beside it.
+/// A directory, with a file of users beside it.
 fn dir(tree: &[(&str, &str)]) -> Dir {
     let dir = Dir::new(tree);
     dir.write("../users", user("anna", "secret") + &user("bo", "other"));
@@ -52,7 +52,7 @@ fn a_site_requires_a_password() {
     for (what, field, status) in rows {
         for path in ["/a.txt", "/"] {
             let response = server.get(&format!("{path}\n{field}"));
-            // There is no index and no listing.
+            // Without an index and a listing.
             let status = if path == "/" && status == 200 { 404 } else { status };
             assert_eq!(response.status, status, "{what}, {path}: {response:?}");
             let challenge = response.field("WWW-Authenticate");
@@ -77,7 +77,7 @@ fn a_mount_and_its_site_may_differ_in_requiring_a_password() {
             config.sites[0].auth = site;
             config.sites[0].mounts.push(inner);
         });
-        // Once from scratch, once from what is known then.
+        // Once uncached, once cached.
         for _ in 0..2 {
             let (open, closed) =
                 if asked { ("/a.txt", "/m/a.txt") } else { ("/m/a.txt", "/a.txt") };

@@ -1,4 +1,4 @@
-//! Bandwidth limits: of one answer, and of all that goes to one client address.
+//! Tests of bandwidth limits, for one response and for one client address.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use hurtle::config::Sendfile;
 use crate::support::Server;
 use crate::support::site::files;
 
-/// Bytes a second. A connection may be a quarter of a second ahead: what it has not used before,
-/// and the piece it begins with.
+/// Bytes a second. A connection may send a burst of a quarter of a second: unused allowance and
+/// its first piece.
 const RATE: u64 = 400_000;
 
 fn body(len: usize) -> String {
@@ -75,7 +75,7 @@ fn all_connections_of_an_address_share_its_limit() {
         }
     });
     assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
-    // Nor is a new connection a new beginning, however small the answers, known or not.
+    // New connections share the limit too, also for small and cached responses.
     let begun = Instant::now();
     for _ in 0..60 {
         assert!(server.get("/small").text() == tree[1].1);
@@ -98,7 +98,7 @@ fn clients_behind_a_trusted_proxy_have_a_limit_each() {
     let begun = Instant::now();
     (0..12).for_each(|_| ask(1));
     assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
-    // Were these one, they would take four times as long.
+    // As one client, these would take four times as long.
     let begun = Instant::now();
     (2..50).for_each(&mut ask);
     assert!(begun.elapsed() < least(48 * 50_000) / 2, "{:?}", begun.elapsed());

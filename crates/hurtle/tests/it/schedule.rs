@@ -59,7 +59,7 @@ fn pipelined_and_split_requests_are_answered_the_same() {
                     assert_eq!(answer.text(), body, "{schedule:?}, {sentence}");
                 }
             }
-            // A request that comes once its connection has waited.
+            // A request that arrives after its connection has waited.
             assert_eq!(client.request("GET", "/a.txt").text(), "a", "{schedule:?}, {sentence}");
             client.half_close();
             client.expect_end();
@@ -86,7 +86,7 @@ fn endless_pipelining_starves_no_other_client() {
                 // Responses still in flight are not needed.
                 writing.shutdown(Shutdown::Both).unwrap();
             });
-            // Without its turn it would wait until the reading of its answer is given up.
+            // Without a turn its read would time out.
             let asked = scope.spawn(|| {
                 for _ in 0..50 {
                     assert_eq!(other.request("GET", "/b.txt").text(), "bb");

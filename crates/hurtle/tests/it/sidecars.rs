@@ -1,4 +1,4 @@
-//! Encoded variants beside a file (RFC 9110 8.4, 12.5.3).
+//! Tests of encoded variants beside a file (RFC 9110 8.4, 12.5.3).
 
 use crate::support::rows::check;
 use crate::support::site::files;

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
 
-/// A whole answer to a client that wants no other, without `Date` and `Server`.
+/// Relays one exchange; returns the client's response without `Date` and `Server`.
 fn answered(upstream: &Upstream, proxy: &Proxy, request: &str, reply: &[u8]) -> String {
     let mut client = proxy.send(request);
     let (mut peer, _) = upstream.asked();
@@ -284,7 +284,7 @@ fn a_slow_client_slows_the_upstream_down() {
     let client = proxy.send(GET);
     let (mut peer, _) = upstream.asked();
     peer.send("HTTP/1.1 200 OK\r\n\r\n");
-    // A write that would wait fails instead.
+    // A write fails instead of blocking.
     peer.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
     let mut taken = 0;
     while taken < 256 << 20

@@ -1,4 +1,4 @@
-//! An application of axum's on hyper behind the proxy, and curl before it.
+//! Tests with an axum application on hyper behind the proxy, and with curl as the client.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::Proxy;
 
-/// Serves the application for as long as the test runs.
+/// Serves the application until the test ends.
 fn application() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -48,7 +48,7 @@ async fn told(fields: HeaderMap) -> Response<String> {
 
 async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
-        // Pings and closes are answered below this.
+        // axum answers pings and closes itself.
         if let Message::Text(_) = message
             && socket.send(message).await.is_err()
         {
@@ -99,8 +99,7 @@ fn curl_gets_and_sends_whatever_the_version_and_the_framing() {
         let told = format!("{address} 127.0.0.1 http {via} hurtle {version} 200");
         assert_eq!(said(&[&url("/told")]), told);
     }
-    // Not over HTTP/2: this way to ask, a connection's second request fails in curl 7.88, with any
-    // server.
+    // Not over HTTP/2: in curl 7.88 a connection's second such request fails with any server.
     let followed = ["--location", "--output", "/dev/null", &url("/there")];
     assert_eq!(curl(&followed, Stdio::null()), " 1.1 200");
     fs::remove_file(file).unwrap();
@@ -115,7 +114,7 @@ fn a_websocket_of_axum_echoes() {
     );
     let head = client.head();
     assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
-    // RFC 6455 5.2, masked with zeros.
+    // A frame masked with zeros (RFC 6455 5.2).
     let frame =
         |first: u8, data: &[u8]| [&[first, 0x80 | data.len() as u8, 0, 0, 0, 0][..], data].concat();
     client.send([frame(0x01, b"he"), frame(0x89, b"?"), frame(0x80, b"llo")].concat());

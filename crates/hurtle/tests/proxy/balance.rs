@@ -1,4 +1,4 @@
-//! Several upstreams: who gets a request, and what happens when one of them is not well.
+//! Tests of several upstreams: selection, failures and health checks.
 
 use crate::support::{GET, OK, Proxy, Upstream};
 
@@ -104,7 +104,7 @@ fn an_unhealthy_upstream_gets_no_requests() {
     let bad = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
     check(bad);
     check(bad);
-    // The third question comes after the second answer was understood.
+    // The third health check follows the evaluation of the second.
     let (mut third, _) = upstream.asked();
     let (head, _) = proxy.send(GET).answer();
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Retry-After"), "{head}");

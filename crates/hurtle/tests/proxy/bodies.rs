@@ -1,4 +1,4 @@
-//! Requests with bodies.
+//! Tests of proxied requests with bodies.
 
 use crate::support::{OK, Proxy, Upstream};
 
@@ -146,7 +146,7 @@ fn no_request_is_smuggled() {
         );
         upstream.is_left_alone();
     }
-    // A chunk that lies about its size ends what it belongs to, and nothing of it is a request.
+    // A wrong chunk size ends the connection, and no part of the chunk is parsed as a request.
     let lie = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
                1\r\nxGET /evil HTTP/1.1\r\n\r\n0\r\n\r\n";
     let mut client = proxy.send(lie);

@@ -1,4 +1,4 @@
-//! Upstreams that fail, at each point where they can.
+//! Tests of upstreams that fail at each point of an exchange.
 
 use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
 
@@ -101,7 +101,7 @@ fn a_connection_closed_within_the_body_truncates_the_response() {
         peer.send(part);
         drop(peer);
         let all = client.rest();
-        // Told from a whole one, or never begun.
+        // The client sees an incomplete response, or a 502.
         assert!(all.contains("hello") || all.starts_with("HTTP/1.1 502 "), "{sentence}: {all}");
         assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
     }
@@ -150,7 +150,7 @@ fn a_slow_client_is_not_the_upstreams_fault() {
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
     let (mut peer, _) = upstream.asked();
     assert_eq!(peer.take(3), b"one");
-    // Longer than any of the upstream's times: nothing may come of it.
+    // The pause exceeds every timeout of the upstream, which must not apply to the client.
     peer.stream.set_read_timeout(Some(std::time::Duration::from_millis(400))).unwrap();
     let mut byte = [0];
     assert!(std::io::Read::read(&mut peer.stream, &mut byte).is_err(), "nothing comes");
@@ -209,7 +209,7 @@ fn a_disconnected_client_cancels_its_upstream_request() {
     assert_eq!(peer.rest(), "", "also of a connection that has served before");
 }
 
-/// A request without a body takes a shorter way there.
+/// Requests without a body take a faster path, which is tested here.
 #[test]
 fn failures_on_a_reused_connection_equal_those_on_a_new_one() {
     let upstream = Upstream::new();

@@ -1,4 +1,4 @@
-//! 103 Early Hints over HTTP/1.1: the server's own, and an upstream's.
+//! Tests of 103 Early Hints over HTTP/1.1, from the server and from an upstream.
 
 use crate::support::{GET, OK, Proxy, Upstream};
 

@@ -1,4 +1,4 @@
-//! Files that an upstream names in its answer.
+//! Tests of files that an upstream names in its response.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// A directory that is removed in the end.
+/// A directory that is removed when dropped.
 struct Root(PathBuf);
 
 impl Root {
@@ -31,7 +31,7 @@ impl Drop for Root {
     }
 }
 
-/// The client's answer, when the upstream's had these fields and a body of its own.
+/// The client's response if the upstream's has these fields and a body.
 #[track_caller]
 fn answer(
     client: &mut Client,
@@ -58,7 +58,7 @@ fn a_named_file_replaces_the_response_body() {
                  Content-Type: application/pdf\r\nContent-Disposition: attachment\r\n\
                  Cache-Control: private\r\nETag: \"theirs\"\r\nContent-Encoding: gzip\r\n\
                  X-Other: 1\r\n";
-    // Twice: from the disk, and from what is known by then.
+    // Once uncached, once cached.
     for _ in 0..2 {
         let (head, body) = answer(&mut client, &upstream, GET, named);
         assert_eq!(body, "0123456789");
@@ -75,7 +75,7 @@ fn a_named_file_replaces_the_response_body() {
         }
         assert_eq!(head.matches("Content-Type").count(), 1, "{head}");
     }
-    // Nobody can have it without asking the upstream.
+    // Each request is forwarded; the file is never served without the upstream.
     client.send(GET);
     upstream.asked();
 }

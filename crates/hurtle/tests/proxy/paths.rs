@@ -1,4 +1,4 @@
-//! The path an upstream is asked for.
+//! Tests of the path that an upstream gets.
 
 use crate::support::{OK, Proxy, Upstream};
 

@@ -1,5 +1,5 @@
-//! Real servers of applications behind the proxy: gunicorn (WSGI) and uvicorn (ASGI), each with a
-//! small application on a unix socket.
+//! Tests with real application servers behind the proxy: gunicorn (WSGI) and uvicorn (ASGI), each
+//! with a small application on a unix socket.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use crate::client::{Client, PATIENCE};
 use crate::support::Proxy;
 
-/// An answer that comes in two pieces, the second when the test says so; an upload, of which the
-/// sum is told; whatever the application is told of the request.
+/// An application with a response in two pieces, the second on the test's signal; an upload whose
+/// checksum it returns; and a response with the request's properties.
 const WSGI: &str = r#"
 import hashlib, os, time
 
@@ -84,15 +84,15 @@ async def echo(receive, send):
         await send({"type": "websocket.send"} | kept)
 "#;
 
-/// A server of applications, stopped when dropped.
+/// An application server, stopped when dropped.
 struct Peer {
     process: Child,
     dir: PathBuf,
 }
 
 impl Peer {
-    /// Starts a program with an application, and waits until it listens; `None`: there is no such
-    /// program here.
+    /// Starts a program with an application, and waits until it listens; `None` if the program is
+    /// not installed.
     fn start(program: &str, arguments: &[&str], application: &str) -> Option<Peer> {
         let mut peer = Peer::spawn(program, arguments, application)?;
         peer.eventually("it listens", Peer::listens);
@@ -131,7 +131,7 @@ impl Peer {
         listens.then_some(peer)
     }
 
-    /// Those that are installed here.
+    /// The installed application servers.
     fn all() -> impl Iterator<Item = (&'static str, Peer)> {
         [("gunicorn", Peer::wsgi()), ("uvicorn", Peer::asgi())]
             .into_iter()
@@ -174,9 +174,9 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Asked, so that it ends its workers too.
+        // SIGTERM, so that it ends its workers too.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        // One that waits for a connection that a failed test has left would wait for ever.
+        // It would wait for ever for a connection that a failed test has left open.
         self.comes_to(|_| false);
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -200,7 +200,7 @@ fn a_response_is_streamed_as_it_is_generated() {
         assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{name}: {head}");
         assert!(head.contains("Transfer-Encoding: chunked\n"), "{name}: {head}");
         assert_eq!(client.chunk(), "first\n", "{name}");
-        // The second piece is not made before the first is here.
+        // The second piece is generated after the client has received the first.
         fs::write(peer.path("go"), "").unwrap();
         assert_eq!(client.chunks(), b"second\n", "{name}");
     }
@@ -233,7 +233,7 @@ fn an_upload_arrives_whole_however_it_is_framed() {
     }
 }
 
-/// RFC 6455 1.2's own.
+/// The key of the example in RFC 6455 1.2.
 const HANDSHAKE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                          Sec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";

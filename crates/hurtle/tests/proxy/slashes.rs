@@ -1,8 +1,8 @@
-//! Encoded slashes in paths that are passed on.
+//! Tests of encoded slashes in forwarded paths.
 
 use crate::support::{OK, Proxy, Upstream};
 
-/// `/` and `/a` are passed on, `/b` is not, `/old` is rewritten, `/from` redirected.
+/// `/` and `/a` are proxied, `/b` is not, `/old` is rewritten, `/from` is redirected.
 fn server(upstream: &Upstream) -> Proxy {
     let address = upstream.address;
     Proxy::of(

@@ -1,4 +1,4 @@
-//! Other protocols: only those that are allowed, and only once the upstream agreed.
+//! Tests of protocol upgrades: only configured protocols, and only after the upstream's 101.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const AGREED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 fn a_tunnel_carries_any_bytes_both_ways() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
-    // The first frame comes in one piece with the request: it is not the proxy's to read.
+    // The first frame arrives together with the request; the proxy must not parse it.
     let mut client = proxy.send(format!("{ASKING}first"));
     let (mut peer, head) = upstream.asked();
     assert!(head.contains("\nConnection: Upgrade\nUpgrade: websocket\n"), "{head}");

@@ -1,4 +1,5 @@
-//! `open_beneath`, and the walk that stands in for it: both open what is beneath, and fail alike.
+//! Tests of `open_beneath` and of the walk that replaces it: both open the same files and have the
+//! same errors.
 
 use std::fs::{self, File};
 use std::io;
@@ -29,7 +30,7 @@ enum Outcome<'a> {
 }
 use Outcome::{Fails, Is};
 
-/// A root with everything in it that may lead elsewhere.
+/// A root with every kind of link that may lead out of it.
 fn tree(scratch: &Scratch) -> OwnedFd {
     let outer = &scratch.0;
     let root = outer.join("root");
@@ -82,12 +83,12 @@ struct Row {
     refused: Outcome<'static>,
 }
 
-/// No link is met.
+/// A path without links.
 const fn plain(why: &'static str, path: &'static str, outcome: Outcome<'static>) -> Row {
     Row { why, path, followed: outcome, refused: outcome }
 }
 
-/// A link is met: the outcome if links are followed.
+/// A path with a link: the outcome if links are followed.
 const fn linked(why: &'static str, path: &'static str, followed: Outcome<'static>) -> Row {
     Row { why, path, followed, refused: Fails(Errno::LOOP) }
 }
@@ -250,7 +251,7 @@ fn a_probe_opens_no_fifo() {
     }
 }
 
-/// Enough that a walk which trusts its look at a name is caught.
+/// Number of attempts, enough to detect a walk that does not check a name again.
 const ROUNDS: usize = 3_000;
 
 #[test]
@@ -262,7 +263,7 @@ fn a_tree_that_changes_never_leads_out() {
     let is_over = AtomicBool::new(false);
     let mut wrong = Vec::new();
     std::thread::scope(|scope| {
-        // `swap` is by turns a file and a link out, and always there.
+        // `swap` is alternately a file and a link out of the root, and always exists.
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 symlink("../secret", at("next")).unwrap();

@@ -1,4 +1,4 @@
-//! `listen_tcp`: every connection finds a worker, and no two servers share an address.
+//! Tests of `listen_tcp`: every connection is accepted, and no two servers share an address.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -54,7 +54,7 @@ fn refused_uploads_have_a_reason_and_change_nothing() {
         let body: &[u8] = if target.contains("large") { b"123456789" } else { b"new" };
         let response = send(&server, method, target, body);
         assert_eq!(response.status, status, "{what}: {response:?}");
-        // Paths that lead nowhere are refused before anybody is asked.
+        // Invalid paths are refused before a password is required.
         if !target.contains(['%']) && !target.contains("..") {
             assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{what}");
         }

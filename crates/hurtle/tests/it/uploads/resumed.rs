@@ -1,5 +1,4 @@
-//! Uploads that go on where they broke off: draft-ietf-httpbis-resumable-upload-12, interop
-//! version 8.
+//! Tests of resumable uploads (draft-ietf-httpbis-resumable-upload-12, interop version 8).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +16,7 @@ const STORE: &str = ".hurtle-upload-resumable";
 
 const SPEAKS: &str = "Upload-Draft-Interop-Version: 8";
 
-/// Begins an upload of which more is to come; its path.
+/// Begins an incomplete upload; returns its path.
 #[track_caller]
 fn begin(server: &Server, target: &str, body: &[u8]) -> String {
     let mut client = server.connect();
@@ -36,7 +35,7 @@ fn head(method: &str, target: &str, len: usize) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {len}\r\n\r\n")
 }
 
-/// The final answer, after any interim ones.
+/// Reads the final response.
 #[track_caller]
 fn last_answer(client: &mut Client) -> Response {
     loop {
@@ -130,7 +129,7 @@ fn an_interrupted_upload_is_resumed_even_after_a_restart() {
         assert!((1 << 20..=2 << 20).contains(&from), "{from}");
         assert_eq!(server.head(&path).field("Upload-Length"), Some("3145728"));
         assert_eq!(server.get("/a").text(), "old", "nothing is seen of it");
-        // In two parts: the whole need not come at once.
+        // The upload arrives in two parts.
         let middle = from + 100_000;
         let more = append(&server, &path, from, false, &body[from..middle]);
         assert_eq!((more.status, more.field("Upload-Complete")), (204, Some("?0")), "{more:?}");
@@ -228,7 +227,7 @@ fn an_upload_belongs_to_its_user() {
 
 #[test]
 fn a_newer_request_ends_the_older_one() {
-    // Whichever worker has it.
+    // On any worker.
     let server = with(&[], |config| config.workers = 4.try_into().unwrap());
     let path = begin(&server, "/a", b"");
     let mut older = server.connect();
@@ -244,7 +243,7 @@ fn a_newer_request_ends_the_older_one() {
     assert_eq!(done.status, 201, "{done:?}");
     assert!(fs::read(server.dir.path("a")).unwrap() == pattern(1_000_000));
 
-    // Cancelling ends it, too.
+    // DELETE ends the request in progress as well.
     let path = begin(&server, "/b", b"");
     let mut older = server.connect();
     older.send(head("PATCH", &part(&path, 0, true), 1_000_000));
@@ -290,7 +289,7 @@ fn the_store_is_bounded_and_private_and_never_served() {
     assert_eq!(send(&server, "PUT", &path, b"x").status, 405);
     assert!(!server.get("/").text().contains("hurtle-upload"));
 
-    // No room for another's 600 bytes, nor for one that may become as large as any.
+    // No room for another 600 bytes, nor for an upload of unknown length.
     for more in ["", "\nUpload-Length: 600"] {
         assert_eq!(send(&server, "PUT", &format!("{target}{more}"), b"x").status, 507, "{more}");
     }
@@ -345,7 +344,7 @@ fn an_unfinished_upload_expires_after_a_day() {
     assert_eq!(offset(&server, &other), 3, "which leaves the others");
 }
 
-/// Sets back the time at which an upload was begun.
+/// Sets an upload's creation time back.
 fn make_a_day_older(dir: &Dir, path: &str) {
     let record = data(dir, path).with_extension("json");
     let text = fs::read_to_string(&record).unwrap();
@@ -357,7 +356,7 @@ fn make_a_day_older(dir: &Dir, path: &str) {
 
 #[test]
 fn a_completed_upload_accepts_no_more_parts() {
-    // As a crash leaves it that came between naming the file and forgetting the upload.
+    // As after a crash between linking the file and removing the upload.
     let server = start(&[]);
     let path = begin(&server, "/a", b"whole");
     fs::hard_link(data(&server.dir, &path), server.dir.path("a")).unwrap();
@@ -377,7 +376,7 @@ fn a_client_without_this_version_uploads_plainly() {
         let answer = send(&server, "PUT", &format!("/{}\n{fields}", what.len()), b"x");
         assert_eq!((answer.status, answer.field("Upload-Complete")), (201, None), "{what}");
     }
-    // But a part is no file.
+    // A part is not served as a file.
     assert_eq!(send(&server, "PUT", "/part\nUpload-Complete: ?0", b"x").status, 400);
     assert_eq!(server.get("/part").status, 404);
     let mut old = server.connect();

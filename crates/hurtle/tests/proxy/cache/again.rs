@@ -1,4 +1,4 @@
-//! Later requests on a connection that has had cache hits.
+//! Tests of requests on a connection that has had cache hits.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::{MINUTE, Pair, get, has};
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// A connection that has been sent what is kept, so often that the way there is known.
+/// A connection with so many hits that its header section is remembered.
 #[track_caller]
 fn served(pair: &Pair, fields: &str) -> Client {
     pair.asked(&get("/", ""), fields, "first");
@@ -53,7 +53,7 @@ fn age_grows_until_the_response_is_stale() {
     let pair = Pair::new();
     let before = Instant::now();
     let mut client = served(&pair, "Cache-Control: max-age=12\r\nAge: 10\r\n");
-    // The server's clock is that much coarser.
+    // The resolution of the server's clock.
     let (stored, grain) = (Instant::now(), Duration::from_millis(50));
     std::thread::scope(|scope| {
         scope.spawn(|| pair.reply("", "second"));
@@ -64,7 +64,7 @@ fn age_grows_until_the_response_is_stale() {
             if body == "second" {
                 break;
             }
-            // RFC 9111 4.2.3: the time that the fetch took counts.
+            // RFC 9111 4.2.3: the duration of the fetch counts.
             let most = 10 + (before.elapsed() + grain).as_secs();
             let age = head.lines().find_map(|line| line.strip_prefix("Age: ")).unwrap();
             let age: u64 = age.parse().unwrap();
@@ -130,7 +130,7 @@ fn header_rules_apply_to_stored_responses() {
 
 #[test]
 fn stored_responses_need_the_password_too() {
-    // `anna:secret`, at bcrypt's least cost.
+    // `anna:secret` with bcrypt's lowest cost.
     let users = std::env::temp_dir().join(format!("hurtle-users-{}", std::process::id()));
     std::fs::write(&users, "anna:$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n")
         .unwrap();

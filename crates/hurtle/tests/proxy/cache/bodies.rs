@@ -1,4 +1,4 @@
-//! Stored bodies: complete, in memory or on the disk, within their bounds.
+//! Tests of stored bodies: complete, in memory or on the disk, within their limits.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn aborted_bodies_are_not_stored() {
         let all = client.rest();
         assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
     }
-    // A body whose end is its connection's may have broken off, too.
+    // A body delimited by the connection's end may be incomplete.
     let mut client = pair.proxy.send(get("/", ""));
     let (mut peer, _) = pair.upstream.asked();
     peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}\r\nhello"));
@@ -54,7 +54,7 @@ fn bodies_that_are_too_large_are_relayed() {
     assert_eq!(pair.asked(&get("/said", ""), MINUTE, &body).1.len(), body.len());
     assert_eq!(pair.asked(&get("/said", ""), MINUTE, "2").1, "2");
 
-    // The length shows only once it is too late to begin anew.
+    // The excess is noticed only after the response has begun.
     let mut client = pair.proxy.send(get("/unsaid", ""));
     let (mut peer, _) = pair.upstream.asked();
     let sender = std::thread::spawn(move || {
@@ -73,7 +73,7 @@ fn bodies_that_are_too_large_are_relayed() {
 fn large_bodies_are_in_files_without_names() {
     let directory = std::env::temp_dir().join(format!("hurtle-bodies-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    // Less memory than the bodies need together.
+    // The bodies together exceed the memory.
     let keys = format!("cache = {{ memory = \"2 MB\", disk = {directory:?} }}");
     let pair = Pair::with(&keys);
     let body = |n: u32| -> String { (0..40_000).map(|i| format!("{:010}", i * 10 + n)).collect() };
@@ -92,7 +92,7 @@ fn large_bodies_are_in_files_without_names() {
     }
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     drop(pair);
-    // Nothing is left of it: another server asks anew.
+    // Another server starts with an empty cache.
     let pair = Pair::with(&keys);
     assert_eq!(pair.asked(&get("/0", ""), MINUTE, "new").1, "new");
     let _ = fs::remove_dir(directory);

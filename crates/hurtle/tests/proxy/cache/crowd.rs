@@ -1,4 +1,4 @@
-//! Concurrent requests for one response.
+//! Tests of concurrent requests for one response.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ fn a_request_is_forwarded_after_waiting_five_seconds() {
     assert!(begun.elapsed() > Duration::from_secs(4), "it has waited: {:?}", begun.elapsed());
     let (head, body) = second.answer();
     assert!(head.contains("fwd=bypass; detail=waited-too-long") && body == "own", "{head}");
-    // The first one's answer is kept all the same.
+    // The first response is stored nevertheless.
     reply(slow, MINUTE, "body");
     assert_eq!(first.answer().1, "body");
 }
@@ -82,7 +82,7 @@ fn an_uncacheable_response_releases_all_requests_and_is_remembered() {
         if round == 0 {
             reply(pair.upstream.asked().0, "Cache-Control: no-store\r\n", "body");
         }
-        // All of the others ask, and none waits for another's answer.
+        // All other requests are forwarded, and none waits for another's response.
         while peers.len() < FEW - usize::from(round == 0) {
             peers.push(pair.upstream.asked().0);
         }

@@ -1,4 +1,4 @@
-//! Lifetimes that are guessed from Last-Modified (RFC 9111 4.2.2), where the configuration says so.
+//! Tests of heuristic lifetimes (RFC 9111 4.2.2).
 
 use super::{Pair, get, reply};
 

@@ -1,4 +1,4 @@
-//! Interim responses (RFC 9110 15.2) of a fetch for the cache.
+//! Tests of interim responses (RFC 9110 15.2) to a fetch for the cache.
 
 use super::{MINUTE, Pair, get, reply};
 use crate::support::{Proxy, Upstream};
@@ -40,7 +40,7 @@ fn the_leader_of_a_fetch_gets_interim_responses() {
         assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{sentence}: {head}");
         assert!(!head.contains("Link"), "{sentence}: {head}");
         assert_eq!(body, "body", "{sentence}");
-        // They are no part of what is kept.
+        // They are not stored.
         let (head, body) = pair.kept(&get("/", ""));
         assert!(head.starts_with("HTTP/1.1 200 OK\n") && !head.contains("Link"), "{head}");
         assert_eq!(body, "body", "{sentence}");

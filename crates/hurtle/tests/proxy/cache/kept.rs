@@ -1,4 +1,4 @@
-//! Which responses are stored, which requests they answer, and with which fields and bodies.
+//! Tests of stored responses: conditions for storing, matching requests, fields and bodies.
 
 use super::{MINUTE, Pair, get, has, reply};
 use crate::client::Client;
@@ -177,7 +177,7 @@ fn a_fetch_drops_its_clients_preconditions() {
     assert!(client.head().starts_with("HTTP/1.1 304 "), "the client has it already");
     assert_eq!(pair.kept(&get("/", "")).1, "body");
 
-    // A part is not the whole: it is passed on, and nothing is kept of it.
+    // A 206 is relayed and not stored.
     let mut client = pair.proxy.send(get("/part", "Range: bytes=0-0\r\n"));
     let (mut peer, head) = pair.upstream.asked();
     assert!(head.contains("Range: bytes=0-0"), "{head}");

@@ -1,4 +1,4 @@
-//! Orders by the admin socket.
+//! Tests of PURGE on the admin socket.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -49,7 +49,7 @@ fn a_purged_response_is_fetched_again() {
     assert_eq!(pair.asked(&get("/a/1", ""), MINUTE, "new").1, "new");
     assert_eq!(pair.asked(&get("/a/2?q", ""), MINUTE, "new").1, "new");
 
-    // By TCP it is a request like others, which is none of the cache's.
+    // Over TCP, PURGE is an ordinary request.
     let mut client = pair.proxy.send("PURGE /b HTTP/1.1\r\nHost: a\r\n\r\n");
     let (mut peer, head) = pair.upstream.asked();
     assert!(head.starts_with("PURGE /b "), "{head}");

@@ -1,4 +1,4 @@
-//! Stale responses: validated, sent during the validation, or sent if the upstream fails.
+//! Tests of stale responses: validated, sent during the validation, or sent if the upstream fails.
 
 use super::{Pair, get, has};
 
@@ -66,7 +66,7 @@ fn stale_if_error() {
         let mut client = pair.proxy.send(get("/", ""));
         let (mut peer, _) = pair.upstream.asked();
         peer.send(answer);
-        // A connection that ends is tried again, which is another matter: it waits for its time.
+        // The peer stays open, since a closed connection would be retried.
         let (head, body) = client.answer();
         assert_eq!(body, "body", "{sentence}: {head}");
         assert!(head.contains("detail=stale-if-error"), "{sentence}: {head}");
@@ -86,7 +86,7 @@ fn errors_are_relayed_without_stale_if_error() {
     let (head, body) = client.answer();
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
     assert_eq!(body, "oops", "it is the upstream's own answer");
-    // That failure is not remembered: the next good answer is kept.
+    // The failure is not remembered: the next good response is stored.
     pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
     assert_eq!(pair.kept(&get("/", "")).1, "new");
 }
