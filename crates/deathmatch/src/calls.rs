@@ -96,8 +96,8 @@ pub struct CallCounts {
 /// # Errors
 /// perf is missing; the text says how to install it.
 pub fn check() -> io::Result<()> {
-    let asked = Command::new("perf").arg("--version").stdout(Stdio::null()).status();
-    asked.map(drop).map_err(|e| io::Error::new(e.kind(), REMEDY))
+    let status = Command::new("perf").arg("--version").stdout(Stdio::null()).status();
+    status.map(drop).map_err(|e| io::Error::new(e.kind(), REMEDY))
 }
 
 /// Counts the calls of these processes during `work`: all, and those of these names.
@@ -116,7 +116,7 @@ pub fn count<T>(
     let in_vain = IN_VAIN.iter().flat_map(|event| ["-e", event, "--filter", "ret == -11"]);
     let events = events.iter().flat_map(|event| ["-e", event]);
     let words: Vec<&str> = ["stat", "-x,"].into_iter().chain(events).chain(in_vain).collect();
-    let (text, done) = Watch::begin(&words, pids, folder)?.over(work)?;
+    let (text, done) = Watch::begin(&words, pids, folder)?.run(work)?;
     Ok((read_counts(&text), done))
 }
 
@@ -137,7 +137,7 @@ pub fn moment<T>(
     folder: &Path,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<(BTreeSet<String>, Vec<String>)> {
-    let (text, _) = Watch::begin(&["trace"], pids, folder)?.over(work)?;
+    let (text, _) = Watch::begin(&["trace"], pids, folder)?.run(work)?;
     Ok(read_moment(&text))
 }
 
@@ -177,7 +177,7 @@ impl Watch {
     }
 
     /// Does the work; returns it with perf's output.
-    fn over<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<(String, T)> {
+    fn run<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<(String, T)> {
         let done = work();
         drop(self.cat);
         let output = self.perf.wait_with_output()?;

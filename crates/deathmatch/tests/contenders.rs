@@ -177,7 +177,7 @@ fn an_executable_override_runs_as_its_contender() {
 
 /// A server from a shell script: `sh -c SCRIPT`, otherwise like nginx.
 fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
-    let mut contender = Contender::named("nginx").unwrap();
+    let mut contender = Contender::by_name("nginx").unwrap();
     contender.chosen = Some("/bin/sh".into());
     contender.start = vec!["{BIN}".to_owned(), "-c".to_owned(), script.to_owned()];
     contender.ready_s = 1;
@@ -224,7 +224,7 @@ const VICTIM: &str = "DEATHMATCH_VICTIM";
 fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
     if let Some(work) = std::env::var_os(VICTIM) {
         let folder = Folder(work.into());
-        let floor = Contender::named("floor").unwrap();
+        let floor = Contender::by_name("floor").unwrap();
         let running = floor.prepare(&site(&folder)).unwrap().start().unwrap();
         println!("\nstarted {}", running.pids().len());
         loop {

@@ -98,13 +98,13 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// The response for a path.
 enum Answer {
-    Kept(Kept),
+    Kept(Response),
     /// Made from this file when requested.
     Found(PathBuf),
 }
 
 /// A whole response, or a head and the file behind it.
-struct Kept {
+struct Response {
     bytes: Vec<u8>,
     file: Option<(Arc<File>, u64)>,
 }
@@ -134,7 +134,7 @@ impl Answers {
         Ok(())
     }
 
-    fn make(&self, path: &Path, length: u64) -> io::Result<Kept> {
+    fn make(&self, path: &Path, length: u64) -> io::Result<Response> {
         let kind = match path.extension().and_then(|end| end.to_str()) {
             Some("html") => "text/html",
             Some("txt") => "text/plain",
@@ -153,7 +153,7 @@ impl Answers {
             bytes.extend(fs::read(path)?);
             None
         };
-        Ok(Kept { bytes, file })
+        Ok(Response { bytes, file })
     }
 
     /// The response to `GET PATH HTTP/1.1`; the path is used as written.

@@ -121,7 +121,7 @@ impl Participants {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
         field.floor =
-            Contender::named(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
+            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
         // With fewer rounds there is no interval for the difference of the two.
         if plan.rounds as usize >= ROUNDS_MIN {
             field.twin = field.add_twin(arena, plan);
@@ -232,7 +232,7 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
 
 fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
     let named = |name: &String| {
-        Contender::named(name)
+        Contender::by_name(name)
             .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
     let given = args.contenders.iter().map(|words| Contender::overridden(words));

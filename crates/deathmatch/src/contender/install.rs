@@ -82,7 +82,7 @@ mod tests {
 
     /// A contender that cannot be installed.
     fn absent(name: &str) -> Contender {
-        let mut contender = Contender::named(name).unwrap();
+        let mut contender = Contender::by_name(name).unwrap();
         contender.chosen = None;
         contender.build = Vec::new();
         contender.executable = "no-such-server".to_owned();

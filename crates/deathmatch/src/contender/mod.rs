@@ -189,11 +189,11 @@ impl Contender {
     /// All contenders, in the order of the deck, then today's.
     pub fn all() -> Vec<Contender> {
         // The files are part of this program, and a test reads them all.
-        embedded::CONTENDERS.iter().filter_map(|name| Contender::named(name)).collect()
+        embedded::CONTENDERS.iter().filter_map(|name| Contender::by_name(name)).collect()
     }
 
     /// The contender of this name.
-    pub fn named(name: &str) -> Option<Contender> {
+    pub fn by_name(name: &str) -> Option<Contender> {
         let text = embedded::text(&format!("{name}/contender.toml"))?;
         toml::from_str(text).ok()
     }
@@ -216,7 +216,7 @@ impl Contender {
         let unknown = || {
             bad(&format!("no contender `{name}`; there are {}", embedded::CONTENDERS.join(", ")))
         };
-        let mut contender = Contender::named(name).ok_or_else(unknown)?;
+        let mut contender = Contender::by_name(name).ok_or_else(unknown)?;
         if new != name {
             contender.title = format!("{} ({new})", contender.title);
             contender.name = new.to_owned();

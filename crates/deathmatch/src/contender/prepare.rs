@@ -137,7 +137,7 @@ impl Contender {
     /// Prepares its upstream, on the next port and with the same files.
     fn upstream(&self, site: &Site, work: &Path) -> io::Result<Option<Launch>> {
         let Some(name) = &self.upstream else { return Ok(None) };
-        let upstream = Contender::named(name).ok_or_else(|| io::Error::other(name.clone()))?;
+        let upstream = Contender::by_name(name).ok_or_else(|| io::Error::other(name.clone()))?;
         let (work, port) = (work.join("upstream"), next_port(site)?);
         let site = Site { work, port, uploads: false, ..site.clone() };
         upstream.prepare(&site).map(|prepared| Some(prepared.launch))

@@ -51,7 +51,7 @@ impl Contender {
         if let Some(helper) = &self.helper {
             self.helper(helper)?;
         }
-        if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::named(name)) {
+        if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::by_name(name)) {
             upstream.probe()?;
         }
         let mut names = self.vars.clone();
@@ -180,7 +180,7 @@ mod tests {
         let missing = gone.probe().unwrap_err();
         assert!(missing.reason.contains("/nowhere/nginx is not a file"), "{missing}");
         assert!(missing.remedy.contains("--contender"), "{missing}");
-        let mut nobody = Contender::named("nginx").unwrap();
+        let mut nobody = Contender::by_name("nginx").unwrap();
         nobody.executable = "no-such-server".to_owned();
         let missing = nobody.probe().unwrap_err();
         assert!(missing.remedy.contains("deathmatch install nginx"), "{missing}");

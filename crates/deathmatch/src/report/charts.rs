@@ -3,7 +3,7 @@
 use maud::Markup;
 
 use super::Data;
-use super::chart::{self, Line, Look, Plot, Point};
+use super::chart::{self, Line, LineStyle, Plot, Point};
 use super::dots;
 use super::measure::Measure;
 use super::numbers::sensible;
@@ -99,7 +99,7 @@ pub(super) const QUESTIONS: [Question; 8] = [
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) svg: Markup,
-    pub(super) legend: Vec<(Look, String)>,
+    pub(super) legend: Vec<(LineStyle, String)>,
     /// The chart as a table: a head and rows.
     pub(super) numbers: Vec<Vec<String>>,
 }
@@ -172,8 +172,10 @@ pub(super) fn point(
 
 /// The distribution of response times at the highest step that all carried.
 pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
-    let x =
-        ladder.common().or_else(|| ladder.telling()).or_else(|| ladder.xs().first().copied())?;
+    let x = ladder
+        .common()
+        .or_else(|| ladder.widely_carried())
+        .or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
     let lines = lines(data, ladder.contenders(), false, |name| {
@@ -207,10 +209,10 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
 }
 
-/// A contender's look, the same in all charts.
-pub(super) fn look(data: Data<'_>, name: &str) -> Look {
+/// A contender's line style, the same in all charts.
+pub(super) fn line_style(data: Data<'_>, name: &str) -> LineStyle {
     if name == data.run.floor {
-        return Look::Floor;
+        return LineStyle::Floor;
     }
     let order = &data.beside.order;
     let unknown = || {
@@ -219,7 +221,7 @@ pub(super) fn look(data: Data<'_>, name: &str) -> Look {
         order.len() + strangers.position(|n| n == name).unwrap_or(0)
     };
     let known = order.iter().position(|known| known == name);
-    Look::Nth(known.unwrap_or_else(unknown))
+    LineStyle::Nth(known.unwrap_or_else(unknown))
 }
 
 /// A line for each contender that has points; the reference first, the floor last.
@@ -232,7 +234,7 @@ fn lines(
     names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
     let line = |name: &str| Line {
         title: data.run.title(name).to_owned(),
-        look: look(data, name),
+        style: line_style(data, name),
         points: points(name),
         has_markers,
     };
@@ -293,8 +295,8 @@ fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Me
     )
 }
 
-fn legend(lines: &[Line]) -> Vec<(Look, String)> {
-    lines.iter().map(|l| (l.look, l.title.clone())).collect()
+fn legend(lines: &[Line]) -> Vec<(LineStyle, String)> {
+    lines.iter().map(|l| (l.style, l.title.clone())).collect()
 }
 
 /// All of a stretch's points as a table: a row for each contender, a column for each step of each

@@ -56,7 +56,7 @@ fn all(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
 /// contender must not prevent a comparison under load.
 pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let names = ranked(data, ladder);
-    let step = ladder.telling()?;
+    let step = ladder.widely_carried()?;
     if !ladder.steps.are_rates() || ladder.common().is_some_and(|common| common >= step) {
         return None;
     }

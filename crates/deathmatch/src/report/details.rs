@@ -99,7 +99,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
     let head = ["", "at"].iter().chain(detail.head).map(|c| (*c).to_owned()).collect();
     let rows = ladder.rows.iter().filter_map(|row| {
         let cells = (detail.cells)(row)?;
-        Some(named(data, ladder, row).into_iter().chain(cells).collect())
+        Some(row_labels(data, ladder, row).into_iter().chain(cells).collect())
     });
     let rows: Cells = [head].into_iter().chain(rows).collect();
     (rows.len() > 1).then_some(rows)
@@ -125,13 +125,13 @@ pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
         });
         let (failed, all) = row.failed();
         let share = sensible(100.0 * failed as f64 / all.max(1) as f64);
-        named(data, ladder, row).into_iter().chain(counts).chain([share]).collect()
+        row_labels(data, ladder, row).into_iter().chain(counts).chain([share]).collect()
     });
     let rows: Cells = [head.map(str::to_owned).collect()].into_iter().chain(rows).collect();
     (rows.len() > 1).then_some(rows)
 }
 
-fn named(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> [String; 2] {
+fn row_labels(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> [String; 2] {
     [data.run.title(row.contender).to_owned(), step_words(row.x, ladder.steps.words().2)]
 }
 

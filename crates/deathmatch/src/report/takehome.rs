@@ -5,8 +5,8 @@ use super::Data;
 use super::capacity;
 use super::claims::{CPU, MOST, SMALLEST, SOONEST, best_of_all, best_of_half, ranked};
 use super::measure::Measure;
-use super::numbers::{listed, named, round, sensible};
-use super::overview::held;
+use super::numbers::{listed, round, sensible, subject};
+use super::overview::last_held;
 use super::pair;
 use super::rankings::{close_pairs, is_decisive};
 use super::scale::step_words;
@@ -47,8 +47,8 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
             best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.are_rates()),
             errors(data, ladder),
             unsteady(data, ladder),
-            stands_out(data, ladder, Measure::Switches),
-            stands_out(data, ladder, Measure::PagesFreed),
+            outliers(data, ladder, Measure::Switches),
+            outliers(data, ladder, Measure::PagesFreed),
             best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.are_rates()),
             close(data, ladder),
         ]
@@ -72,7 +72,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         return None;
     }
     let names = ranked(data, ladder);
-    let rate = |name: &str| held(ladder, name).map_or(0.0, |r| r.x);
+    let rate = |name: &str| last_held(ladder, name).map_or(0.0, |r| r.x);
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
         "p99 within {} ms, at most {}\u{202f}% errors",
@@ -87,7 +87,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             let those = names.iter().filter(|name| which(rate(name)) != not);
             those.map(|name| data.run.title(name).to_owned()).collect::<Vec<_>>()
         };
-        named(&those(false), &those(true))
+        subject(&those(false), &those(true))
     };
     let first = those(&|r| r == most);
     let top = ladder.xs().last().is_some_and(|x| *x == most);
@@ -168,7 +168,7 @@ fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
 }
 
 /// Sentence on contenders far above the others by a measure, at a rate all carried.
-fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
+fn outliers(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
     let step = ladder.common().filter(|_| ladder.steps.are_rates())?;
     let value = |name: &str| {
         let value = ladder.at(name, step)?.middle(measure)?;
@@ -258,7 +258,7 @@ mod tests {
     use crate::report::{Ranking, Run, invented};
     use crate::sample::{Errors, Mark, Sample};
 
-    fn said(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
+    fn text_of(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
         let ladders = crate::report::ladders(run, samples);
         let beside = Beside::of(run, samples);
         let all = take_home(Data { run, ladders: &ladders, rankings, beside: &beside });
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn sentences_follow_from_the_samples() {
         let (run, samples, rankings) = invented::run();
-        let text = said(&run, &samples, &rankings);
+        let text = text_of(&run, &samples, &rankings);
         let rows = [
             ("held the highest rate: 40 000/s", "whoever carried it in time"),
             ("Erlang inets held none", "44 ms are too late"),
@@ -340,7 +340,7 @@ mod tests {
             ),
         ];
         for (samples, part, why) in rows {
-            let text = said(&run, &samples, &[]);
+            let text = text_of(&run, &samples, &[]);
             assert!(text.contains(part), "{why}: {part} is not in\n{text}");
         }
     }

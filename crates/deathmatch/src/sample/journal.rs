@@ -36,7 +36,7 @@ pub fn open(path: &Path) -> Result<File, JournalError> {
     let unreadable = |e| JournalError::Unreadable(path.to_owned(), e);
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).open(path).map_err(unreadable)?;
-    mend(&mut file).map_err(unreadable)?;
+    repair_last_line(&mut file).map_err(unreadable)?;
     Ok(file)
 }
 
@@ -82,7 +82,7 @@ pub fn read(path: &Path) -> Result<Journal, JournalError> {
     Ok(journal)
 }
 
-fn mend(file: &mut File) -> io::Result<()> {
+fn repair_last_line(file: &mut File) -> io::Result<()> {
     let length = file.metadata()?.len();
     let from = length.saturating_sub(LINE_BYTES_MAX);
     file.seek(SeekFrom::Start(from))?;

@@ -1,6 +1,6 @@
 //! Fitness of samples for comparisons.
 
-use crate::load::saturation::{RateVerdict, judged};
+use crate::load::saturation::{RateVerdict, verdict};
 use crate::sample::{Mark, Offered, Sample};
 
 /// Suffix of the name of a work whose rate is a multiple of the rate that each contender carries:
@@ -24,7 +24,7 @@ pub fn is_overload(sample: &Sample) -> bool {
 pub fn generator_limited(sample: &Sample) -> bool {
     match sample.offered {
         Offered::Closed { .. } => sample.marks.contains(&Mark::GeneratorBusy),
-        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == RateVerdict::Unknown,
+        Offered::Open { .. } | Offered::Sessions { .. } => verdict(sample) == RateVerdict::Unknown,
     }
 }
 

@@ -213,7 +213,7 @@ fn writers_of_one_name_take_turns() {
     let winner = outcomes.iter().position(|status| *status == 204).unwrap() as u8;
     assert_eq!(fs::read(server.dir.path("a")).unwrap(), vec![b'1' + winner; 300_000]);
 
-    // Of several requests with If-None-Match: *, one succeeds.
+    // Several requests have If-None-Match: *; one succeeds.
     let outcomes: Vec<u16> = std::thread::scope(|scope| {
         let server = &server;
         let write = || send(server, "PUT", "/new\nIf-None-Match: *", b"x").status;
