@@ -37,7 +37,7 @@ fn a_signal_ends_it_at_once_and_nothing_is_lost() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", said(&output));
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains("Go on with:") && error.contains("--resume"), "{error}");
+        assert!(error.contains("Continue with:") && error.contains("--resume"), "{error}");
         stage.assert_nothing_runs();
 
         stage.write_plan(PLAN);

@@ -49,7 +49,7 @@ fn the_full_report_has_its_expected_text() {
         ("(which ran twice)", "that it ran twice"),
         ("wrong bytes: disqualified", "who is disqualified"),
         ("Mongrel did not finish: it died in round 2", "who died"),
-        ("the generator was late by more than a tenth of it", "whose p99 is the generator's"),
+        ("the generator's lateness exceeds a tenth of the value", "whose p99 is the generator's"),
         ("What failed, by kind", "errors"),
         ("wrong status", "by kind"),
         ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),

@@ -204,8 +204,8 @@ impl OpenFile {
         self.change() == Change::None
     }
 
-    /// Returns true if the file is unchanged or has grown, as a log does: then it still holds the
-    /// bytes that a response promised. An edit that also makes the file longer is not told from an
+    /// Returns true if the file is unchanged or has grown, as a log does. It then still holds the
+    /// bytes that a response has announced. An edit that also makes the file longer counts as an
     /// append.
     pub fn is_intact(&self) -> bool {
         matches!(self.change(), Change::None | Change::Grown)
@@ -215,8 +215,8 @@ impl OpenFile {
     /// `is_intact` by then.
     ///
     /// # Errors
-    /// `InvalidData`: it became shorter or was edited in place. What was sent and what is left
-    /// belong to two files.
+    /// `InvalidData`: it became shorter or was edited in place. The sent bytes and the remaining
+    /// ones would belong to two versions.
     pub async fn check_intact(&self) -> io::Result<()> {
         let mut pause_ms = 1;
         loop {
@@ -249,8 +249,8 @@ enum Change {
     None,
     /// Longer.
     Grown,
-    /// As long as it was, but modified since; or an append that has begun: Linux sets the time
-    /// first and the length once the bytes are there.
+    /// Modified, but of the same length. It may be an append in progress: Linux sets the time first
+    /// and the length after the bytes are written.
     Edited,
     /// Shorter.
     Shrunk,

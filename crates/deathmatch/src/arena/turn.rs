@@ -144,8 +144,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(())
     }
 
-    /// Judges a rate by two of three samples if the first is bad and the server is not overwhelmed: a
-    /// pause of the machine is no fault of the server.
+    /// Judges a rate by two of three samples if the first is bad and the server is not overwhelmed:
+    /// a pause of the machine is no fault of the server.
     fn measure_rate(
         &mut self,
         name: &str,
@@ -252,8 +252,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong =
-                    |w: VerifyError| TurnError::Contender(format!("its answer is wrong: {w}"));
+                let wrong = |w: VerifyError| TurnError::Contender(format!("wrong response: {w}"));
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -269,14 +268,14 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let Some(path) = server.upload_path(CHECKED_UPLOAD) else { return Ok(()) };
         let bytes = fs::read(self.arena.docroot().join(&beside.file))?;
         upload(server.addr(), &path, &bytes)
-            .map_err(|wrong| TurnError::Contender(format!("it took no upload: {wrong}")))?;
+            .map_err(|wrong| TurnError::Contender(format!("an upload failed: {wrong}")))?;
         let Some(stored) = self.entrant.stored(CHECKED_UPLOAD) else { return Ok(()) };
         match fs::read(&stored) {
             Ok(there) if there == bytes => Ok(()),
             Ok(_) => {
-                Err(TurnError::Contender("it stored other bytes than were uploaded".to_owned()))
+                Err(TurnError::Contender("the stored file differs from the upload".to_owned()))
             }
-            Err(e) => Err(TurnError::Contender(format!("it did not store what it took: {e}"))),
+            Err(e) => Err(TurnError::Contender(format!("the upload was not stored: {e}"))),
         }
     }
 

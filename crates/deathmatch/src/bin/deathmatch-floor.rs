@@ -29,7 +29,7 @@ use socket2::{Domain, Socket, Type};
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
 /// Still larger files leave in turns, between which other connections are served.
 const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
-/// Files of a directory that are kept open or in memory. If it has more, each is opened per request.
+/// Files of a directory kept open or in memory. If there are more, each is opened per request.
 const KEPT_MAX: usize = 4096;
 /// Bytes of a file or an upload in one turn.
 const TURN_BYTES: usize = 64 * 1024;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
                 _ => Err(io::Error::other("PORT and WORKERS are numbers")),
             }
         }
-        _ => Err(io::Error::other("say PORT DIRECTORY WORKERS [FIELD]")),
+        _ => Err(io::Error::other("usage: deathmatch-floor PORT DIRECTORY WORKERS [FIELD]")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,

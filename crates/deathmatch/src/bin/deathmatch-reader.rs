@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             Ok(port) => serve(port, Path::new(root)),
             Err(_) => Err(io::Error::other("PORT is a number")),
         },
-        _ => Err(io::Error::other("say PORT DIRECTORY")),
+        _ => Err(io::Error::other("usage: deathmatch-reader PORT DIRECTORY")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,

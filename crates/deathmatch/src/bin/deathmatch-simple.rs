@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         ["--version"] => writeln!(io::stdout(), "deathmatch-simple {}", env!("CARGO_PKG_VERSION")),
         ["--yield", port, root] => serve(port, Path::new(root), true),
         [port, root] => serve(port, Path::new(root), false),
-        _ => Err(io::Error::other("say [--yield] PORT DIRECTORY")),
+        _ => Err(io::Error::other("usage: deathmatch-simple [--yield] PORT DIRECTORY")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,

@@ -82,7 +82,7 @@ fn calls_of(
     running.stop()?;
     let errors = load.errors.total();
     if errors > 0 {
-        return Err(io::Error::other(format!("{}: {errors} answers were wrong", contender.name)));
+        return Err(io::Error::other(format!("{}: {errors} responses were wrong", contender.name)));
     }
     Ok(Calls {
         contender: contender.name.clone(),

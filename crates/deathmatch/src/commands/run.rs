@@ -203,7 +203,7 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
     let (command, out) = (command.join(" "), arena.out.display());
     writeln!(
         io::stderr(),
-        "deathmatch: stopped; what was measured is in {out}. Go on with:\n  {command} --resume"
+        "deathmatch: stopped; what was measured is in {out}. Continue with:\n  {command} --resume"
     )?;
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }

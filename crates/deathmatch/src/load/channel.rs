@@ -24,8 +24,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends; returns how many of these bytes are on their way. Encrypted, it is all or none, and
-    /// some may wait for the socket.
+    /// Sends; returns the number of accepted bytes. With TLS all or none are accepted, and some may
+    /// still wait for the socket.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Transfer {
         let Some(session) = &mut self.session else { return wire::push(&self.socket, bytes) };
         if !bytes.is_empty() && session.seal(bytes).is_err() {

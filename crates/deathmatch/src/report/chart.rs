@@ -30,7 +30,7 @@ const NAME_GAP: f64 = 17.0;
 /// Half a marker.
 const MARKER: f64 = 4.2;
 
-/// LineStyle of a line.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineStyle {
     /// The floor's line.

@@ -58,30 +58,30 @@ pub(super) const QUESTIONS: [Question; 8] = [
         heading: "What does it cost the processor?",
         note: "User and system time of all the server's processes. It compares only at equal \
                offered load; on loopback the kernel does some of the client's work in the server's \
-               send call, for everybody and for the floor.",
+               send call, for all contenders and the floor.",
         measures: &[Measure::Cpu, Measure::CpuPerRequest],
         distribution: false,
     },
     Question {
         id: "load",
         heading: "How high is the load?",
-        note: "The deck read the load average; the server's own runnable threads say the same \
-               without the minute's delay and without the neighbours.",
+        note: "The deck shows the load average. The server's own runnable threads give the same \
+               figure without the minute's delay and without other programs.",
         measures: &[Measure::Runnable, Measure::LoadAverage],
         distribution: false,
     },
     Question {
         id: "switches",
         heading: "How many interrupts and context switches?",
-        note: "Of the whole machine, so the generator's are in them: the floor shows how many.",
+        note: "Counts of the whole machine, including the generator's: the floor shows how many.",
         measures: &[Measure::Interrupts, Measure::Switches],
         distribution: false,
     },
     Question {
         id: "pages",
         heading: "How many pages are freed?",
-        note: "Once the sign of processes that come and go. On loopback the pages of payload are \
-               counted with them: what exceeds the floor is the server's.",
+        note: "A sign of processes that start and end. On loopback the pages of payload are counted \
+               too: the excess over the floor is the server's.",
         measures: &[Measure::PagesFreed],
         distribution: false,
     },

@@ -93,7 +93,10 @@ fn best(
     let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
     let (at, does) = (step_words(step, ladder.steps.words().2), claim.best);
     if tied.len() == rows.len() {
-        return Some(format!("At {at}{note}, who {does} is too close to call: {}.", listed(&tied)));
+        let tied = listed(&tied);
+        return Some(format!(
+            "At {at}{note}, it is too close to call which contender {does}: {tied}."
+        ));
     }
     let unit = claim.measure.words().1;
     let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(claim.measure));

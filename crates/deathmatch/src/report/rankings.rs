@@ -11,7 +11,7 @@ use crate::stats::MARGIN;
 
 /// Remarks on contenders that are not ranked.
 const WRONG: &str = "wrong bytes: disqualified";
-const LATE: &str = "the generator was late by more than a tenth of it";
+const LATE: &str = "the generator's lateness exceeds a tenth of the value";
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]

@@ -87,12 +87,12 @@ pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
         ),
         (1, _) => format!(
             "In round {} the floor was more than {margin}\u{202f}% off its median all the same: the \
-             machine was another one then, and that round counts.",
+             machine had another speed then, and that round counts.",
             listed(&rounds)
         ),
         _ => format!(
             "In rounds {} the floor was more than {margin}\u{202f}% off its median all the same: \
-             the machine was another one then, and those rounds count.",
+             the machine had another speed then, and those rounds count.",
             listed(&rounds)
         ),
     });

@@ -60,7 +60,7 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
     ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
 }
 
-/// `true` if a ladder is the search for limits: then the brackets show who holds what.
+/// `true` if a ladder is the search for limits, whose results the brackets show.
 fn is_search(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
     let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
     alone && data.beside.limits.iter().any(|l| l.file == ladder.file)
@@ -183,11 +183,11 @@ fn outliers(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<Str
         out.map(|(title, value)| format!("{title} ({}/s)", sensible(*value))).collect();
     (values.len() > 2 && !out.is_empty()).then(|| {
         format!(
-            "{} at {}: far above the others {} {}; the median contender has {}/s.",
+            "{} at {}: {} {} far above the others; the median contender has {}/s.",
             measure.words().0,
             step_words(step, ladder.steps.words().2),
-            if out.len() == 1 { "is" } else { "are" },
             listed(&out),
+            if out.len() == 1 { "is" } else { "are" },
             sensible(median)
         )
     })
@@ -287,10 +287,7 @@ mod tests {
             ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
             ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
-            (
-                "Context switches at 2 000/s: far above the others is Yaws",
-                "by context switches, as in the deck",
-            ),
+            ("Context switches at 2 000/s: Yaws", "by context switches, as in the deck"),
             ("in too few rounds to be sure; ", "fewer than six rounds prove nothing"),
             ("lighttpd / h2o", "pairs that overlap"),
             ("Swazoo did not run: gst", "who is missing, and why"),
@@ -335,7 +332,7 @@ mod tests {
             (with(invented::give_out), "nginx (≥ 1 000/s)", "a busy generator"),
             (
                 of(&["lighttpd", "h2o"]),
-                "who used the least CPU per request is too close to call",
+                "it is too close to call which contender used the least CPU per request",
                 "a tie",
             ),
         ];

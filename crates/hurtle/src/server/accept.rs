@@ -1,4 +1,4 @@
-//! Listeners and accepting connections. WorkerListener pauses when descriptors run out, and clients
+//! Listeners and accepting connections. Accepting pauses when descriptors run out, and clients
 //! beyond a connection limit get a 503.
 
 use std::cell::{Cell, RefCell};

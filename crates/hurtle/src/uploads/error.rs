@@ -113,7 +113,7 @@ impl UploadError {
             || self.is(&UploadError::BROKEN)
     }
 
-    /// Returns the error's response; logs what the client did not cause.
+    /// Returns the error's response. Errors that the client did not cause are logged.
     pub(super) fn answer(self, rest: &[u8]) -> Answer {
         let name = rest.escape_ascii();
         match &self.source {

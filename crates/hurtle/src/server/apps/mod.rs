@@ -197,7 +197,7 @@ impl Supervisor {
         Ok(App::new(self.serial, stamp, dir, manifest, socket))
     }
 
-    /// AccessLogHandle each reason against a deployment once.
+    /// Logs each reason against a deployment once.
     fn log_rejected(&mut self, refused: Vec<RejectedApp>) {
         let now: BTreeMap<_, _> = refused.into_iter().map(|r| (r.name, r.why)).collect();
         for (name, why) in &now {

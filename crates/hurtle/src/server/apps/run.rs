@@ -110,13 +110,14 @@ impl Run {
 
     /// Asks the processes to end; returns the run's number.
     pub(super) fn end(mut self) -> u64 {
-        // A word is what tells a server that wants it from one that is gone.
+        // The keeper takes the end of the pipe for the end of the server. This message differs from
+        // it.
         let _ = self.tie.take().map(|mut tie| tie.write_all(b"end"));
         self.serial
     }
 }
 
-/// AccessLogHandle the processes' output until all of them are gone.
+/// Logs the processes' output until all of them have ended.
 fn watch(name: &str, serial: u64, mut keeper: Child, output: PipeReader, events: &Sender<Event>) {
     let read = output::lines(output, |line| tracing::info!("app {name}: {line}"));
     if let Err(e) = read {
