@@ -15,14 +15,14 @@ const QUEUED_BYTES_MAX: usize = 256 << 10;
 pub fn http2_frames(data: &[u8]) {
     let Some((&piece, frames)) = data.split_first() else { return };
     let input = [PREFACE, &EMPTY_SETTINGS, frames].concat();
-    let at_once = seen(&input, input.len());
-    let in_pieces = seen(&input, usize::from(piece).max(1));
+    let at_once = run(&input, input.len());
+    let in_pieces = run(&input, usize::from(piece).max(1));
     assert_eq!(at_once, in_pieces, "in pieces of {piece}");
-    answered(&input, usize::from(piece).max(1));
+    run_echo(&input, usize::from(piece).max(1));
 }
 
 /// Events of a connection whose server never answers, and the bytes written to the client.
-fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
+fn run(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
     let mut connection = Connection::new(&Limits::default(), 0);
     for bytes in input.chunks(piece) {
         connection.receive(bytes, 0);
@@ -44,7 +44,7 @@ fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
 }
 
 /// Echoes the body of each request, and takes the output after each piece.
-fn answered(input: &[u8], piece: usize) {
+fn run_echo(input: &[u8], piece: usize) {
     let mut connection = Connection::new(&Limits::default(), 0);
     let mut written = Vec::new();
     for bytes in input.chunks(piece) {

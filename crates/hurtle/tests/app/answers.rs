@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hurtle::RequestBody;
 
 use crate::client::PATIENCE;
-use crate::support::{App, Frames, GET, Guard, Hand, frames};
+use crate::support::{App, FrameSender, Frames, GET, Guard, frames};
 
 /// An application that responds with these bodies in turn.
 fn giving(bodies: Vec<Frames>) -> App {
@@ -148,7 +148,7 @@ fn an_aborted_response_is_visibly_incomplete() {
         close_body,
         nothing_body,
     ]);
-    let read = |hand: Hand, request: &str, then: fn(&Hand)| {
+    let read = |hand: FrameSender, request: &str, then: fn(&FrameSender)| {
         let mut client = app.connect();
         client.send(request);
         hand.data("one");
@@ -157,10 +157,10 @@ fn an_aborted_response_is_visibly_incomplete() {
         drop(hand);
         client
     };
-    assert_eq!(read(chunked, GET, Hand::fail).rest(), "3\r\none\r\n", "an error");
+    assert_eq!(read(chunked, GET, FrameSender::fail).rest(), "3\r\none\r\n", "an error");
     assert_eq!(read(short, GET, |_| ()).rest(), "one", "less than was said");
     assert_eq!(read(long, GET, |hand| hand.data("two")).rest(), "one", "more than was said");
-    read(close, "GET / HTTP/1.0\r\n\r\n", Hand::fail).expect_reset();
+    read(close, "GET / HTTP/1.0\r\n\r\n", FrameSender::fail).expect_reset();
 
     nothing.fail();
     let (head, _) = app.ask(GET);

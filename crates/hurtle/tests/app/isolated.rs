@@ -40,15 +40,15 @@ where
     server.mount_isolated("*", path, service).unwrap()
 }
 
-async fn tell_thread(_: Request<RequestBody>) -> Response<Full<Bytes>> {
+async fn thread_name(_: Request<RequestBody>) -> Response<Full<Bytes>> {
     let name = thread::current().name().unwrap_or_default().to_owned();
     Response::new(name.into())
 }
 
 #[test]
 fn applications_run_on_the_threads_of_their_mount() {
-    assert_eq!(App::of(tell_thread).ask(GET).1, "worker-0");
-    assert_eq!(isolated(tell_thread).ask(GET).1, "app");
+    assert_eq!(App::of(thread_name).ask(GET).1, "worker-0");
+    assert_eq!(isolated(thread_name).ask(GET).1, "app");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_blocking_application_delays_no_other_request() {
                 }
             });
             let quick =
-                tower::service_fn(async |request| Ok::<_, Infallible>(tell_thread(request).await));
+                tower::service_fn(async |request| Ok::<_, Infallible>(thread_name(request).await));
             server.mount("*", "/quick", quick).unwrap()
         },
     );

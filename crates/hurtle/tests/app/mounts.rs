@@ -11,7 +11,7 @@ use hurtle::{Arrival, Config, RequestBody, Server};
 use crate::support::App;
 
 /// Responds with the site, the mount, both paths of the request and the client.
-async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn describe(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();
     let (site, mount, original) = (arrival.site(), arrival.mount(), &arrival.original);
@@ -24,9 +24,9 @@ fn paths_begin_at_the_mount() {
     let app = App::mounted(
         |_| (),
         |server| {
-            let server = server.mount("*", "/api", tower::service_fn(tell)).unwrap();
-            let server = server.mount("*", "/api/v2/", tower::service_fn(tell)).unwrap();
-            server.mount("*.example.org", "/", tower::service_fn(tell)).unwrap()
+            let server = server.mount("*", "/api", tower::service_fn(describe)).unwrap();
+            let server = server.mount("*", "/api/v2/", tower::service_fn(describe)).unwrap();
+            server.mount("*.example.org", "/", tower::service_fn(describe)).unwrap()
         },
     );
     let rows = [
@@ -58,9 +58,9 @@ fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
             config.sites.push(site);
         },
         |server| {
-            let server = server.mount("*", "/app", tower::service_fn(tell)).unwrap();
-            let server = server.mount_isolated("*", "/own", tower::service_fn(tell)).unwrap();
-            server.mount("*", "/app/other", tower::service_fn(tell)).unwrap()
+            let server = server.mount("*", "/app", tower::service_fn(describe)).unwrap();
+            let server = server.mount_isolated("*", "/own", tower::service_fn(describe)).unwrap();
+            server.mount("*", "/app/other", tower::service_fn(describe)).unwrap()
         },
     );
     let rows = [
@@ -104,7 +104,7 @@ fn a_sites_rules_apply_to_its_applications() {
             site.headers.push(HeaderRule { pattern, set, remove: vec![] });
             config.sites.push(site);
         },
-        |server| server.mount("*", "/app", tower::service_fn(tell)).unwrap(),
+        |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),
     );
     let (head, _) = app.ask("POST /old/x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
@@ -123,8 +123,8 @@ fn impossible_mounts_are_refused() {
         let mut config = Config::new(vec![]);
         config.listen.clear();
         let server = Server::bind(config).unwrap();
-        let server = server.mount("*", "/taken", tower::service_fn(tell)).unwrap();
-        let error = server.mount(host, path, tower::service_fn(tell)).unwrap_err();
+        let server = server.mount("*", "/taken", tower::service_fn(describe)).unwrap();
+        let error = server.mount(host, path, tower::service_fn(describe)).unwrap_err();
         assert!(error.to_string().starts_with(want), "{error}");
     }
 }

@@ -232,7 +232,7 @@ fn every_method_arrives() {
 }
 
 /// Responds with the target, each field and the body that it received.
-async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
+async fn echo_request(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let mut text = format!("{} {}\n", head.method, head.uri);
     for (name, value) in &head.headers {
@@ -246,7 +246,7 @@ async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
 /// The server remembers field sections that repeat. A section that differs must not match one.
 #[test]
 fn repeated_field_sections_are_received_as_sent() {
-    let app = App::of(told);
+    let app = App::of(echo_request);
     let mine = "host: a\r\nx-token: mine\r\n";
     let rows = [
         ("GET /1", mine, ""),

@@ -109,9 +109,9 @@ pub(crate) struct Frames {
 }
 
 /// Sends the frames of a `Frames`.
-pub(crate) struct Hand(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
+pub(crate) struct FrameSender(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
 
-impl Hand {
+impl FrameSender {
     pub(crate) fn data(&self, data: impl Into<Bytes>) {
         // An error means that the body was dropped, which the client notices.
         let _ = self.0.send(Ok(Frame::data(data.into())));
@@ -137,9 +137,9 @@ impl Hand {
 }
 
 /// A body and the sender of its frames.
-pub(crate) fn frames() -> (Hand, Frames) {
+pub(crate) fn frames() -> (FrameSender, Frames) {
     let (sender, frames) = unbounded_channel();
-    (Hand(sender), Frames { frames, exact: None })
+    (FrameSender(sender), Frames { frames, exact: None })
 }
 
 impl Frames {

@@ -17,25 +17,25 @@ use crate::support::client::PATIENCE;
 use crate::support::site::files;
 
 /// A running server, stopped when dropped.
-pub(crate) struct Held {
+pub(crate) struct RunningServer {
     running: Option<Running>,
     pub(crate) address: SocketAddr,
 }
 
-impl Held {
+impl RunningServer {
     pub(crate) fn start(
         mut config: Config,
         mount: impl FnOnce(hurtle::Server) -> hurtle::Server,
-    ) -> Held {
+    ) -> RunningServer {
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         config.workers = std::num::NonZeroUsize::MIN;
         let server = mount(hurtle::Server::bind(config).unwrap());
         let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };
-        Held { running: Some(server.start().unwrap()), address }
+        RunningServer { running: Some(server.start().unwrap()), address }
     }
 
     /// Responds with the request's body, and with fields that describe its head.
-    fn echo() -> Held {
+    fn echo() -> RunningServer {
         let echo = tower::service_fn(|request: Request<RequestBody>| async {
             let (head, body) = request.into_parts();
             let seen = format!("{:?} {}", head.version, head.headers.len());
@@ -43,22 +43,22 @@ impl Held {
             response.headers_mut().insert("seen", seen.parse().unwrap());
             Ok::<_, Infallible>(response)
         });
-        Held::start(Config::new(vec![]), |server| server.mount("*", "/", echo).unwrap())
+        RunningServer::start(Config::new(vec![]), |server| server.mount("*", "/", echo).unwrap())
     }
 
-    fn proxy(upstream: SocketAddr) -> Held {
-        Held::proxy_with(upstream, "")
+    fn proxy(upstream: SocketAddr) -> RunningServer {
+        RunningServer::proxy_with(upstream, "")
     }
 
     /// Like `proxy`, with additional keys of the site.
-    pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> Held {
+    pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> RunningServer {
         let text = format!("[[site]]\n{keys}\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
-        Held::start(config, |server| server)
+        RunningServer::start(config, |server| server)
     }
 }
 
-impl Drop for Held {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
         running.stop().end();
@@ -71,7 +71,7 @@ impl Drop for Held {
 
 #[test]
 fn an_application_streams_both_ways_with_trailers() {
-    let app = Held::echo();
+    let app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.ready().await.unwrap();
         let (response, mut stream) = ready.send_request(request("POST", "/"), false).unwrap();
@@ -93,7 +93,7 @@ fn an_application_streams_both_ways_with_trailers() {
 
 #[test]
 fn trailers_reach_clients_that_accept_them() {
-    let app = Held::echo();
+    let app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.ready().await.unwrap();
         let asked = request("POST", "/\nte: trailers");
@@ -109,7 +109,7 @@ fn trailers_reach_clients_that_accept_them() {
 
 #[test]
 fn large_bodies_pass_every_window_both_ways() {
-    let app = Held::echo();
+    let app = RunningServer::echo();
     let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 31 % 251) as u8).collect();
     let expected = sent.clone();
     talk(app.address, async |client| {
@@ -212,7 +212,7 @@ fn upstream_requests_use_the_upstreams_version() {
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\n\r\n\
                  3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n0\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     let answer = talk(proxy.address, async |mut client| {
         let asked = request("POST", "/x?q\ncookie: a=1\ncookie: b=2");
         send(&mut client, asked, "hello").await
@@ -231,7 +231,7 @@ fn upstream_requests_use_the_upstreams_version() {
 fn an_aborted_response_is_reset() {
     let (address, serving) =
         upstream("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     talk(proxy.address, async |mut client| {
         // Data queued when a stream is reset need not arrive.
         let error = match ask(&mut client, "GET", "/").await.await {
@@ -247,7 +247,7 @@ fn an_aborted_response_is_reset() {
 fn interim_answers_arrive_before_the_last() {
     let reply = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     talk(proxy.address, async |mut client| {
         let mut response = ask(&mut client, "GET", "/").await;
         let interim = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
@@ -272,7 +272,7 @@ fn an_unread_body_does_not_delay_its_response() {
 
 #[test]
 fn a_stop_sends_goaway_and_finishes_open_requests() {
-    let mut app = Held::echo();
+    let mut app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.clone().ready().await.unwrap();
         let (response, mut stream) = ready.send_request(request("POST", "/"), false).unwrap();

@@ -2,7 +2,7 @@
 //! stream error or no error (RFC 9113).
 
 use crate::support::Server;
-use crate::table::{ANOTHER, GET, OK, POST, Then, check, open, whole};
+use crate::table::{ANOTHER, Expected, GET, OK, POST, check, open, whole};
 use crate::wire::*;
 
 /// A setting's payload.
@@ -16,7 +16,7 @@ fn window(stream: u32, opened: u32) -> Vec<u8> {
 
 #[test]
 fn frames_of_the_wrong_size_or_place() {
-    use Then::{Answers, Ends, Passes};
+    use Expected::{Answers, Ends, Passes};
     check(vec![
         ("4.1: a frame of a kind nobody knows", frame(77, 0xff, 0, b"?"), Passes),
         (
@@ -101,7 +101,7 @@ fn frames_of_the_wrong_size_or_place() {
 
 #[test]
 fn streams_that_are_not_in_the_state_for_it() {
-    use Then::{Answers, Ends, Passes, Resets};
+    use Expected::{Answers, Ends, Passes, Resets};
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let after_reset = |bytes: Vec<u8>| [open(&POST), reset.clone(), bytes].concat();
     let after_end = |bytes: Vec<u8>| [whole(&GET), bytes].concat();
@@ -163,7 +163,7 @@ fn streams_that_are_not_in_the_state_for_it() {
 
 #[test]
 fn settings_and_windows_beyond_their_bounds() {
-    use Then::{Answers, Ends, Passes, Resets};
+    use Expected::{Answers, Ends, Passes, Resets};
     let set = |id, value| frame(SETTINGS, 0, 0, &setting(id, value));
     let most = 0x7fff_ffff;
     check(vec![

@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Response};
 use hurtle::RequestBody;
 use hurtle::config::{Config, EarlyHints, Site};
 
-use crate::bodies::{Held, upstream};
+use crate::bodies::{RunningServer, upstream};
 use crate::peer::{answer, ask, talk};
 use crate::support::Client;
 use crate::support::client::PATIENCE;
@@ -20,7 +20,7 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
                  set = { Link = \"</a.css>; rel=preload; as=style\", X-Other = \"1\" }\n\
                  [[site.header]]\nmatch = \"/next\"\nset = { Link = \"</2>; rel=next\" }\n";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
+    let proxy = RunningServer::proxy_with(listener.local_addr().unwrap(), rules);
     let (told, wait) = std::sync::mpsc::channel::<()>();
     let serving = thread::spawn(move || {
         // Only the first response waits.
@@ -62,7 +62,7 @@ fn hints_of_an_upstream_come_before_its_answer_with_a_cache_and_without() {
         let address = listener.local_addr().unwrap();
         let mount =
             format!("[[site.mount]]\npath = \"/page\"\nproxy = \"http://{address}\"\n{keys}");
-        let proxy = Held::proxy_with(address, &mount);
+        let proxy = RunningServer::proxy_with(address, &mount);
         let serving = thread::spawn(move || {
             let mut peer = listener.accept().unwrap().0;
             assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
@@ -103,7 +103,7 @@ fn an_application_sends_early_hints() {
         }
     });
     for isolated in [false, true] {
-        let app = Held::start(Config::new(vec![]), |server| match isolated {
+        let app = RunningServer::start(Config::new(vec![]), |server| match isolated {
             false => server.mount("*", "/", slow.clone()).unwrap(),
             true => server.mount_isolated("*", "/", slow.clone()).unwrap(),
         });
@@ -137,8 +137,9 @@ fn the_site_selects_the_clients_of_early_hints() {
     ];
     for (early_hints, over_http2, over_http1) in table {
         let site = Site { default: true, early_hints, ..Site::new() };
-        let app =
-            Held::start(Config::new(vec![site]), |server| server.mount("*", "/", says).unwrap());
+        let app = RunningServer::start(Config::new(vec![site]), |server| {
+            server.mount("*", "/", says).unwrap()
+        });
         for method in ["GET", "POST"] {
             talk(app.address, async |mut client| {
                 let answer = answer(ask(&mut client, method, "/").await).await;
@@ -156,7 +157,7 @@ fn upstream_hints_are_dropped_when_early_hints_are_off() {
     let (address, serving) = upstream(reply, "\r\n\r\n");
     let keys = "early_hints = \"off\"\n\
                 [[site.header]]\nset = { Link = \"</a.css>; rel=preload; as=style\" }\n";
-    let proxy = Held::proxy_with(address, keys);
+    let proxy = RunningServer::proxy_with(address, keys);
     talk(proxy.address, async |mut client| {
         let mut response = ask(&mut client, "GET", "/").await;
         let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;

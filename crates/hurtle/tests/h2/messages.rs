@@ -16,7 +16,7 @@ fn with(more: &[(&'static str, &'static str)]) -> Vec<u8> {
 
 #[test]
 fn invalid_requests_are_refused() {
-    use Then::{Answers, Resets};
+    use Expected::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     check(vec![
         ("an ordinary request", with(&[]), Answers(OK)),
@@ -91,7 +91,7 @@ fn invalid_requests_are_refused() {
 
 #[test]
 fn bodies_that_contradict_their_length() {
-    use Then::{Answers, Resets};
+    use Expected::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     let post = |length: &'static [(&str, &str)], pieces: &[&[u8]]| {
         let mut bytes = open(&[&POST[..], length].concat());
@@ -141,7 +141,7 @@ fn bodies_that_contradict_their_length() {
 
 #[test]
 fn blocks_that_cannot_be_read() {
-    use Then::{Answers, Ends};
+    use Expected::{Answers, Ends};
     let get = block(&GET);
     let block = |bytes: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, 1, bytes);
     let before = |bytes: &[u8]| block(&[bytes, &get].concat());

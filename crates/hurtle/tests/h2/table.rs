@@ -7,7 +7,7 @@ use crate::support::Server;
 use crate::wire::*;
 
 /// Expected result of a connection.
-pub(crate) enum Then {
+pub(crate) enum Expected {
     /// The connection ends with this code.
     Ends(u32),
     /// This stream is reset with this code, and the connection continues.
@@ -45,11 +45,11 @@ pub(crate) fn whole(fields: &[(&str, &str)]) -> Vec<u8> {
 /// Checks the rows, each on a new connection. The initial window is 0, so streams stay open on the
 /// server's side.
 #[track_caller]
-pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
+pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Expected)>) {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wrong = Vec::new();
-    for (why, bytes, then) in rows {
-        let found = catch_unwind(|| became(server.address, &bytes, &then));
+    for (why, bytes, expected) in rows {
+        let found = catch_unwind(|| mismatch(server.address, &bytes, &expected));
         match found {
             Ok(None) => {}
             Ok(Some(found)) => wrong.push(format!("{why}: {found}")),
@@ -59,24 +59,24 @@ pub(crate) fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Sends the bytes; a description of the result if it is not `then`.
-fn became(server: SocketAddr, bytes: &[u8], then: &Then) -> Option<String> {
+/// Sends the bytes; a description of the result if it is not `expected`.
+fn mismatch(server: SocketAddr, bytes: &[u8], expected: &Expected) -> Option<String> {
     let mut wire = Wire::begin(server, &[(INITIAL_WINDOW_SIZE, 0)]);
     wire.send(bytes);
-    match *then {
-        Then::Ends(code) => {
+    match *expected {
+        Expected::Ends(code) => {
             let end = wire.end();
             return (end != Some(code)).then(|| format!("{end:?}, not {code}"));
         }
-        Then::Resets(stream, code) => match wire.find(RST_STREAM) {
+        Expected::Resets(stream, code) => match wire.find(RST_STREAM) {
             Ok(reset) if (reset.stream, reset.code()) == (stream, code) => {}
             found => return Some(format!("{found:?}")),
         },
-        Then::Answers(status) => match wire.find(HEADERS) {
+        Expected::Answers(status) => match wire.find(HEADERS) {
             Ok(answer) if answer.payload[0] == status => {}
             found => return Some(format!("{found:?}")),
         },
-        Then::Passes => {}
+        Expected::Passes => {}
     }
     wire.expect_open();
     None

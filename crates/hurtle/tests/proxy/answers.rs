@@ -6,7 +6,7 @@ use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
 /// Relays one exchange; returns the client's response without `Date` and `Server`.
 fn answered(upstream: &Upstream, proxy: &Proxy, request: &str, reply: &[u8]) -> String {
     let mut client = proxy.send(request);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(reply);
     drop(peer);
     text(&mut client)
@@ -144,7 +144,7 @@ fn a_response_to_head_has_no_body_despite_its_length() {
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n");
     assert_eq!(client.head(), "HTTP/1.1 200 OK\nServer: hurtle\nContent-Length: 500\n");
     assert!(peer.head().starts_with("GET /2 HTTP/1.1\n"), "and the connection goes on");
@@ -166,26 +166,26 @@ fn upstream_connections_are_reused() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");
     let mut other = proxy.send(GET);
     peer.head();
     peer.send(OK);
     assert_eq!(other.answer().1, "ok", "by another client too");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 
     other.send(GET);
     peer.head();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     other.answer();
     other.send(GET);
-    let (mut next, _) = upstream.asked();
+    let (mut next, _) = upstream.next_request();
     assert_eq!(peer.rest(), "", "not after it said it would close");
     next.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more");
     assert_eq!(other.answer().1, "ok");
     other.send(GET);
-    let (mut last, _) = upstream.asked();
+    let (mut last, _) = upstream.next_request();
     last.send(OK);
     assert_eq!(other.answer().1, "ok", "nor after more than an answer came");
 }
@@ -195,7 +195,7 @@ fn interim_answers_are_relayed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n",
     );
@@ -216,7 +216,7 @@ fn a_response_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nConnection: TE\nTE: trailers\n"));
     peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
     assert!(client.head().contains("Transfer-Encoding: chunked"), "the head, before any byte");
@@ -238,7 +238,7 @@ fn a_small_response_arrives_whole_after_a_longer_head() {
         let rule = format!("[[site.header]]\nmatch = \"/*\"\nset = {{ X-Rule = \"{value}\" }}");
         let proxy = Proxy::of_site(&rule, &format!("proxy = \"http://{}\"", upstream.address));
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         for len in [0, 1, 1_000, 10_240, 16 << 10, (16 << 10) + 1, 60_000] {
             let body: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
@@ -263,7 +263,7 @@ fn a_large_response_arrives_whole() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     let sent = [head.as_bytes(), &body].concat();
     let sender = std::thread::spawn(move || {
         peer.send(&sent);
@@ -282,7 +282,7 @@ fn a_slow_client_slows_the_upstream_down() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\n");
     // A write fails instead of blocking.
     peer.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();

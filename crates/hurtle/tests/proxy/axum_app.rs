@@ -24,7 +24,7 @@ fn application() -> SocketAddr {
         .route("/big", get(|| async { Body::from(vec![b'x'; 3_000_000]) }))
         .route("/sum", post(sum).put(sum).layer(DefaultBodyLimit::disable()))
         .route("/there", get(|| async { Redirect::to("/big") }))
-        .route("/told", get(told))
+        .route("/told", get(describe))
         .route("/ws", any(|ws: WebSocketUpgrade| async { ws.on_upgrade(echo) }));
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -40,7 +40,7 @@ async fn sum(body: Bytes) -> String {
     format!("{} {:02x?}", body.len(), &Sha256::digest(&body)[..4])
 }
 
-async fn told(fields: HeaderMap) -> Response<String> {
+async fn describe(fields: HeaderMap) -> Response<String> {
     let told = ["host", "x-forwarded-for", "x-forwarded-proto", "via"];
     let value = |name: &str| fields.get(name).map_or("-", |value| value.to_str().unwrap());
     Response::new(told.map(value).join(" "))

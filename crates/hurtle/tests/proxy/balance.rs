@@ -10,7 +10,7 @@ fn upstreams_are_selected_in_turn() {
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], "");
     for turn in [0, 1, 0, 1] {
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstreams[turn].asked();
+        let (mut peer, _) = upstreams[turn].next_request();
         peer.send(LAST_OK);
         assert_eq!(client.answer().1, "ok");
     }
@@ -26,7 +26,7 @@ fn an_unreachable_upstream_is_skipped() {
     for _ in 0..6 {
         let body = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
         let mut client = proxy.send(body);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         assert_eq!(peer.take(5), b"hello", "what was never sent may go to another");
         peer.send(LAST_OK);
         assert_eq!(client.answer().1, "ok");
@@ -38,15 +38,15 @@ fn a_failed_request_is_retried_only_if_that_is_safe() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], "");
     let mut client = proxy.send(GET);
-    drop(upstreams[0].asked());
-    let (mut peer, _) = upstreams[1].asked();
+    drop(upstreams[0].next_request());
+    let (mut peer, _) = upstreams[1].next_request();
     peer.send(LAST_OK);
     assert_eq!(client.answer().1, "ok");
 
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    drop(upstreams[0].asked());
+    drop(upstreams[0].next_request());
     assert!(client.head().starts_with("HTTP/1.1 502 "), "it may have been done already");
-    upstreams[1].is_left_alone();
+    upstreams[1].expect_no_connection();
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn the_least_busy_upstream_is_selected() {
     let keys = "balance = \"least-connections\"";
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], keys);
     let _waiting = proxy.send(GET);
-    let _held = upstreams[0].asked();
+    let _held = upstreams[0].next_request();
     for _ in 0..3 {
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstreams[1].asked();
+        let (mut peer, _) = upstreams[1].next_request();
         peer.send(LAST_OK);
         assert_eq!(client.answer().1, "ok");
     }
@@ -69,14 +69,14 @@ fn a_path_is_hashed_to_one_upstream() {
     let upstreams = [Upstream::new(), Upstream::new()];
     let keys = "balance = \"hash-path\"";
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], keys);
-    let asked = upstreams.map(|upstream| {
+    let requests = upstreams.map(|upstream| {
         std::thread::spawn(move || {
-            let mut asked = Vec::new();
-            while let Some((mut peer, head)) = upstream.asked_if_any() {
-                asked.push(head.lines().next().unwrap().to_owned());
+            let mut requests = Vec::new();
+            while let Some((mut peer, head)) = upstream.next_request_if_any() {
+                requests.push(head.lines().next().unwrap().to_owned());
                 peer.send(LAST_OK);
             }
-            asked
+            requests
         })
     });
     let lines = (0..16).map(|n| format!("GET /{} HTTP/1.1", n % 8)).collect::<Vec<_>>();
@@ -84,10 +84,10 @@ fn a_path_is_hashed_to_one_upstream() {
         assert_eq!(proxy.send(format!("{line}\r\nHost: a\r\n\r\n")).answer().1, "ok");
     }
     drop(proxy);
-    let asked = asked.map(|thread| thread.join().unwrap());
-    assert_eq!(asked[0].len() + asked[1].len(), 16);
+    let requests = requests.map(|thread| thread.join().unwrap());
+    assert_eq!(requests[0].len() + requests[1].len(), 16);
     for line in &lines {
-        assert_ne!(asked[0].contains(line), asked[1].contains(line), "{line} went to both");
+        assert_ne!(requests[0].contains(line), requests[1].contains(line), "{line} went to both");
     }
 }
 
@@ -97,7 +97,7 @@ fn an_unhealthy_upstream_gets_no_requests() {
     let keys = "health = \"/health z\"\nhealth_interval = \"10ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let check = |answer: &str| {
-        let (mut peer, head) = upstream.asked();
+        let (mut peer, head) = upstream.next_request();
         assert!(head.starts_with("GET /health%20z HTTP/1.1\n"), "{head}");
         peer.send(answer);
     };
@@ -105,14 +105,14 @@ fn an_unhealthy_upstream_gets_no_requests() {
     check(bad);
     check(bad);
     // The third health check follows the evaluation of the second.
-    let (mut third, _) = upstream.asked();
+    let (mut third, _) = upstream.next_request();
     let (head, _) = proxy.send(GET).answer();
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Retry-After"), "{head}");
     third.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     drop(third);
-    let (_fourth, _) = upstream.asked();
+    let (_fourth, _) = upstream.next_request();
     let mut client = proxy.send(GET);
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.starts_with("GET / HTTP/1.1\n"), "{head}");
     peer.send(OK);
     assert_eq!(client.answer().1, "ok", "well again");

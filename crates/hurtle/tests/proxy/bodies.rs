@@ -7,7 +7,7 @@ fn request_bodies_keep_their_framing() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nContent-Length: 5\n") && !head.contains("Transfer-Encoding"));
     assert_eq!(peer.take(5), b"hello");
     peer.send(OK);
@@ -29,7 +29,7 @@ fn a_request_body_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(3), b"one", "before the rest is here");
     peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhah\r\n");
     client.head();
@@ -49,7 +49,7 @@ fn an_early_refusal_is_passed_on() {
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nsome");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(4), b"some");
     peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 413 "));
@@ -68,7 +68,7 @@ fn a_large_body_arrives_whole() {
         client.send(&sent);
         client
     });
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert!(peer.take(body.len()) == body);
     peer.send(OK);
     assert_eq!(sender.join().unwrap().answer().1, "ok");
@@ -82,7 +82,7 @@ fn the_upstreams_100_continue_is_relayed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nExpect: 100-continue\n"));
     peer.send("HTTP/1.1 100 Continue\r\n\r\n");
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\n");
@@ -99,7 +99,7 @@ fn an_upstream_may_refuse_before_the_body_is_sent() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 401 ") && head.contains("Connection: close"), "{head}");
@@ -111,7 +111,7 @@ fn an_upstream_may_ignore_expect() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\n", "after a while the proxy gives it");
     client.send("hello");
     assert_eq!(peer.take(5), b"hello");
@@ -144,13 +144,13 @@ fn no_request_is_smuggled() {
             head.starts_with("HTTP/1.1 4") || head.starts_with("HTTP/1.1 501"),
             "{sentence}: {head}"
         );
-        upstream.is_left_alone();
+        upstream.expect_no_connection();
     }
     // A wrong chunk size ends the connection, and no part of the chunk is parsed as a request.
     let lie = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
                1\r\nxGET /evil HTTP/1.1\r\n\r\n0\r\n\r\n";
     let mut client = proxy.send(lie);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert!(client.head().starts_with("HTTP/1.1 400 "));
     assert!(!peer.rest().contains("evil"));
 }

@@ -29,13 +29,13 @@ fn a_connection_closed_without_a_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(POST);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.take(5);
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
     client.send(GET);
-    let (peer, _) = upstream.asked();
+    let (peer, _) = upstream.next_request();
     peer.reset();
     expect(&mut client, "502 Bad Gateway");
 }
@@ -49,13 +49,13 @@ fn a_connection_closed_during_the_request_body_is_502() {
     for (sentence, end) in ends {
         for framing in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
             let mut client = proxy.send(format!("PUT / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
-            let (mut peer, _) = upstream.asked();
+            let (mut peer, _) = upstream.next_request();
             client.send("4\r\nabcd\r\n");
             peer.take(4);
             end(peer);
             let (head, _) = client.answer();
             assert!(head.starts_with("HTTP/1.1 502 "), "{sentence}, {framing}: {head}");
-            upstream.is_left_alone();
+            upstream.expect_no_connection();
         }
     }
 }
@@ -65,7 +65,7 @@ fn a_connection_closed_after_an_interim_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 103 "));
     drop(peer);
@@ -77,7 +77,7 @@ fn a_connection_closed_within_the_head_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Le");
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
@@ -97,7 +97,7 @@ fn a_connection_closed_within_the_body_truncates_the_response() {
         ("in malformed chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
     ] {
         let mut client = proxy.send(LAST_GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         peer.send(part);
         drop(peer);
         let all = client.rest();
@@ -106,7 +106,7 @@ fn a_connection_closed_within_the_body_truncates_the_response() {
         assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
     }
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
     client.head();
     assert_eq!(client.chunk(), "hello");
@@ -120,19 +120,19 @@ fn a_slow_upstream_is_504() {
     let keys = "first_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 ");
     expect(&mut client, "504 Gateway Timeout");
     assert_eq!(peer.rest(), "", "its connection is over");
 
     client.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     client.head();
     assert_eq!(client.rest(), "hello", "and then the end, before the length is reached");
 
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
-    let (peer, _) = upstream.asked();
+    let (peer, _) = upstream.next_request();
     let sender = std::thread::spawn(move || {
         client.send(vec![0; 100_000_000]);
         client
@@ -148,7 +148,7 @@ fn a_slow_client_is_not_the_upstreams_fault() {
     let keys = "first_byte_timeout = \"100ms\"\nsend_timeout = \"100ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(3), b"one");
     // The pause exceeds every timeout of the upstream, which must not apply to the client.
     peer.stream.set_read_timeout(Some(std::time::Duration::from_millis(400))).unwrap();
@@ -166,12 +166,12 @@ fn a_closed_idle_connection_is_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
     drop(peer);
     client.send(POST);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(5), b"hello", "seen before anything was sent, it is not even a retry");
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");
@@ -179,7 +179,7 @@ fn a_closed_idle_connection_is_replaced() {
     client.send(GET);
     peer.head();
     drop(peer);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     assert_eq!(client.answer().1, "ok", "what may be done twice is");
 
@@ -187,7 +187,7 @@ fn a_closed_idle_connection_is_replaced() {
     peer.head();
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }
 
 #[test]
@@ -195,12 +195,12 @@ fn a_disconnected_client_cancels_its_upstream_request() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     client.reset();
     assert_eq!(peer.rest(), "", "the upstream learns it");
 
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
     client.send(GET);
@@ -215,7 +215,7 @@ fn failures_on_a_reused_connection_equal_those_on_a_new_one() {
     let upstream = Upstream::new();
     let proxy = Proxy::with(&[upstream.address], "first_byte_timeout = \"200ms\"");
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
 
@@ -243,7 +243,7 @@ fn a_broken_body_is_the_clients_fault() {
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.chunk(), "a");
     client.send("nonsense\r\n");
     assert!(client.head().starts_with("HTTP/1.1 400 "));
@@ -278,7 +278,7 @@ fn bytes_after_a_bodiless_response_are_not_the_next_response() {
         "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
     ] {
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         peer.send(odd);
         assert!(client.head().starts_with("HTTP/1.1 "));
         assert_eq!(peer.rest(), "", "the connection is over: {odd}");

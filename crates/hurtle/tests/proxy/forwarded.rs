@@ -13,7 +13,7 @@ fn forwarding_fields_of_an_untrusted_peer_are_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send(LIES);
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert_eq!(
         head,
         "GET /c?q=%20 HTTP/1.1\nHost: Example.org:81\nAccept: */*\nX-Forwarded-For: 127.0.0.1\n\
@@ -51,7 +51,7 @@ fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     let mount = format!("proxy = \"http://{}\"\ndeny = \"203.0.113.66\"", upstream.address);
     let proxy = Proxy::of("trusted_proxies = \"127.0.0.0/8\"", &mount);
     let mut client = proxy.send(LIES);
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\n"), "{head}");
     assert!(head.contains("\nX-Forwarded-Proto: https\n"), "{head}");
     assert!(head.contains("\nX-Real-IP: 203.0.113.9\n"), "{head}");
@@ -73,7 +73,7 @@ fn a_request_without_host_gets_the_upstreams() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send("GET / HTTP/1.0\r\n\r\n");
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert!(head.starts_with(&format!("GET / HTTP/1.1\nHost: {}\n", upstream.address)), "{head}");
 }
 
@@ -82,7 +82,7 @@ fn a_target_with_a_host_of_its_own() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send("GET http://b.example/x HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert!(head.starts_with("GET /x HTTP/1.1\nHost: b.example\n"), "RFC 9112 3.2.2: {head}");
 }
 
@@ -99,5 +99,5 @@ fn trace_and_connect_are_not_forwarded() {
         assert!(head.starts_with("HTTP/1.1 405 "), "{request}: {head}");
         assert!(head.contains(&format!("\nAllow: {allow}\n")), "{request}: {head}");
     }
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }

@@ -24,7 +24,7 @@ fn the_site_selects_the_clients_of_an_upstreams_hints() {
         let mount = format!("proxy = \"http://{}\"", upstream.address);
         let server = Proxy::of_site(&format!("{key}\n{LINK}"), &mount);
         let mut client = server.send(request);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         if expected.contains(&OWN) {
             assert_eq!(client.head(), OWN, "{sentence}: before the upstream says a word");
         }

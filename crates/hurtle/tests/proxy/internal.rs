@@ -40,7 +40,7 @@ fn answer(
     fields: &str,
 ) -> (String, String) {
     client.send(request);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(format!(
         "HTTP/1.1 200 OK\r\n{fields}Content-Length: 4\r\nConnection: close\r\n\r\nbody"
     ));
@@ -77,7 +77,7 @@ fn a_named_file_replaces_the_response_body() {
     }
     // Each request is forwarded; the file is never served without the upstream.
     client.send(GET);
-    upstream.asked();
+    upstream.next_request();
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_named_file_is_sent_with_ranges_and_conditions() {
 
     let head_only = "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     client.send(head_only);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(format!("HTTP/1.1 200 OK\r\n{named}\r\n"));
     assert!(client.head().contains("Content-Length: 10\n"));
     assert_eq!(client.rest(), "");

@@ -31,7 +31,7 @@ fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
     ];
     for (sentence, sent, expected) in passed {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let (mut peer, head) = upstream.asked();
+        let (mut peer, head) = upstream.next_request();
         assert!(head.starts_with(&format!("GET {expected} HTTP/1.1\n")), "{sentence}: {head}");
         peer.send(OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         assert_eq!(client.answer().1, "ok", "{sentence}");
@@ -51,6 +51,6 @@ fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let head = client.answer().0;
         assert!(head.starts_with("HTTP/1.1 404 "), "{sentence}: {head}");
-        upstream.is_left_alone();
+        upstream.expect_no_connection();
     }
 }

@@ -38,14 +38,14 @@ impl Upstream {
 
     /// Accepts the next connection and reads its first request's head.
     #[track_caller]
-    pub(crate) fn asked(&self) -> (Client, String) {
+    pub(crate) fn next_request(&self) -> (Client, String) {
         let mut peer = self.accept();
         let head = peer.head();
         (peer, head)
     }
 
-    /// Like `asked`; `None` if no connection arrives within 1 s.
-    pub(crate) fn asked_if_any(&self) -> Option<(Client, String)> {
+    /// Like `next_request`; `None` if no connection arrives within 1 s.
+    pub(crate) fn next_request_if_any(&self) -> Option<(Client, String)> {
         let soon = std::time::Duration::from_secs(1);
         socket2::SockRef::from(&self.listener).set_read_timeout(Some(soon)).unwrap();
         let mut peer = Client::of(self.listener.accept().ok()?.0);
@@ -55,7 +55,7 @@ impl Upstream {
 
     /// Asserts that no connection is pending.
     #[track_caller]
-    pub(crate) fn is_left_alone(&self) {
+    pub(crate) fn expect_no_connection(&self) {
         self.listener.set_nonblocking(true).unwrap();
         assert!(self.listener.accept().is_err(), "a connection came");
         self.listener.set_nonblocking(false).unwrap();

@@ -10,7 +10,7 @@ use crate::support::{Proxy, Upstream};
 /// A connection with so many hits that its header section is remembered.
 #[track_caller]
 fn served(pair: &Pair, fields: &str) -> Client {
-    pair.asked(&get("/", ""), fields, "first");
+    pair.fetch(&get("/", ""), fields, "first");
     let mut client = pair.proxy.connect();
     for _ in 0..4 {
         assert_eq!(again(&mut client), "first");
@@ -91,7 +91,7 @@ fn other_requests_get_their_own_responses() {
         assert_eq!(body, expected, "{head}");
         assert_eq!(again(&mut client), "first", "{head}");
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
     for head in [
         "GET / HTTP/1.1\r\nHost: b\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a:81\r\n\r\n",
@@ -140,7 +140,7 @@ fn stored_responses_need_the_password_too() {
     let proxy = Proxy::of_site(&auth, &mount);
     let pair = Pair { upstream, proxy };
     let shown = "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n";
-    let (_, body) = pair.asked(&get("/", shown), "Cache-Control: public, max-age=60\r\n", "his");
+    let (_, body) = pair.fetch(&get("/", shown), "Cache-Control: public, max-age=60\r\n", "his");
     assert_eq!(body, "his");
     let mut client = pair.proxy.connect();
     for (fields, status, expected) in [("", "401", false), (shown, "200", true), ("", "401", false)]
@@ -150,6 +150,6 @@ fn stored_responses_need_the_password_too() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert_eq!(body == "his", expected);
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
     let _ = std::fs::remove_file(users);
 }

@@ -30,7 +30,7 @@ fn the_leader_of_a_fetch_gets_interim_responses() {
         let proxy = Proxy::of_site(key, &mount);
         let pair = Pair { upstream, proxy };
         let mut client = pair.proxy.send(request);
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         interim.iter().for_each(|head| peer.send(sent(head)));
         for head in expected {
             assert_eq!(client.head(), *head, "{sentence}");
@@ -41,7 +41,7 @@ fn the_leader_of_a_fetch_gets_interim_responses() {
         assert!(!head.contains("Link"), "{sentence}: {head}");
         assert_eq!(body, "body", "{sentence}");
         // They are not stored.
-        let (head, body) = pair.kept(&get("/", ""));
+        let (head, body) = pair.hit(&get("/", ""));
         assert!(head.starts_with("HTTP/1.1 200 OK\n") && !head.contains("Link"), "{head}");
         assert_eq!(body, "body", "{sentence}");
     }
@@ -52,7 +52,7 @@ fn an_unstored_response_follows_its_interim_responses() {
     let pair = Pair::new();
     for path in ["/", "/"] {
         let mut client = pair.proxy.send(get(path, ""));
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         peer.send(sent(HINTS));
         assert_eq!(client.head(), HINTS);
         reply(peer, "Cache-Control: no-store\r\n", "body");
@@ -64,7 +64,7 @@ fn an_unstored_response_follows_its_interim_responses() {
 fn a_waiting_client_gets_no_interim_responses() {
     let pair = Pair::new();
     let mut leader = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     let mut second = pair.proxy.send(get("/", ""));
     peer.send(sent(HINTS));
     assert_eq!(leader.head(), HINTS);
@@ -76,12 +76,12 @@ fn a_waiting_client_gets_no_interim_responses() {
 fn a_fetch_continues_after_its_client_has_disconnected() {
     let pair = Pair::new();
     let leader = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     leader.reset();
     peer.send(sent(HINTS));
     let mut second = pair.proxy.send(get("/", ""));
     peer.send(sent(HINTS));
     reply(peer, MINUTE, "body");
     assert_eq!(second.answer().1, "body");
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
