@@ -170,8 +170,8 @@ impl Watch {
         if answer.read_exact(&mut [0]).is_err() {
             drop(cat);
             let output = perf.wait_with_output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("{REFUSED}; its message: {}", said.trim())));
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("{REFUSED}; its message: {}", message.trim())));
         }
         Ok(Watch { perf, cat, written })
     }
@@ -183,8 +183,8 @@ impl Watch {
         let output = self.perf.wait_with_output()?;
         let done = done?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("perf failed: {}", said.trim())));
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("perf failed: {}", message.trim())));
         }
         // perf prints file names unescaped.
         let text = String::from_utf8_lossy(&fs::read(&self.written)?).into_owned();

@@ -52,11 +52,11 @@ impl Identity {
         let folder = std::path::absolute(folder)?;
         let (certificate, key) = Identity::files(&folder);
         if !certificate.exists() {
-            let made =
+            let certified =
                 rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
             fs::create_dir_all(&folder)?;
-            fs::write(&key, made.signing_key.serialize_pem())?;
-            fs::write(&certificate, made.cert.pem())?;
+            fs::write(&key, certified.signing_key.serialize_pem())?;
+            fs::write(&certificate, certified.cert.pem())?;
         }
         let der = CertificateDer::from_pem_file(&certificate);
         let der = der.map_err(|e| io::Error::other(format!("{}: {e}", certificate.display())))?;

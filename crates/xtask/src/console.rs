@@ -43,8 +43,8 @@ impl Console<'_> {
     pub(crate) fn run(&self, command: &mut Command) -> Result<(), Failure> {
         let shown = shown(command);
         if self.is_shared {
-            let (status, said) = run_kept(command)?;
-            self.print(&format!("$ {shown}\n"), &said);
+            let (status, output) = run_kept(command)?;
+            self.print(&format!("$ {shown}\n"), &output);
             return judged(&shown, status);
         }
         println!("$ {shown}");
@@ -101,9 +101,9 @@ pub(crate) fn run_kept(command: &mut Command) -> Result<(ExitStatus, Vec<u8>), F
     let problem = |error: io::Error| Failure(format!("{}: {error}", path.display()));
     let (out, err) = keep(&path).map_err(problem)?;
     let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
-    let said = fs::read(&path).map_err(problem);
+    let output = fs::read(&path).map_err(problem);
     let _ = fs::remove_file(&path);
-    Ok((started(&shown, status)?, said?))
+    Ok((started(&shown, status)?, output?))
 }
 
 fn started<T>(shown: &str, result: io::Result<T>) -> Result<T, Failure> {

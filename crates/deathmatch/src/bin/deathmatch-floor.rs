@@ -300,9 +300,10 @@ impl<'a> Connection<'a> {
             let waits = match upload {
                 Some(bytes) => {
                     self.dropping = bytes;
-                    let came = self.head.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                    self.head.drain(..came);
-                    self.drop_upload(came as u64)?
+                    let received =
+                        self.head.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    self.head.drain(..received);
+                    self.drop_upload(received as u64)?
                 }
                 None => !self.send()?,
             };

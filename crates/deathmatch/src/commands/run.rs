@@ -235,12 +235,12 @@ fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
         Contender::by_name(name)
             .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
-    let given = args.contenders.iter().map(|words| Contender::overridden(words));
-    let given = given.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let overrides = args.contenders.iter().map(|words| Contender::overridden(words));
+    let overrides = overrides.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     // A contender with an existing name replaces the other.
-    let listed = plan.contenders.iter().filter(|name| given.iter().all(|c| c.name != **name));
+    let listed = plan.contenders.iter().filter(|name| overrides.iter().all(|c| c.name != **name));
     let mut all = listed.map(named).collect::<Result<Vec<_>, _>>()?;
-    all.extend(given);
+    all.extend(overrides);
     Ok(all)
 }
 

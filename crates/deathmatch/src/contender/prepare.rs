@@ -253,10 +253,10 @@ impl Filler<'_> {
                 .stdin(Stdio::null())
                 .output()?;
             if !output.status.success() {
-                let said = [output.stdout, output.stderr].concat();
-                let said = String::from_utf8_lossy(&said);
+                let printed = [output.stdout, output.stderr].concat();
+                let printed = String::from_utf8_lossy(&printed);
                 let shown = command.join(" ");
-                let text = format!("`{shown}` failed ({}):\n{}", output.status, said.trim());
+                let text = format!("`{shown}` failed ({}):\n{}", output.status, printed.trim());
                 return Err(io::Error::other(text));
             }
         }

@@ -91,9 +91,9 @@ fn home(data: Data<'_>) -> Markup {
     html! {
         section.home #take-home {
             h2 { "Take home" }
-            @for said in &all {
-                @if data.ladders.len() > 1 { h3 { (said.about) } }
-                ul { @for sentence in &said.sentences { li { (sentence) } } }
+            @for claims in &all {
+                @if data.ladders.len() > 1 { h3 { (claims.about) } }
+                ul { @for sentence in &claims.sentences { li { (sentence) } } }
             }
             @if all.is_empty() { p { "Nothing was measured." } }
         }

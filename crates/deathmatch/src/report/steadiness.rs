@@ -71,17 +71,17 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
 pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
     let beside = data.beside;
     let margin = round(100.0 * FLOOR_OFF_MAX);
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for (round, count) in &beside.repeated {
-        said.push(format!(
+        sentences.push(format!(
             "Round {} was repeated: the floor beside it was more than {margin}\u{202f}% off the \
              other rounds'. Its first {count} samples are kept in samples.jsonl and count for nothing.",
             round + 1
         ));
     }
     let rounds: Vec<String> = beside.restless.iter().map(|r| (r + 1).to_string()).collect();
-    said.push(match (rounds.len(), beside.looks.is_empty()) {
-        (0, true) => return said,
+    sentences.push(match (rounds.len(), beside.looks.is_empty()) {
+        (0, true) => return sentences,
         (0, false) => format!(
             "In every round that counts the floor was within {margin}\u{202f}% of its median."
         ),
@@ -96,7 +96,7 @@ pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
             listed(&rounds)
         ),
     });
-    said
+    sentences
 }
 
 fn probe(sample: &Sample) -> Option<FloorProbe<'_>> {

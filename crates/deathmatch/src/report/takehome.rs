@@ -57,7 +57,7 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
         .collect(),
     });
     let run = Findings { about: "The run".to_owned(), sentences: of_the_run(data) };
-    ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
+    ladders.chain([run]).filter(|claims| !claims.sentences.is_empty()).collect()
 }
 
 /// `true` if a ladder is the search for limits, whose results the brackets show.
@@ -262,7 +262,7 @@ mod tests {
         let ladders = crate::report::ladders(run, samples);
         let beside = Beside::of(run, samples);
         let all = take_home(Data { run, ladders: &ladders, rankings, beside: &beside });
-        let text: Vec<String> = all.into_iter().flat_map(|said| said.sentences).collect();
+        let text: Vec<String> = all.into_iter().flat_map(|claims| claims.sentences).collect();
         text.join("\n").replace('\u{202f}', " ")
     }
 

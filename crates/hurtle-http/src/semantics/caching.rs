@@ -36,21 +36,23 @@ pub struct Described<'a> {
 
 /// Reads a response's fields, given as names and values.
 pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Described<'a> {
-    let mut said = Described::default();
+    let mut response = Described::default();
     let mut targeted = Vec::new();
     for (name, value) in fields {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match name.len() {
             // RFC 9111 5.1: of several values, whether in one line or in several, the first counts.
-            3 if is("age") && said.age.is_none() => said.age = list(value).next().map(seconds),
-            4 if is("date") => said.date = date::parse(value),
-            4 if is("etag") => said.etag = Some(value),
-            4 if is("vary") => said.vary.extend(list(value)),
+            3 if is("age") && response.age.is_none() => {
+                response.age = list(value).next().map(seconds)
+            }
+            4 if is("date") => response.date = date::parse(value),
+            4 if is("etag") => response.etag = Some(value),
+            4 if is("vary") => response.vary.extend(list(value)),
             // RFC 9111 4.2: a cache should read dates in any case.
-            7 if is("expires") => said.expires = Some(date::parse_any_case(value).unwrap_or(0)),
-            10 if is("set-cookie") => said.sets_cookie = true,
-            13 if is("cache-control") => said.directives.read(value),
-            13 if is("last-modified") => said.last_modified = Some(value),
+            7 if is("expires") => response.expires = Some(date::parse_any_case(value).unwrap_or(0)),
+            10 if is("set-cookie") => response.sets_cookie = true,
+            13 if is("cache-control") => response.directives.read(value),
+            13 if is("last-modified") => response.last_modified = Some(value),
             17 if is("cdn-cache-control") => {
                 // RFC 9651 4.2: the lines of a structured field are joined.
                 if !targeted.is_empty() {
@@ -63,10 +65,10 @@ pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> De
     }
     // RFC 9213 2.2: it replaces Cache-Control and Expires.
     if let Some(directives) = Directives::targeted(&targeted) {
-        said.directives = directives;
-        said.expires = None;
+        response.directives = directives;
+        response.expires = None;
     }
-    said
+    response
 }
 
 impl Described<'_> {
@@ -131,13 +133,13 @@ fn is_never_stored(status: StatusCode) -> bool {
 /// The reason why not.
 pub fn may_store(
     status: StatusCode,
-    said: &Described<'_>,
+    response: &Described<'_>,
     request: &Directives,
     authorized: bool,
     received: u64,
     heuristic_percent: u64,
 ) -> Result<Freshness, Refused> {
-    let d = &said.directives;
+    let d = &response.directives;
     // RFC 9111 5.2.2.3: `must-understand` replaces `no-store` where the status is understood.
     let understood = d.must_understand && is_understood(status);
     if is_never_stored(status)
@@ -148,17 +150,17 @@ pub fn may_store(
     {
         return Err(Refused::Response);
     }
-    if said.vary.contains(&b"*".as_slice()) {
+    if response.vary.contains(&b"*".as_slice()) {
         return Err(Refused::Response);
     }
     // RFC 9111 7.3 leaves Set-Cookie to origins, many of which do not think of caches.
     let meant_for_all = d.public || d.s_maxage.is_some();
-    if said.sets_cookie && !meant_for_all {
+    if response.sets_cookie && !meant_for_all {
         return Err(Refused::Response);
     }
-    let lifetime = said
+    let lifetime = response
         .explicit_lifetime(received)
-        .or_else(|| said.heuristic_lifetime(status, received, heuristic_percent))
+        .or_else(|| response.heuristic_lifetime(status, received, heuristic_percent))
         .filter(|lifetime| *lifetime > 0)
         .ok_or(Refused::Response)?;
     // RFC 9111 3.5.
@@ -199,9 +201,9 @@ impl Described<'_> {
 /// The age of a response when it arrived, in milliseconds (RFC 9111 4.2.3). `delay_ms`: the time
 /// from the request to the response, in milliseconds. `received`: when the response arrived, in
 /// seconds since 1970.
-pub fn age_on_arrival(said: &Described<'_>, delay_ms: u64, received: u64) -> u64 {
-    let apparent = said.date.map_or(0, |date| received.saturating_sub(date));
-    let corrected = said.age.unwrap_or(0).saturating_mul(1_000).saturating_add(delay_ms);
+pub fn age_on_arrival(response: &Described<'_>, delay_ms: u64, received: u64) -> u64 {
+    let apparent = response.date.map_or(0, |date| received.saturating_sub(date));
+    let corrected = response.age.unwrap_or(0).saturating_mul(1_000).saturating_add(delay_ms);
     apparent.saturating_mul(1_000).max(corrected)
 }
 
@@ -275,12 +277,19 @@ mod tests {
     }
 
     fn stored(status: u16, text: &str, request: &str, authorized: bool) -> Result<u64, Refused> {
-        let said = fields(text);
-        let said = of_response(said.into_iter());
-        let asked = fields(request);
+        let response = fields(text);
+        let response = of_response(response.into_iter());
+        let request_directives = fields(request);
         let status = StatusCode::from_u16(status).unwrap();
-        may_store(status, &said, &Directives::of_request(asked.into_iter()), authorized, NOW, 0)
-            .map(|freshness| freshness.lifetime)
+        may_store(
+            status,
+            &response,
+            &Directives::of_request(request_directives.into_iter()),
+            authorized,
+            NOW,
+            0,
+        )
+        .map(|freshness| freshness.lifetime)
     }
 
     #[test]
@@ -288,7 +297,7 @@ mod tests {
         use Refused::{Request, Response};
         #[rustfmt::skip]
         let rows = [
-            ("3: nothing is said, and nothing is guessed (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
+            ("3: nothing is response, and nothing is guessed (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
             ("5.2.2.1 max-age", 200, "Cache-Control: max-age=60", Ok(60)),
             ("5.2: names have no case", 200, "cache-control: Max-Age=60", Ok(60)),
             ("5.2: an argument may be quoted", 200, "Cache-Control: max-age=\"60\"", Ok(60)),
@@ -360,7 +369,7 @@ mod tests {
         let rows = [
             ("4.2.2: a part of the time since the last change", 200, "", SINCE, 10, Some(100)),
             ("all of it", 200, "", SINCE, 100, Some(1_000)),
-            ("not asked for", 200, "", SINCE, 0, None),
+            ("not request_directives for", 200, "", SINCE, 0, None),
             ("not longer than a day", 200, "", "Last-Modified: Sun, 06 Nov 1988 08:49:37 GMT", 10, Some(HEURISTIC_SECONDS_MAX)),
             ("without Last-Modified", 200, "", "ETag: \"a\"", 10, None),
             ("changed in the future", 200, "", "Last-Modified: Sun, 06 Nov 1994 08:59:37 GMT", 10, None),
@@ -375,9 +384,9 @@ mod tests {
         for (sentence, status, cache, modified, percent, expected) in rows {
             let text = format!("{UNTIL}{cache}{modified}");
             let text = fields(&text);
-            let said = of_response(text.into_iter());
+            let response = of_response(text.into_iter());
             let status = StatusCode::from_u16(status).unwrap();
-            let found = may_store(status, &said, &Directives::default(), false, NOW, percent);
+            let found = may_store(status, &response, &Directives::default(), false, NOW, percent);
             assert_eq!(found.ok().map(|f| f.lifetime), expected, "{sentence}");
         }
     }
@@ -409,11 +418,12 @@ mod tests {
             ("RFC 5861 3: the client wants it fresh", "max-age=60, stale-while-revalidate=10", 61, "Cache-Control: no-cache", Ask),
         ];
         for (sentence, value, age, request, expected) in rows {
-            let mut said = Described::default();
-            said.directives.read(value.as_bytes());
+            let mut response = Described::default();
+            response.directives.read(value.as_bytes());
             let request = Directives::of_request(fields(request).into_iter());
             let freshness =
-                may_store(StatusCode::OK, &said, &Directives::default(), false, NOW, 0).unwrap();
+                may_store(StatusCode::OK, &response, &Directives::default(), false, NOW, 0)
+                    .unwrap();
             assert_eq!(usable(&freshness, age, &request), expected, "{sentence}");
         }
     }
@@ -422,7 +432,7 @@ mod tests {
     fn ages() {
         #[rustfmt::skip]
         let rows = [
-            ("4.2.3: nothing is said", "", 0, 0),
+            ("4.2.3: nothing is response", "", 0, 0),
             ("4.2.3: by Age", "Age: 5", 0, 5_000),
             ("4.2.3: and the time the response took", "Age: 5", 3_000, 8_000),
             ("4.2.3: which may be a part of a second", "Age: 5", 20, 5_020),
@@ -436,22 +446,22 @@ mod tests {
             ("5.1: the first is no number", "Age: old\nAge: 7", 0, 0),
         ];
         for (sentence, text, delay_ms, expected) in rows {
-            let said = of_response(fields(text).into_iter());
-            assert_eq!(age_on_arrival(&said, delay_ms, NOW), expected, "{sentence}");
+            let response = of_response(fields(text).into_iter());
+            assert_eq!(age_on_arrival(&response, delay_ms, NOW), expected, "{sentence}");
         }
     }
 
     #[test]
     fn stale_responses_when_the_origin_fails() {
-        let mut said = Described::default();
-        said.directives.read(b"max-age=60, stale-if-error=10");
+        let mut response = Described::default();
+        response.directives.read(b"max-age=60, stale-if-error=10");
         let none = Directives::default();
-        let freshness = may_store(StatusCode::OK, &said, &none, false, NOW, 0).unwrap();
+        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
         assert!(usable_on_error(&freshness, 69, &none));
         assert!(!usable_on_error(&freshness, 70, &none));
         assert!(!usable_on_error(&freshness, 69, &Directives { no_cache: true, ..none }));
-        said.directives.read(b"must-revalidate");
-        let freshness = may_store(StatusCode::OK, &said, &none, false, NOW, 0).unwrap();
+        response.directives.read(b"must-revalidate");
+        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
         assert!(!usable_on_error(&freshness, 61, &none), "5.2.2.2");
     }
 

@@ -126,7 +126,7 @@ impl<T: Transport> Exchange<H1<T>> {
         let mut scan = Scan::default();
         let mut begun = false;
         let mut skipped = false;
-        let mut came = false;
+        let mut received = false;
         loop {
             let bytes = self.input.bytes();
             // RFC 9112 section 2.2: one empty line before a request line is ignored.
@@ -137,7 +137,7 @@ impl<T: Transport> Exchange<H1<T>> {
             }
             // Usually one read brings exactly one head; the parser then finds its end. If it holds
             // several, the bytes behind the first are put back.
-            if came && !begun && bytes.ends_with(EMPTY_LINE) {
+            if received && !begun && bytes.ends_with(EMPTY_LINE) {
                 let n = bytes.len();
                 return Ok(Some(self.input.take(n)));
             }
@@ -160,7 +160,7 @@ impl<T: Transport> Exchange<H1<T>> {
             let filled = self.fill().await;
             self.watch.set_idle(false);
             match filled {
-                Ok(()) => came = true,
+                Ok(()) => received = true,
                 // RFC 9110 section 15.5.9: 408 applies to an incomplete request only.
                 Err(Ended::Late) if begun => return Err(ParseError::HeadTooSlow),
                 Err(Ended::Late | Ended::Failed) => return Ok(None),

@@ -106,8 +106,8 @@ impl Uploads {
             status: upload_resumption_supported(),
             fields: headers::announcement(&location, limit.clone()),
         });
-        let taken = self.receive_part(file, &token, upload_fields, body).await?;
-        Ok(match taken {
+        let received = self.receive_part(file, &token, upload_fields, body).await?;
+        Ok(match received {
             Received::Part(offset) => with_complete(Answer::empty(StatusCode::CREATED), false)
                 .with(header::LOCATION, location)
                 .with(UPLOAD_LIMIT, limit)

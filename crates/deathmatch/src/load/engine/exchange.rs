@@ -212,16 +212,16 @@ impl Engine<'_> {
                 _ => Progress::Done { wrong: Some(ResponseFault::Bytes), close: true },
             };
         };
-        let came = &mut self.buffer[..held + count];
+        let received = &mut self.buffer[..held + count];
         if let Some(session) = secure {
-            if session.open(came, feed).is_err() {
+            if session.open(received, feed).is_err() {
                 return Received::Garbled;
             }
         } else if discard {
             step = reader.skip(count as u64, expected);
             bytes = count as u64;
         } else {
-            feed(came);
+            feed(received);
         }
         if let Some(call) = &mut slot.call {
             call.bytes += bytes;

@@ -237,16 +237,16 @@ impl<'a> Engine<'a> {
         if flags.contains(EventFlags::OUT) {
             self.flush(at);
         }
-        let gone = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-        if flags.intersects(EventFlags::IN | gone) {
-            self.take(at, flags.intersects(gone));
+        let closed = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+        if flags.intersects(EventFlags::IN | closed) {
+            self.take(at, flags.intersects(closed));
         }
         Ok(())
     }
 
     /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
     /// the next.
-    fn take(&mut self, at: usize, gone: bool) {
+    fn take(&mut self, at: usize, closed: bool) {
         loop {
             let connection = &mut self.connections[at];
             let was_ready = connection.ready().is_some();
@@ -263,7 +263,7 @@ impl<'a> Engine<'a> {
             self.flush(at);
             match went {
                 Received::Nothing => return,
-                Received::Some { drained } if drained && !gone => return,
+                Received::Some { drained } if drained && !closed => return,
                 Received::Some { .. } => {}
                 Received::Lost(why) => return self.fail_connection(at, why),
             }

@@ -98,14 +98,14 @@ impl Session {
     /// Decrypts received bytes, after those kept back; `take` gets the plaintext.
     pub(super) fn open(
         &mut self,
-        came: &mut [u8],
+        received: &mut [u8],
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), Error> {
         let mut at = 0;
         let mut over = false;
         while !over {
             let UnbufferedStatus { mut discard, state } =
-                self.connection.process_tls_records(&mut came[at..]);
+                self.connection.process_tls_records(&mut received[at..]);
             match state? {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
@@ -131,7 +131,7 @@ impl Session {
             at += discard;
         }
         self.held.clear();
-        self.held.extend_from_slice(&came[at..]);
+        self.held.extend_from_slice(&received[at..]);
         Ok(())
     }
 
