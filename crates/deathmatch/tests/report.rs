@@ -50,7 +50,7 @@ fn the_full_report_has_its_expected_text() {
         ("wrong bytes: disqualified", "who is disqualified"),
         ("Mongrel did not finish: it died in round 2", "who died"),
         ("the generator's lateness exceeds a tenth of the value", "whose p99 is the generator's"),
-        ("What failed, by kind", "errors"),
+        ("Failures by kind", "errors"),
         ("wrong status", "by kind"),
         ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),
         ("load-limited", "what the generator could not offer"),

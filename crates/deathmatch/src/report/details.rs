@@ -35,7 +35,7 @@ pub(super) struct Detail {
 /// All of them.
 pub(super) const DETAILS: [Detail; 5] = [
     Detail {
-        heading: "How the load was",
+        heading: "Load of server and generator",
         note: "Use of one processor by the server and by the generator; near 100 % the generator was \
                the limit. Lateness is the generator's own delay; service time excludes the time \
                a request waited to be sent.",
@@ -56,21 +56,20 @@ pub(super) const DETAILS: [Detail; 5] = [
     },
     Detail {
         heading: "Handshakes",
-        note: "Of TLS, over all rounds. Where each request has a connection of its own, a reply is a \
-               handshake, a request and a closed connection: replies/s are handshakes/s, and what is \
-               said of a request is of all that. A round with a handshake of the other kind is marked \
-               and not ranked.",
+        note: "TLS handshakes over all rounds. If each request has its own connection, a reply \
+               includes the handshake, the request and the close: replies/s are handshakes/s. A \
+               round with a handshake of the other kind is marked and not ranked.",
         head: &["full", "resumed", "resumed, %", "handshakes/s"],
         cells: handshakes,
     },
     Detail {
-        heading: "How steady the replies were",
+        heading: "Steadiness of the replies",
         note: "Over the whole seconds of all rounds together.",
         head: &["replies/s", "deviation", "least", "most", "seconds"],
         cells: bins,
     },
     Detail {
-        heading: "What the server did",
+        heading: "Work of the server",
         note: "Switches are those of the server's own threads: voluntary ones it asked for by \
                waiting. User and system time come in ticks, and are shown only where a sample holds \
                at least 500 of them.",
@@ -86,7 +85,7 @@ pub(super) const DETAILS: [Detail; 5] = [
         cells: server,
     },
     Detail {
-        heading: "What the machine did beside it",
+        heading: "Work of the machine beside it",
         note: "Rows of samples in which the host took processor time, other programs used it, or a \
                disk was used. The medians over rounds; in brackets the most.",
         head: &["steal, %", "iowait, %", "others, %", "disks"],

@@ -47,7 +47,7 @@ pub(super) fn answer(data: Data<'_>, question: &Question) -> Markup {
             @if let Some(chart) = chart { (figure(chart)) }
             @if let Some(cells) = details::errors(data, ladder) {
                 details {
-                    summary { "What failed, by kind: " (ladder.title()) }
+                    summary { "Failures by kind: " (ladder.title()) }
                     (tables::plain(&cells))
                 }
             }

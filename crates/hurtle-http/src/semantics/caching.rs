@@ -36,23 +36,21 @@ pub struct Described<'a> {
 
 /// Reads a response's fields, given as names and values.
 pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Described<'a> {
-    let mut response = Described::default();
+    let mut found = Described::default();
     let mut targeted = Vec::new();
     for (name, value) in fields {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match name.len() {
             // RFC 9111 5.1: of several values, whether in one line or in several, the first counts.
-            3 if is("age") && response.age.is_none() => {
-                response.age = list(value).next().map(seconds)
-            }
-            4 if is("date") => response.date = date::parse(value),
-            4 if is("etag") => response.etag = Some(value),
-            4 if is("vary") => response.vary.extend(list(value)),
+            3 if is("age") && found.age.is_none() => found.age = list(value).next().map(seconds),
+            4 if is("date") => found.date = date::parse(value),
+            4 if is("etag") => found.etag = Some(value),
+            4 if is("vary") => found.vary.extend(list(value)),
             // RFC 9111 4.2: a cache should read dates in any case.
-            7 if is("expires") => response.expires = Some(date::parse_any_case(value).unwrap_or(0)),
-            10 if is("set-cookie") => response.sets_cookie = true,
-            13 if is("cache-control") => response.directives.read(value),
-            13 if is("last-modified") => response.last_modified = Some(value),
+            7 if is("expires") => found.expires = Some(date::parse_any_case(value).unwrap_or(0)),
+            10 if is("set-cookie") => found.sets_cookie = true,
+            13 if is("cache-control") => found.directives.read(value),
+            13 if is("last-modified") => found.last_modified = Some(value),
             17 if is("cdn-cache-control") => {
                 // RFC 9651 4.2: the lines of a structured field are joined.
                 if !targeted.is_empty() {
@@ -65,10 +63,10 @@ pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> De
     }
     // RFC 9213 2.2: it replaces Cache-Control and Expires.
     if let Some(directives) = Directives::targeted(&targeted) {
-        response.directives = directives;
-        response.expires = None;
+        found.directives = directives;
+        found.expires = None;
     }
-    response
+    found
 }
 
 impl Described<'_> {

@@ -39,7 +39,7 @@ static MANIFEST: Section = Section {
         Key::new("command", List("a program and its arguments"), Words("see `upstream`"),
             "[\"python3\", \"app.py\"]", "Command to start, in the application's directory."),
         Key::new("socket", Choice(names::<SocketPassing>), Toml("\"stdin\""), "\"path\"",
-            "How its listening socket is passed.").with(COMMAND),
+            "Method of passing its listening socket.").with(COMMAND),
         Key::new("env", Map("a table of names and values"), Toml("{}"), "{ LANG = \"C.UTF-8\" }",
             "Environment variables, in addition to PATH and HURTLE_*.").with(COMMAND),
         Key::new("user", Text("a user's name"), Words("the server's"), "\"blog\"",
