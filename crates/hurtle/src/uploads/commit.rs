@@ -75,10 +75,10 @@ impl Unfinished {
     ) -> Result<Committed, UploadError> {
         let mut hidden = self.take()?;
         let named = self.name_if(&mut hidden, conditions, changed);
-        if let Some(kept) = &hidden.kept
+        if let Some(stored) = &hidden.stored
             && !named.as_ref().is_err_and(UploadError::is_temporary)
         {
-            kept.remove();
+            stored.remove();
         }
         named
     }
@@ -226,7 +226,7 @@ impl HiddenFile {
     }
 
     fn rename(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
-        let renamed = rustix::fs::renameat(self.home(), &hidden[..], &self.directory, name);
+        let renamed = rustix::fs::renameat(self.store(), &hidden[..], &self.directory, name);
         if renamed.is_err() {
             self.name = Some(hidden);
         }
@@ -235,7 +235,7 @@ impl HiddenFile {
 
     fn link(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
         let flags = AtFlags::empty();
-        match rustix::fs::linkat(self.home(), &hidden[..], &self.directory, name, flags) {
+        match rustix::fs::linkat(self.store(), &hidden[..], &self.directory, name, flags) {
             // The file system has no hard links. A file that another process creates at this moment
             // is replaced.
             Err(Errno::PERM | Errno::OPNOTSUPP) => self.rename(hidden, name),
@@ -318,7 +318,7 @@ mod tests {
         fn named(&self, contents: &[u8]) -> HiddenFile {
             let (file, name) = create_named(&self.open()).unwrap();
             rustix::io::write(&file, contents).unwrap();
-            HiddenFile { directory: self.open(), file, name: Some(name), kept: None }
+            HiddenFile { directory: self.open(), file, name: Some(name), stored: None }
         }
 
         fn contents(&self) -> Vec<(String, Vec<u8>)> {

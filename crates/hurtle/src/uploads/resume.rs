@@ -139,7 +139,7 @@ impl Uploads {
     async fn offset(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
         let mut file = self.resume(token, user).await?;
         let offset = file.len;
-        let record = &file.kept().ok_or(UploadError::DEFECT)?.record;
+        let record = &file.stored().ok_or(UploadError::DEFECT)?.record;
         let limit = headers::limit(self.bytes_max(), record.left_secs(now_secs()));
         let answer = with_complete(Answer::empty(StatusCode::NO_CONTENT), false)
             .with(UPLOAD_OFFSET, HeaderValue::from(offset))
@@ -172,17 +172,17 @@ impl Uploads {
         if file.len != offset {
             return Ok(headers::mismatch(file.len, offset));
         }
-        let kept = file.kept().ok_or(UploadError::DEFECT)?;
+        let stored = file.stored().ok_or(UploadError::DEFECT)?;
         let (bytes_max, content) = (self.bytes_max(), body.size_hint().exact());
-        let length = upload_fields.length(kept.record.length, offset, content)?;
+        let length = upload_fields.length(stored.record.length, offset, content)?;
         let reached = content.map(|len| offset.saturating_add(len));
         if length.max(reached).is_some_and(|len| len > bytes_max) {
-            let limit = headers::limit(bytes_max, kept.record.left_secs(now_secs()));
+            let limit = headers::limit(bytes_max, stored.record.left_secs(now_secs()));
             let answer = UploadError::TOO_LARGE.answer(rest).with(UPLOAD_LIMIT, limit);
             return Ok(with_complete(answer, false));
         }
-        if length != kept.record.length {
-            kept.record.length = length;
+        if length != stored.record.length {
+            stored.record.length = length;
             file = self.run(move || file.record_anew()).await?;
         }
         Ok(match self.receive_part(file, token, upload_fields, body).await? {
@@ -196,8 +196,8 @@ impl Uploads {
     async fn cancel(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
         let mut file = self.resume(token, user).await?;
         let forget = move || {
-            if let Some(kept) = file.kept() {
-                kept.remove();
+            if let Some(stored) = file.stored() {
+                stored.remove();
             }
             Ok(())
         };
@@ -226,9 +226,9 @@ impl Uploads {
         upload_fields: UploadFields,
         body: RequestBody,
     ) -> Result<Received, UploadError> {
-        let kept = file.kept().ok_or(UploadError::DEFECT)?;
-        let (holder, length) = (kept.lock.holder(), kept.record.length);
-        let conditions = kept.record.conditions.clone();
+        let stored = file.stored().ok_or(UploadError::DEFECT)?;
+        let (holder, length) = (stored.lock.holder(), stored.record.length);
+        let conditions = stored.record.conditions.clone();
         let bytes_max = self.bytes_max().min(length.unwrap_or(u64::MAX)).saturating_sub(file.len);
         let receiving = self.receive(
             file,

@@ -52,7 +52,7 @@ pub(super) struct HiddenFile {
     pub(super) name: Option<Vec<u8>>,
     /// Set for a resumable upload, which outlives this request. It is declared after `file`: the
     /// lock must be released after the file is closed.
-    pub(super) kept: Option<StoredUpload>,
+    pub(super) stored: Option<StoredUpload>,
 }
 
 impl Unfinished {
@@ -113,14 +113,14 @@ impl Unfinished {
     }
 
     /// The stored upload, if it is resumable.
-    pub(super) fn kept(&mut self) -> Option<&mut StoredUpload> {
-        self.file.as_mut().and_then(|hidden| hidden.kept.as_mut())
+    pub(super) fn stored(&mut self) -> Option<&mut StoredUpload> {
+        self.file.as_mut().and_then(|hidden| hidden.stored.as_mut())
     }
 
     /// Writes the record of a resumable upload again.
     pub(super) fn record_anew(mut self) -> Result<Unfinished, UploadError> {
         let fsync = self.root.fsync;
-        self.kept().ok_or(UploadError::DEFECT)?.write_record(fsync)?;
+        self.stored().ok_or(UploadError::DEFECT)?.write_record(fsync)?;
         Ok(self)
     }
 
@@ -162,23 +162,23 @@ impl HiddenFile {
         // The lock protects the file from `sweep`. On a file system without locks there is no such
         // protection.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        Ok(HiddenFile { directory, file, name, kept: None })
+        Ok(HiddenFile { directory, file, name, stored: None })
     }
 
     /// The file of a resumable upload, to be published in `directory`.
-    pub(super) fn kept(directory: OwnedFd, file: OwnedFd, kept: StoredUpload) -> HiddenFile {
-        HiddenFile { directory, file, name: Some(kept.name()), kept: Some(kept) }
+    pub(super) fn stored(directory: OwnedFd, file: OwnedFd, stored: StoredUpload) -> HiddenFile {
+        HiddenFile { directory, file, name: Some(stored.name()), stored: Some(stored) }
     }
 
     /// The directory that holds the hidden name.
-    pub(super) fn home(&self) -> &OwnedFd {
-        self.kept.as_ref().map_or(&self.directory, StoredUpload::home)
+    pub(super) fn store(&self) -> &OwnedFd {
+        self.stored.as_ref().map_or(&self.directory, StoredUpload::store)
     }
 }
 
 impl Drop for HiddenFile {
     fn drop(&mut self) {
-        if let (Some(name), None) = (self.name.take(), &self.kept) {
+        if let (Some(name), None) = (self.name.take(), &self.stored) {
             // A file that cannot be removed now is removed at the next start.
             let _ = rustix::fs::unlinkat(&self.directory, &name[..], AtFlags::empty());
         }
