@@ -295,7 +295,7 @@ mod tests {
         use Refused::{Request, Response};
         #[rustfmt::skip]
         let rows = [
-            ("3: nothing is response, and nothing is guessed (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
+            ("3: no lifetime, and no heuristic (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
             ("5.2.2.1 max-age", 200, "Cache-Control: max-age=60", Ok(60)),
             ("5.2: names have no case", 200, "cache-control: Max-Age=60", Ok(60)),
             ("5.2: an argument may be quoted", 200, "Cache-Control: max-age=\"60\"", Ok(60)),
@@ -430,7 +430,7 @@ mod tests {
     fn ages() {
         #[rustfmt::skip]
         let rows = [
-            ("4.2.3: nothing is response", "", 0, 0),
+            ("4.2.3: neither Age nor Date", "", 0, 0),
             ("4.2.3: by Age", "Age: 5", 0, 5_000),
             ("4.2.3: and the time the response took", "Age: 5", 3_000, 8_000),
             ("4.2.3: which may be a part of a second", "Age: 5", 20, 5_020),
