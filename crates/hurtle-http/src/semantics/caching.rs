@@ -367,7 +367,7 @@ mod tests {
         let rows = [
             ("4.2.2: a part of the time since the last change", 200, "", SINCE, 10, Some(100)),
             ("all of it", 200, "", SINCE, 100, Some(1_000)),
-            ("not request_directives for", 200, "", SINCE, 0, None),
+            ("not asked for", 200, "", SINCE, 0, None),
             ("not longer than a day", 200, "", "Last-Modified: Sun, 06 Nov 1988 08:49:37 GMT", 10, Some(HEURISTIC_SECONDS_MAX)),
             ("without Last-Modified", 200, "", "ETag: \"a\"", 10, None),
             ("changed in the future", 200, "", "Last-Modified: Sun, 06 Nov 1994 08:59:37 GMT", 10, None),
