@@ -53,7 +53,7 @@ fn one_time_downloads_are_not_repeated() {
     // Each run has ten requests and takes 1,000 ms. A failed stream pauses for 100 ms.
     let rows: [Row; 4] = [
         ("one after the other", 1, |_| Reaction::Answer, 10, true),
-        ("by whoever is free, more than there are", 16, |_| Reaction::Answer, 10, true),
+        ("more streams than requests", 16, |_| Reaction::Answer, 10, true),
         ("every second fails and is lost", 1, |r| refuse_if(r.times == 1), 5, true),
         ("the second is never answered", 1, |r| silent_if(r.times == 1), 1, false),
     ];

@@ -269,7 +269,7 @@ mod tests {
         let rows: &[(&str, &str, &str)] = &[
             ("no name", "nginx:/opt/nginx", "write NEW=NAME"),
             ("a name that leaves its folder", "../x=nginx:/opt/nginx", "a new name is"),
-            ("nobody known", "old=iis:/opt/iis", "no contender `iis`"),
+            ("an unknown contender", "old=iis:/opt/iis", "no contender `iis`"),
         ];
         for (sentence, words, expected) in rows {
             let error = Contender::overridden(words).unwrap_err().to_string();

@@ -343,11 +343,11 @@ mod tests {
         }
         #[rustfmt::skip]
         let authorized = [
-            ("3.5: of one who has shown who he is", "max-age=60", Err(Request)),
+            ("3.5: a request with Authorization", "max-age=60", Err(Request)),
             ("3.5: public", "max-age=60, public", Ok(60)),
             ("3.5: s-maxage", "s-maxage=60", Ok(60)),
             ("3.5: must-revalidate", "max-age=60, must-revalidate", Ok(60)),
-            ("3.5: what nobody may store is the response's doing", "no-store", Err(Response)),
+            ("3.5: no-store is the response's refusal", "no-store", Err(Response)),
         ];
         for (sentence, value, expected) in authorized {
             let text = format!("Cache-Control: {value}");

@@ -77,8 +77,8 @@ fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
         }
     }
     let refused = [
-        ("another application for one who decodes it", "/app/other%2Fa"),
-        ("this one for nobody else", "/app%2Fa"),
+        ("another application if decoded", "/app/other%2Fa"),
+        ("this one in one reading only", "/app%2Fa"),
         ("out of it", "/app/..%2Fx"),
         ("into another", "/app/x%2F..%2F..%2Fown"),
         ("above the root", "/app/..%2F..%2F..%2Fx"),

@@ -286,12 +286,12 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
         ("an encoded slash behind a script", "/info.php/a%2Fb", Ok(("info.php", "/a/b"))),
         ("one in a name that is not there", "/group%2fproject", Ok(("index.php", ""))),
         ("up, to where it began", "/info.php/a%2F..%2Fb", Ok(("info.php", "/b"))),
-        ("a script for one who decodes it", "/sub%2Findex.php", Err(404)),
-        ("another script for one who decodes it", "/info.php%2Fa", Err(404)),
+        ("a script if decoded", "/sub%2Findex.php", Err(404)),
+        ("another script if decoded", "/info.php%2Fa", Err(404)),
         ("the same by its directory", "/sub%2F", Err(404)),
         ("up to another script", "/info.php/..%2Fsub%2Findex.php", Err(404)),
-        ("a file for one who decodes it", "/empty%2Fx.txt", Err(404)),
-        ("a hidden one for one who decodes it", "/x%2F.hidden%2Fx.php", Err(404)),
+        ("a file if decoded", "/empty%2Fx.txt", Err(404)),
+        ("a hidden file if decoded", "/x%2F.hidden%2Fx.php", Err(404)),
     ];
     let mut client = server.connect();
     for (sentence, path, expected) in table {

@@ -15,7 +15,7 @@ fn floods_end_their_connection_with_the_code_for_it() {
         ("PING", vec![], frame(PING, 0, 0, b"12345678")),
         ("SETTINGS", vec![], frame(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0])),
         ("PRIORITY", vec![], frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7])),
-        ("frames nobody knows", vec![], frame(77, 0, 0, b"?")),
+        ("frames of unknown types", vec![], frame(77, 0, 0, b"?")),
         ("WINDOW_UPDATE", vec![], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
         ("empty DATA", open, frame(DATA, 0, 1, b"")),
         ("CONTINUATION", unfinished, frame(CONTINUATION, 0, 1, &field("a", "b"))),

@@ -205,7 +205,11 @@ fn blocks_that_cannot_be_read() {
             then(&[frame(HEADERS, END_HEADERS | END_STREAM, 3, &get)]),
             Ends(PROTOCOL_ERROR),
         ),
-        ("5.5: what nobody knows within", then(&[frame(77, 0, 0, b"?")]), Ends(PROTOCOL_ERROR)),
+        (
+            "5.5: an unknown frame within a block",
+            then(&[frame(77, 0, 0, b"?")]),
+            Ends(PROTOCOL_ERROR),
+        ),
     ]);
 }
 

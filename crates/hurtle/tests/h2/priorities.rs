@@ -124,9 +124,9 @@ fn urgent_streams_go_first_and_equal_ones_keep_their_order() {
         ("the more urgent first", &["u=5", "u=1"], &[3, 1]),
         ("of three", &["u=7", "u=4, i", "u=0"], &[5, 3, 1]),
         ("equals in their order", &["u=3", "u=3", "u=3"], &[1, 3, 5]),
-        ("who says nothing is of the middle", &["u=5", "", "u=1"], &[5, 3, 1]),
-        ("what cannot be read is nothing said", &["u=9", "u=2"], &[3, 1]),
-        ("whole before in parts", &["u=2, i", "u=2"], &[3, 1]),
+        ("no priority is the default", &["u=5", "", "u=1"], &[5, 3, 1]),
+        ("an invalid priority is ignored", &["u=9", "u=2"], &[3, 1]),
+        ("non-incremental before incremental", &["u=2, i", "u=2"], &[3, 1]),
     ];
     for (why, wishes, expected) in rows {
         let mut wire = begin(&server);

@@ -152,7 +152,7 @@ fn irregular_files_are_not_found() {
     check(
         &server,
         &[
-            ("a FIFO nobody writes to is not waited for", "/fifo", 404, &[], None),
+            ("a FIFO without a writer does not block", "/fifo", 404, &[], None),
             ("nor by a link", "/fifo-link", 404, &[], None),
             ("nor as a directory", "/fifo/", 404, &[], None),
             ("nor as a variant", "/a.txt\nAccept-Encoding: gzip", 200, &["!Vary"], Some("a")),

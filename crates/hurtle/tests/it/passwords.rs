@@ -44,7 +44,7 @@ fn a_site_requires_a_password() {
         ("still nothing shown, though the file is known", String::new(), 401),
         ("wrong, though the file is known", shown("anna:Secret"), 401),
         ("another's password", shown("anna:other"), 401),
-        ("nobody's name", shown("carl:secret"), 401),
+        ("an unknown name", shown("carl:secret"), 401),
         ("another scheme", "Authorization: Bearer x".into(), 401),
         ("two of them", format!("{0}\n{0}", shown("anna:secret")), 401),
         ("the other user", shown("bo:other"), 200),

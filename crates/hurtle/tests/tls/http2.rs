@@ -251,7 +251,7 @@ fn every_response_has_hsts() {
         ("a file that is known by now", "GET", "/a.txt"),
         ("nothing there", "GET", "/b.txt"),
         ("a method refused", "PUT", "/a.txt"),
-        ("a method nobody knows", "BREW", "/a.txt"),
+        ("an unknown method", "BREW", "/a.txt"),
         ("what is possible", "OPTIONS", "/a.txt"),
         ("a path that is none", "GET", "/%zz"),
     ];
