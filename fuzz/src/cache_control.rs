@@ -22,9 +22,9 @@ pub fn cache_control(line: &[u8]) {
     twice.read(line);
     assert_eq!(once, twice);
     if !line.contains(&b'"') {
-        let said = [line, b", no-store"].concat();
+        let extended = [line, b", no-store"].concat();
         let mut directives = Directives::default();
-        directives.read(&said);
+        directives.read(&extended);
         assert!(directives.no_store);
     }
 }

@@ -46,14 +46,14 @@ pub fn drive(target: Target, seeds: &[Vec<u8>], seed: u64, until: Until) -> Resu
         one(input)?;
     }
     let mut random = Random(seed);
-    let mut made = 0;
+    let mut generated = 0;
     let started = Instant::now();
     while match until {
-        Until::Inputs(inputs) => made < inputs,
+        Until::Inputs(inputs) => generated < inputs,
         Until::Elapsed(time) => started.elapsed() < time,
     } {
         one(&random.input(seeds))?;
-        made += 1;
+        generated += 1;
     }
     Ok(tried)
 }

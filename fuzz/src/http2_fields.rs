@@ -2,10 +2,10 @@
 
 use hurtle_http::h2::hpack::{Decoder, Encoder, HpackError};
 
-/// A block's bytes at most.
+/// Maximum size of a block in bytes.
 const BLOCK_BYTES: usize = 97;
 
-/// Fields that were read are written and read again, block after block, with tables on both sides.
+/// Decoded fields, encoded and decoded again with dynamic tables, are the same.
 pub fn http2_fields(data: &[u8]) {
     let (mut theirs, mut encoder, mut ours) =
         (Decoder::default(), Encoder::default(), Decoder::default());

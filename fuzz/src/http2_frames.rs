@@ -1,4 +1,4 @@
-//! `http2_frames`: what a client sends on an HTTP/2 connection, and what the server makes of it.
+//! `http2_frames`: a client's frames on an HTTP/2 connection, and the server's events and output.
 
 use bytes::Bytes;
 use hurtle_http::h2::{Body, Connection, Event, Limits, Reason};
@@ -6,23 +6,23 @@ use hurtle_http::h2::{Body, Connection, Event, Limits, Reason};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// Bytes that wait to be written at most: shares, and heads and replies that are bounded otherwise.
+/// Maximum queued output in bytes: shares, heads and replies.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 
-/// The first byte says how long the pieces are; the rest are frames behind the preface. In pieces
-/// they come to the same as at once, what is written are whole frames within the client's windows,
-/// and a request that is given to the server is well-formed.
+/// The first byte is the size of the pieces; the rest are frames after the preface. Splitting does
+/// not change the result. The output consists of complete frames within the client's windows. Every
+/// reported request is well-formed.
 pub fn http2_frames(data: &[u8]) {
     let Some((&piece, frames)) = data.split_first() else { return };
     let input = [PREFACE, &EMPTY_SETTINGS, frames].concat();
-    let at_once = seen(&input, input.len());
-    let in_pieces = seen(&input, usize::from(piece).max(1));
+    let at_once = run(&input, input.len());
+    let in_pieces = run(&input, usize::from(piece).max(1));
     assert_eq!(at_once, in_pieces, "in pieces of {piece}");
-    answered(&input, usize::from(piece).max(1));
+    run_echo(&input, usize::from(piece).max(1));
 }
 
-/// What a server that never answers sees, and what is written to the client.
-fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
+/// Events of a connection whose server never answers, and the bytes written to the client.
+fn run(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
     let mut connection = Connection::new(&Limits::default(), 0);
     for bytes in input.chunks(piece) {
         connection.receive(bytes, 0);
@@ -43,8 +43,8 @@ fn seen(input: &[u8], piece: usize) -> (Vec<Event>, Vec<u8>) {
     (events, written)
 }
 
-/// Answers each request by its own body, and takes what is written after each piece.
-fn answered(input: &[u8], piece: usize) {
+/// Echoes the body of each request, and takes the output after each piece.
+fn run_echo(input: &[u8], piece: usize) {
     let mut connection = Connection::new(&Limits::default(), 0);
     let mut written = Vec::new();
     for bytes in input.chunks(piece) {
@@ -70,7 +70,7 @@ fn answered(input: &[u8], piece: usize) {
     whole_frames(&written);
 }
 
-/// Sends as many bytes as there is capacity for; the body is read to keep its windows in use.
+/// Sends as many bytes as the capacity allows, and reads the body to use its windows.
 fn answer(connection: &mut Connection, id: u32) {
     loop {
         match connection.read(id) {

@@ -1,6 +1,6 @@
 //! `judged_alike`: one request, in HTTP/1.1 and in HTTP/2.
 //!
-//! What may differ:
+//! Permitted differences:
 //! - Fields of a connection, other values of TE than `trailers`, and targets in other forms than
 //!   those of `:path` are refused by HTTP/2 alone (RFC 9113 sections 8.2.2 and 8.3.1).
 //! - A malformed section is a stream error in HTTP/2 (section 8.1.1); HTTP/1.1 may find something
@@ -16,15 +16,15 @@ use hurtle_http::semantics::target::Target;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 64 << 10, target_bytes: 64, fields: 10_000 };
 
-/// Longer inputs are not looked at: the field block of a shorter one fits one frame.
+/// Longer inputs are skipped, so that the field block fits one frame.
 const INPUT_BYTES_MAX: usize = 4 << 10;
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The first byte says how the authority is sent; then come lines: method and target, the
-/// authority, and one for each field. Both protocols accept the request and read the same, or both
-/// refuse it with the same status.
+/// The first byte selects how the authority is sent. Lines follow: method and target, the
+/// authority, and one for each field. Both protocols accept the request with the same meaning, or
+/// both refuse it with the same status.
 pub fn judged_alike(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let head = input.head();
@@ -122,8 +122,7 @@ impl<'a> Input<'a> {
         head
     }
 
-    /// The section that comes out of a HEADERS frame, and whether a body follows; `None`: the
-    /// stream was reset.
+    /// The section of a HEADERS frame, and `true` if a body follows; `None`: the stream was reset.
     fn section(&self) -> Option<(FieldSection, bool)> {
         let mut pseudo = vec![(&b":method"[..], self.method)];
         if self.method != b"CONNECT" {
@@ -158,7 +157,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Whether HTTP/2 has no such request.
+    /// `true` if the request cannot be expressed in HTTP/2.
     fn is_foreign(&self) -> bool {
         const CONNECTION: [&[u8]; 5] =
             [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];

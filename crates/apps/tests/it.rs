@@ -32,7 +32,7 @@ fn every_application_answers_all_that_the_plans_ask() {
         };
         arena.lay_out(&plan).unwrap();
         let entrant = |name: &String| {
-            let contender = Contender::named(name).unwrap();
+            let contender = Contender::by_name(name).unwrap();
             arena.prepare(&plan, &contender)
         };
         let apps = plan.contenders.iter().filter(|name| *name != "floor");

@@ -96,8 +96,8 @@ pub struct CallCounts {
 /// # Errors
 /// perf is missing; the text says how to install it.
 pub fn check() -> io::Result<()> {
-    let asked = Command::new("perf").arg("--version").stdout(Stdio::null()).status();
-    asked.map(drop).map_err(|e| io::Error::new(e.kind(), REMEDY))
+    let status = Command::new("perf").arg("--version").stdout(Stdio::null()).status();
+    status.map(drop).map_err(|e| io::Error::new(e.kind(), REMEDY))
 }
 
 /// Counts the calls of these processes during `work`: all, and those of these names.
@@ -116,7 +116,7 @@ pub fn count<T>(
     let in_vain = IN_VAIN.iter().flat_map(|event| ["-e", event, "--filter", "ret == -11"]);
     let events = events.iter().flat_map(|event| ["-e", event]);
     let words: Vec<&str> = ["stat", "-x,"].into_iter().chain(events).chain(in_vain).collect();
-    let (text, done) = Watch::begin(&words, pids, folder)?.over(work)?;
+    let (text, done) = Watch::begin(&words, pids, folder)?.run(work)?;
     Ok((read_counts(&text), done))
 }
 
@@ -137,7 +137,7 @@ pub fn moment<T>(
     folder: &Path,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<(BTreeSet<String>, Vec<String>)> {
-    let (text, _) = Watch::begin(&["trace"], pids, folder)?.over(work)?;
+    let (text, _) = Watch::begin(&["trace"], pids, folder)?.run(work)?;
     Ok(read_moment(&text))
 }
 
@@ -170,21 +170,21 @@ impl Watch {
         if answer.read_exact(&mut [0]).is_err() {
             drop(cat);
             let output = perf.wait_with_output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("{REFUSED}; its message: {}", said.trim())));
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("{REFUSED}; its message: {}", message.trim())));
         }
         Ok(Watch { perf, cat, written })
     }
 
     /// Does the work; returns it with perf's output.
-    fn over<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<(String, T)> {
+    fn run<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<(String, T)> {
         let done = work();
         drop(self.cat);
         let output = self.perf.wait_with_output()?;
         let done = done?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("perf failed: {}", said.trim())));
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("perf failed: {}", message.trim())));
         }
         // perf prints file names unescaped.
         let text = String::from_utf8_lossy(&fs::read(&self.written)?).into_owned();
@@ -233,7 +233,7 @@ fn read_call(line: &str) -> Option<(&str, String)> {
     let (called, arguments) = rest.split_once('(')?;
     let (thread, name) = called.rsplit_once(' ').unwrap_or(("", called));
     let (arguments, result) = arguments.rsplit_once(" = ")?;
-    // Of an error only its name is kept: an explanation follows.
+    // Drops the explanation that follows an error's name, as in `-1 EAGAIN (Resource ...)`.
     let result = result.split(" (").next().unwrap_or(result);
     let descriptor: String = match arguments.split_once("fd: ") {
         Some((_, behind)) => behind.chars().take_while(char::is_ascii_digit).collect(),
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_by_name_and_what_was_in_vain_apart() {
+    fn counts_are_read_by_name_and_failed_calls_apart() {
         let text = "# started on Sun\n\n0,,syscalls:sys_enter_close,36,100.00,,\n\
                     10,,syscalls:sys_enter_sendto,36,100.00,,\n\
                     23,,syscalls:sys_enter_recvfrom,36,100.00,,\n\

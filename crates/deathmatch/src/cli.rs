@@ -18,15 +18,15 @@ pub struct Cli {
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a plan and leave a report.
+    /// Run a plan and write a report.
     Run(RunArgs),
     /// List the contenders, and which of them can run here.
     List {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show the work of a plan and its duration; runs nothing.
+    /// Show the work of a plan and its duration, without running it.
     Plan {
         /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
         /// file.
@@ -45,11 +45,11 @@ pub enum Command {
     /// Show settings of this machine that disturb measurements, and how to change them; changes
     /// nothing.
     Doctor {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Draw the report of a run again.
+    /// Draw the report of a finished run again.
     Report {
         /// The run's directory.
         dir: PathBuf,
@@ -91,7 +91,7 @@ pub struct CallsArgs {
     /// The processors of the server and of the generator.
     #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
     pub cores: Vec<usize>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -99,17 +99,17 @@ pub struct CallsArgs {
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run's directory, or with --in the contender, that is the baseline.
+    /// The baseline: a run's directory or, with --in, a contender.
     pub a: String,
-    /// The directory or contender that is compared with it.
+    /// The directory or contender to compare with it.
     pub b: String,
     /// Compare two contenders of the run in this directory.
     #[arg(long = "in", value_name = "DIR")]
     pub run: Option<PathBuf>,
-    /// The share by which a figure may be worse.
+    /// Share by which a figure may be worse, such as 0.05.
     #[arg(long, default_value_t = 0.05)]
     pub tolerance: f64,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -140,7 +140,7 @@ pub struct RunArgs {
     /// Continue the run in that directory.
     #[arg(long)]
     pub resume: bool,
-    /// Seed of the order of contenders [default: the time].
+    /// Seed of the order of contenders [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
     /// Port on which contenders listen, one at a time; a proxy's upstream has the next port.

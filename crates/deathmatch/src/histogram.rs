@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_down_and_read_it_is_the_same() {
+    fn a_written_histogram_is_read_back_equal() {
         let mut times = Times::default();
         for ns in [0, 1, 1_000, 12_345_678, u64::MAX] {
             times.record(ns);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_it_grows_and_can_be_written_and_read_again() {
+    fn a_merged_histogram_grows_and_is_read_back_equal() {
         let times = |all: &[u64]| {
             let mut times = Times::default();
             all.iter().for_each(|ns| times.record(*ns));

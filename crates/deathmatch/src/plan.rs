@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn an_invalid_plan_is_refused_with_a_reason() {
         let &(_, good) = BUILT_IN.iter().find(|(name, _)| *name == "quick").unwrap();
         for (from, to, message, why) in [
             ("rounds = 1", "rounds = 0", "rounds: write 1 to 100", "no round"),

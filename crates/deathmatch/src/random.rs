@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_the_published_ones() {
+    fn numbers_equal_the_published_ones() {
         // Vigna's splitmix64.c, seed 1234567.
         let mut random = SplitMix(1_234_567);
         let right =

@@ -42,7 +42,8 @@ pub struct Sample {
     /// Streams beside it, if any.
     #[serde(default)]
     pub beside: Option<Beside>,
-    /// How the files beside it were made cold, if they were.
+    /// Method by which the files of `beside` were dropped from the page cache; `None` if they were
+    /// not.
     #[serde(default)]
     pub cooling: Option<Cooling>,
     /// Its start, in seconds since 1970.
@@ -139,7 +140,7 @@ pub struct Cold {
     pub reads_per_s: Option<u32>,
 }
 
-/// How files were made cold before a sample.
+/// Method by which files were dropped from the page cache before a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cooling {
     /// Their disk, as in /proc/diskstats.
@@ -157,8 +158,8 @@ impl Beside {
     }
 }
 
-/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 27000 cold files of 10 KB
-/// to 100 KB at 2000 reads/s`.
+/// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 27000 cold files of
+/// 10 KB to 100 KB at 2000 reads/s`.
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let some = |count: u32, what: &str| match count {
@@ -322,9 +323,9 @@ impl Errors {
 pub struct ServerUse {
     /// Processor time, in seconds, of all its processes.
     pub cpu_s: f64,
-    /// Of that, in user mode; ticks, so only meaningful in long samples.
+    /// Part of `cpu_s` in user mode. Counted in ticks, so only meaningful in long samples.
     pub user_s: f64,
-    /// Of that, in the kernel.
+    /// Part of `cpu_s` in the kernel, counted likewise.
     pub system_s: f64,
     /// Context switches it asked for by waiting.
     pub voluntary_switches: u64,
@@ -357,7 +358,8 @@ pub struct MachineUse {
     pub steal: f64,
     /// Share of all processor time (0 to 1) spent waiting for disks.
     pub iowait: f64,
-    /// Share of all processor time (0 to 1) used by neither the server, its upstream nor the generator.
+    /// Share of all processor time (0 to 1) used by neither the server, its upstream nor the
+    /// generator.
     pub foreign: f64,
     /// Processor time of the server's upstream, in seconds.
     #[serde(default)]

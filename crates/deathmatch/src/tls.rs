@@ -52,11 +52,11 @@ impl Identity {
         let folder = std::path::absolute(folder)?;
         let (certificate, key) = Identity::files(&folder);
         if !certificate.exists() {
-            let made =
+            let certified =
                 rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
             fs::create_dir_all(&folder)?;
-            fs::write(&key, made.signing_key.serialize_pem())?;
-            fs::write(&certificate, made.cert.pem())?;
+            fs::write(&key, certified.signing_key.serialize_pem())?;
+            fs::write(&certificate, certified.cert.pem())?;
         }
         let der = CertificateDer::from_pem_file(&certificate);
         let der = der.map_err(|e| io::Error::other(format!("{}: {e}", certificate.display())))?;
@@ -122,7 +122,7 @@ impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(stream) => stream.read(into),
-            Stream::Tls(stream) => match stream.read(into).map_err(said) {
+            Stream::Tls(stream) => match stream.read(into).map_err(describe_error) {
                 // A missing close_notify is accepted, since the response's length is checked.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
@@ -135,20 +135,20 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(stream) => stream.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes).map_err(said),
+            Stream::Tls(stream) => stream.write(bytes).map_err(describe_error),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(stream) => stream.flush(),
-            Stream::Tls(stream) => stream.flush().map_err(said),
+            Stream::Tls(stream) => stream.flush().map_err(describe_error),
         }
     }
 }
 
 /// An error of TLS as an I/O error.
-fn said(e: io::Error) -> io::Error {
+fn describe_error(e: io::Error) -> io::Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidMessage(_)) => {
             io::Error::new(e.kind(), "it does not speak TLS on this port")

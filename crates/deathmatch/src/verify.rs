@@ -149,7 +149,7 @@ impl Connection {
 
     fn ask(&mut self, path: &str, expected: &[u8], kept: bool) -> Result<Verified, Fault> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        self.stream.write_all(request.as_bytes()).map_err(|e| gone(e, kept))?;
+        self.stream.write_all(request.as_bytes()).map_err(|e| connection_fault(e, kept))?;
         let head_bytes = self.receive_head(kept)?;
         let content_type = check_head(&self.buffer[..head_bytes], path, expected.len())?;
         self.buffer.drain(..head_bytes);
@@ -166,7 +166,7 @@ impl Connection {
             if self.buffer.len() > HEAD_BYTES_MAX {
                 return Err(Fault::Head(format!("it is longer than {HEAD_BYTES_MAX} bytes")));
             }
-            if self.receive().map_err(|e| gone(e, kept))? == 0 {
+            if self.receive().map_err(|e| connection_fault(e, kept))? == 0 {
                 let none = self.buffer.is_empty() && kept;
                 return Err(if none { Fault::NotKept } else { Fault::Head(shown(&self.buffer)) });
             }
@@ -209,7 +209,7 @@ impl Connection {
     }
 }
 
-fn gone(e: io::Error, kept: bool) -> Fault {
+fn connection_fault(e: io::Error, kept: bool) -> Fault {
     match e.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if kept => Fault::NotKept,
         _ => Fault::Io(e),

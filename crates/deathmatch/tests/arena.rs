@@ -1,4 +1,4 @@
-//! How a plan is carried out, seen in the journal it leaves: order, resumption, disqualification.
+//! Tests of a plan's execution, by its journal: order, resumption, disqualification.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use scripted::{PLAN, Scripted, folder};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
-fn everybody_does_all_the_work_in_the_order_of_the_seed() {
+fn every_contender_does_all_work_in_the_order_of_the_seed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut stage = Stage::new("order", &["one", "two", "three"]);
     stage.plan.works[1].sample = Some(stage.plan.sample * 2);
@@ -45,13 +45,13 @@ fn everybody_does_all_the_work_in_the_order_of_the_seed() {
 }
 
 #[test]
-fn a_run_that_was_cut_goes_on_where_it_stood() {
+fn an_interrupted_run_is_resumed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("resume", &["one", "two"]);
     let mut works = 0;
     let cut = stage.run(|event| {
         works += u32::from(matches!(event, Event::Turn { .. }));
-        // When the second contender is about to do the second work.
+        // Stops before the second contender's second work.
         stage.arena.stop.store(works == 4, Ordering::SeqCst);
     });
     assert_eq!(cut.unwrap_err().kind(), io::ErrorKind::Interrupted);
@@ -69,7 +69,7 @@ fn a_run_that_was_cut_goes_on_where_it_stood() {
 }
 
 #[test]
-fn half_a_line_is_measured_again() {
+fn an_incomplete_journal_line_is_measured_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("torn", &["one"]);
     stage.run(|_| ()).unwrap();
@@ -82,7 +82,7 @@ fn half_a_line_is_measured_again() {
 }
 
 #[test]
-fn a_sample_that_others_disturbed_is_taken_again() {
+fn a_disturbed_sample_is_repeated() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("disturbed", &["one"]);
     stage.run(|_| ()).unwrap();
@@ -135,7 +135,7 @@ fn wrong_bytes_disqualify_before_and_after() {
 const ATTEMPTS_MAX: usize = 50;
 
 #[test]
-fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
+fn a_search_raises_the_rate_until_one_step_beyond_saturation() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = PLAN.replace("open = { requests = [200],", "upward = { from = 200,");
     let text = text.replace("rounds = 2", "rounds = 1");
@@ -147,7 +147,7 @@ fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
             assert_eq!(outcome.samples[0].work, "a.png at 200/s over 2 connections");
             (stage, outcome)
         })
-        // Where others use the processors the first rate can be too much already.
+        // On a busy machine the first rate can already be too much.
         .find(|(_, outcome)| outcome.samples[1].work == "a.png at 400/s over 2 connections")
         .expect("the rate that follows one that is carried is twice that");
     let again = stage.run(|_| ()).unwrap();
@@ -156,7 +156,7 @@ fn a_server_is_driven_upwards_until_it_has_enough_and_once_beyond() {
 }
 
 #[test]
-fn who_takes_no_uploads_carries_the_downloads_under_another_name() {
+fn a_server_without_uploads_gets_a_downloads_only_work_name() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let beside = "beside = { file = \"a.png\", downloads = 1, uploads = 3, mb_per_s = 8 }\n";
     let text = PLAN.replace("open = {", &format!("{beside}open = {{"));
@@ -234,7 +234,7 @@ fn steps(samples: &[Sample]) -> Vec<(u32, String, String)> {
     samples.iter().map(|s| (s.round, s.contender.clone(), s.work.clone())).collect()
 }
 
-/// What tells two samples apart, and what is known of each.
+/// The name of each sample, its replies and reads, and its marks.
 fn figures(samples: &[Sample]) -> Vec<(String, u64, u64, Vec<Mark>)> {
     let of = |s: &Sample| {
         let work = format!("{} {} {}", s.round, s.contender, s.work);

@@ -52,7 +52,7 @@ beside = { file = "cold/{}.bin", cold = true, downloads = 4 }
 "#;
 
 #[test]
-fn every_cold_file_comes_from_the_disk_once_while_a_page_is_asked_for() {
+fn every_cold_file_is_read_from_the_disk_once_beside_page_requests() {
     assert_eq!(Path::new(READER).parent(), Path::new(DEATHMATCH).parent());
     let root = folder("cold");
     let out = root.join("out");

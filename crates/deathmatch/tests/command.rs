@@ -37,7 +37,7 @@ fn a_signal_ends_it_at_once_and_nothing_is_lost() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", said(&output));
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains("Go on with:") && error.contains("--resume"), "{error}");
+        assert!(error.contains("Continue with:") && error.contains("--resume"), "{error}");
         stage.assert_nothing_runs();
 
         stage.write_plan(PLAN);
@@ -52,7 +52,7 @@ fn a_signal_ends_it_at_once_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
+fn a_failed_contender_is_a_row_with_a_reason_and_the_run_continues() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("fails");
     let dying = stage.script(
@@ -79,7 +79,7 @@ fn a_contender_that_fails_is_a_row_that_says_why_and_the_others_go_on() {
 }
 
 #[test]
-fn a_contender_that_dies_meanwhile_leaves_what_was_measured() {
+fn a_contender_that_dies_keeps_its_earlier_samples() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("dies");
     stage.write_plan(
@@ -109,7 +109,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_measured_stays() {
+fn a_full_disk_is_reported_and_earlier_samples_remain() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("full");
     let body = {
@@ -143,7 +143,7 @@ fn a_full_disk_is_named_and_what_was_measured_stays() {
 }
 
 #[test]
-fn bad_words_are_refused_before_anything_starts() {
+fn invalid_arguments_are_refused_before_anything_starts() {
     let rows: [(&[&str], &str, &str); 6] = [
         (&["--only", "iis"], "no contender \"iis\"", "nobody of that name"),
         (&["--contender", "x"], "write NEW=NAME", "an override that is none"),
@@ -252,7 +252,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn system_calls_are_counted_or_what_is_missing_is_said() {
+fn system_calls_are_counted_or_the_missing_tool_is_named() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("calls");
     let calls = |path: &str| {

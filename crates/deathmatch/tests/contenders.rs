@@ -79,7 +79,7 @@ fn processes_in(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_contender_starts_serves_the_files_stops_and_leaves_nothing() {
+fn each_contender_starts_serves_the_files_and_stops_cleanly() {
     let only = std::env::var("DEATHMATCH_ONLY").ok();
     let mut faults = Vec::new();
     let contenders = Contender::all();
@@ -165,7 +165,7 @@ fn check_uploads(prepared: &Prepared, running: &Running) -> Result<&'static str,
 }
 
 #[test]
-fn another_executable_runs_as_the_contender_it_stands_for() {
+fn an_executable_override_runs_as_its_contender() {
     for words in ["old=nginx:/usr/sbin/nginx", "otp=inets:/usr/bin/erl", "twin=floor"] {
         let contender = Contender::overridden(words).unwrap();
         match contender.probe() {
@@ -177,7 +177,7 @@ fn another_executable_runs_as_the_contender_it_stands_for() {
 
 /// A server from a shell script: `sh -c SCRIPT`, otherwise like nginx.
 fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
-    let mut contender = Contender::named("nginx").unwrap();
+    let mut contender = Contender::by_name("nginx").unwrap();
     contender.chosen = Some("/bin/sh".into());
     contender.start = vec!["{BIN}".to_owned(), "-c".to_owned(), script.to_owned()];
     contender.ready_s = 1;
@@ -186,7 +186,7 @@ fn scripted(folder: &Folder, script: &str) -> (Contender, Site) {
 }
 
 #[test]
-fn a_server_that_does_not_start_says_why_and_leaves_nothing() {
+fn a_failed_start_is_reported_and_leaves_no_process() {
     let died = |e: &StartError| matches!(e, StartError::Died(..));
     let mute = |e: &StartError| matches!(e, StartError::NotReady(..));
     let rows: [(&str, &str, fn(&StartError) -> bool, &str); 2] = [
@@ -224,7 +224,7 @@ const VICTIM: &str = "DEATHMATCH_VICTIM";
 fn servers_end_with_the_program_that_started_them_even_if_it_is_killed() {
     if let Some(work) = std::env::var_os(VICTIM) {
         let folder = Folder(work.into());
-        let floor = Contender::named("floor").unwrap();
+        let floor = Contender::by_name("floor").unwrap();
         let running = floor.prepare(&site(&folder)).unwrap().start().unwrap();
         println!("\nstarted {}", running.pids().len());
         loop {
@@ -276,7 +276,7 @@ fn read_request(stream: &TcpStream) -> Option<()> {
 }
 
 #[test]
-fn a_wrong_answer_is_named_exactly() {
+fn a_wrong_response_is_described_exactly() {
     let ok = |extra: &str, body: &str| {
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n{extra}\r\n{body}")
     };

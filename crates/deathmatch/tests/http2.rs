@@ -38,7 +38,7 @@ const LARGE: usize = 40_000_000;
 fn requests_are_answered_on_streams_and_counted_once() {
     let identity = Identity::within(&folder("h2-streams")).unwrap();
     for (offered, streams) in [(CLOSED, 1), (CLOSED, 10), (CLOSED, 100), (OPEN, 10)] {
-        let server = serve(&identity, Then::Answer(5));
+        let server = serve(&identity, Reaction::Answer(5));
         let job = job(&identity, &server, offered, streams, 5);
         let load = run(&job).unwrap();
         let what = format!("{streams} streams, {offered:?}: {load:?}");
@@ -57,7 +57,7 @@ fn requests_are_answered_on_streams_and_counted_once() {
 #[test]
 fn bodies_larger_than_the_windows_come_whole() {
     let identity = Identity::within(&folder("h2-large")).unwrap();
-    let server = serve(&identity, Then::Answer(LARGE));
+    let server = serve(&identity, Reaction::Answer(LARGE));
     let whole = Job {
         duration: Duration::from_millis(1),
         ..job(&identity, &server, Offered::Closed { connections: 1 }, 3, LARGE)
@@ -75,22 +75,22 @@ fn faults_are_counted_by_kind() {
     let bytes = |n| Errors { bytes: n, ..Errors::default() };
     let timeout = |n| Errors { timeout: n, ..Errors::default() };
     let tls = |n| Errors { tls: n, ..Errors::default() };
-    type Row = (&'static str, Then, fn(u64) -> Errors);
+    type Row = (&'static str, Reaction, fn(u64) -> Errors);
     let rows: [Row; 9] = [
-        ("another status", Then::Status(416), status),
-        ("too short", Then::Answer(4), bytes),
-        ("too long", Then::Answer(6), bytes),
-        ("every stream is reset", Then::Reset, http2),
-        ("going away", Then::GoAway, http2),
-        ("fewer streams than wanted", Then::FewStreams, http2),
-        ("no frames", Then::Garbage, http2),
-        ("no answer", Then::Silence, timeout),
-        ("another protocol agreed on", Then::Http1, tls),
+        ("another status", Reaction::Status(416), status),
+        ("too short", Reaction::Answer(4), bytes),
+        ("too long", Reaction::Answer(6), bytes),
+        ("every stream is reset", Reaction::Reset, http2),
+        ("going away", Reaction::GoAway, http2),
+        ("fewer streams than wanted", Reaction::FewStreams, http2),
+        ("no frames", Reaction::Garbage, http2),
+        ("no answer", Reaction::Silence, timeout),
+        ("another protocol agreed on", Reaction::Http1, tls),
     ];
     for (name, then, want) in rows {
         for offered in [CLOSED, OPEN] {
             let server = serve(&identity, then);
-            let ms = if matches!(then, Then::Silence) { 100 } else { 5000 };
+            let ms = if matches!(then, Reaction::Silence) { 100 } else { 5000 };
             let timeout = Duration::from_millis(ms);
             let job = Job { timeout, ..job(&identity, &server, offered, 4, 5) };
             let load = run(&job).unwrap();
@@ -101,9 +101,9 @@ fn faults_are_counted_by_kind() {
 }
 
 #[test]
-fn some_streams_may_fail_and_the_others_go_on() {
+fn failed_streams_do_not_stop_the_others() {
     let identity = Identity::within(&folder("h2-some")).unwrap();
-    let server = serve(&identity, Then::ResetSome);
+    let server = serve(&identity, Reaction::ResetSome);
     let load = run(&job(&identity, &server, OPEN, 4, 5)).unwrap();
     assert!(is_whole(&load), "{load:?}");
     assert!(load.errors.http2 > 0 && load.replies > load.errors.http2, "{load:?}");
@@ -114,7 +114,7 @@ fn some_streams_may_fail_and_the_others_go_on() {
 #[test]
 fn in_a_closed_loop_every_stream_always_has_a_request() {
     let identity = Identity::within(&folder("h2-little")).unwrap();
-    let server = serve(&identity, Then::Answer(5));
+    let server = serve(&identity, Reaction::Answer(5));
     let job = job(&identity, &server, CLOSED, 10, 5);
     let load = |replies: u64, ms: u64| {
         let mut load = Load { seconds: 1.0, replies, ..Load::default() };
@@ -149,7 +149,7 @@ fn is_whole(load: &Load) -> bool {
 
 /// A server's reaction to a request.
 #[derive(Clone, Copy, Debug)]
-enum Then {
+enum Reaction {
     /// A body of so many bytes.
     Answer(usize),
     Status(u16),
@@ -171,7 +171,7 @@ struct Server {
 }
 
 /// A thread, with a task for every connection and every request.
-fn serve(identity: &Identity, then: Then) -> Server {
+fn serve(identity: &Identity, then: Reaction) -> Server {
     let certificate = CertificateDer::from_pem_file(&identity.certificate).unwrap();
     let key = PrivateKeyDer::from_pem_file(&identity.key).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -180,7 +180,7 @@ fn serve(identity: &Identity, then: Then) -> Server {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    if !matches!(then, Then::Http1) {
+    if !matches!(then, Reaction::Http1) {
         config.alpn_protocols = vec![b"h2".to_vec()];
     }
     let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -213,17 +213,17 @@ fn serve(identity: &Identity, then: Then) -> Server {
 
 async fn converse(
     mut socket: Socket,
-    then: Then,
+    then: Reaction,
     requests: Arc<AtomicU64>,
     at_once: Arc<AtomicU64>,
 ) {
-    if matches!(then, Then::Garbage) {
+    if matches!(then, Reaction::Garbage) {
         let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         let _ = socket.flush().await;
         return std::future::pending().await;
     }
     let mut builder = h2::server::Builder::new();
-    builder.max_concurrent_streams(if matches!(then, Then::FewStreams) { 3 } else { 100 });
+    builder.max_concurrent_streams(if matches!(then, Reaction::FewStreams) { 3 } else { 100 });
     let Ok(mut connection): Result<Connection<Socket, Bytes>, _> = builder.handshake(socket).await
     else {
         return;
@@ -232,7 +232,7 @@ async fn converse(
     while let Some(Ok((request, respond))) = connection.accept().await {
         let number = requests.fetch_add(1, Ordering::SeqCst);
         at_once.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        if matches!(then, Then::GoAway) {
+        if matches!(then, Reaction::GoAway) {
             connection.abrupt_shutdown(h2::Reason::NO_ERROR);
             continue;
         }
@@ -246,24 +246,24 @@ async fn converse(
 async fn answer(
     request: &Request<h2::RecvStream>,
     mut respond: SendResponse<Bytes>,
-    then: Then,
+    then: Reaction,
     number: u64,
     now: &AtomicU64,
 ) {
     assert_eq!(request.uri(), "https://localhost/a/path?of=some+length");
     assert_eq!(request.headers()["user-agent"], "deathmatch");
     let (status, length) = match then {
-        Then::ResetSome if number.is_multiple_of(3) => {
+        Reaction::ResetSome if number.is_multiple_of(3) => {
             now.fetch_sub(1, Ordering::SeqCst);
             return respond.send_reset(h2::Reason::INTERNAL_ERROR);
         }
-        Then::Reset => {
+        Reaction::Reset => {
             now.fetch_sub(1, Ordering::SeqCst);
             return respond.send_reset(h2::Reason::INTERNAL_ERROR);
         }
-        Then::Silence => return std::future::pending().await,
-        Then::Answer(length) => (200, length),
-        Then::Status(status) => (status, 5),
+        Reaction::Silence => return std::future::pending().await,
+        Reaction::Answer(length) => (200, length),
+        Reaction::Status(status) => (status, 5),
         _ => (200, 5),
     };
     // A pause, so that requests overlap.

@@ -33,7 +33,7 @@ fn every_request_is_answered_and_counted_once() {
         ("closed", CLOSED, None),
     ];
     for (name, offered, intended) in rows {
-        let server = serve(Then::Answer(HELLO.to_vec()));
+        let server = serve(Reaction::Answer(HELLO.to_vec()));
         let load = run(&job(server.address, offered)).unwrap();
         assert!(is_whole(&load) && load.errors == Errors::default(), "{name}: {}", brief(&load));
         assert!(intended.is_none_or(|n| n == load.intended), "{name}: {}", load.intended);
@@ -48,7 +48,7 @@ fn every_request_is_answered_and_counted_once() {
 #[test]
 fn faults_are_counted_by_kind() {
     let _turn = beside_others();
-    type Row = (&'static str, Then, Expected, fn(u64) -> Errors);
+    type Row = (&'static str, Reaction, Expected, fn(u64) -> Errors);
     let text = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\n\r\n{body}").into_bytes();
     let short = || Expected { status: 200, body_bytes: 5, body: None };
     let whole = || Expected { body: Some(b"hello".to_vec()), ..short() };
@@ -61,21 +61,21 @@ fn faults_are_counted_by_kind() {
     let half = text("200 OK\r\nContent-Length: 100000", &"x".repeat(50_000));
     #[rustfmt::skip]
     let rows: Vec<Row> = vec![
-        ("wrong status", Then::Answer(text("404 No\r\nContent-Length: 5", "hello")), whole(), status),
-        ("no HTTP", Then::Answer(text("x", "")), whole(), status),
-        ("a head too large", Then::AnswerTimes(endless, 1), whole(), status),
-        ("too short", Then::Answer(text("200 OK\r\nContent-Length: 4", "hell")), whole(), bytes),
-        ("a wrong byte", Then::Answer(text("200 OK\r\nContent-Length: 5", "hellO")), whole(), bytes),
-        ("too long", Then::Answer(text("200 OK\r\nContent-Length: 6", "hello!")), short(), bytes),
-        ("cut", Then::AnswerTimes(text("200 OK\r\nContent-Length: 5", "hel"), 1), whole(), reset),
-        ("cut, discarded", Then::AnswerTimes(half, 1), large(), reset),
-        ("reset", Then::Reset, whole(), reset),
-        ("no answer", Then::Silence, whole(), timeout),
+        ("wrong status", Reaction::Answer(text("404 No\r\nContent-Length: 5", "hello")), whole(), status),
+        ("no HTTP", Reaction::Answer(text("x", "")), whole(), status),
+        ("a head too large", Reaction::AnswerTimes(endless, 1), whole(), status),
+        ("too short", Reaction::Answer(text("200 OK\r\nContent-Length: 4", "hell")), whole(), bytes),
+        ("a wrong byte", Reaction::Answer(text("200 OK\r\nContent-Length: 5", "hellO")), whole(), bytes),
+        ("too long", Reaction::Answer(text("200 OK\r\nContent-Length: 6", "hello!")), short(), bytes),
+        ("cut", Reaction::AnswerTimes(text("200 OK\r\nContent-Length: 5", "hel"), 1), whole(), reset),
+        ("cut, discarded", Reaction::AnswerTimes(half, 1), large(), reset),
+        ("reset", Reaction::Reset, whole(), reset),
+        ("no answer", Reaction::Silence, whole(), timeout),
     ];
     for (name, then, expected, want) in rows {
         for offered in [OPEN, SESSIONS, CLOSED] {
             let server = serve(then.clone());
-            let ms = if matches!(then, Then::Silence) { 150 } else { 10_000 };
+            let ms = if matches!(then, Reaction::Silence) { 150 } else { 10_000 };
             let timeout = Duration::from_millis(ms);
             let job = Job { expected: expected.clone(), timeout, ..job(server.address, offered) };
             let load = run(&job).unwrap();
@@ -86,7 +86,7 @@ fn faults_are_counted_by_kind() {
 }
 
 #[test]
-fn nobody_there_is_refused() {
+fn a_refused_connection_is_counted() {
     let _turn = beside_others();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for offered in [OPEN, SESSIONS, CLOSED] {
@@ -98,7 +98,7 @@ fn nobody_there_is_refused() {
 }
 
 #[test]
-fn right_answers_count_however_they_come() {
+fn correct_responses_count_in_any_framing() {
     let _turn = beside_others();
     let with =
         |head: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").into_bytes();
@@ -107,14 +107,18 @@ fn right_answers_count_however_they_come() {
     let announced = with("Connection: close\r\nContent-Length: 5", "hello");
     let hello = || HELLO.to_vec();
     let rows = [
-        ("chunks", 5, Then::Answer(chunks)),
-        ("closed, as announced", 5, Then::AnswerTimes(announced, 1)),
-        ("closed without a word", 5, Then::AnswerTimes(hello(), 1)),
-        ("closed after three", 5, Then::AnswerTimes(hello(), 3)),
-        ("the end is the end", 5, Then::AnswerTimes(b"HTTP/1.0 200 OK\r\n\r\nhello".to_vec(), 1)),
-        ("discarded", 100_000, Then::Answer(large.clone())),
-        ("discarded, split in the head", 100_000, Then::Split(large.clone(), 20)),
-        ("discarded, split in the body", 100_000, Then::Split(large, 5000)),
+        ("chunks", 5, Reaction::Answer(chunks)),
+        ("closed, as announced", 5, Reaction::AnswerTimes(announced, 1)),
+        ("closed without a word", 5, Reaction::AnswerTimes(hello(), 1)),
+        ("closed after three", 5, Reaction::AnswerTimes(hello(), 3)),
+        (
+            "the end is the end",
+            5,
+            Reaction::AnswerTimes(b"HTTP/1.0 200 OK\r\n\r\nhello".to_vec(), 1),
+        ),
+        ("discarded", 100_000, Reaction::Answer(large.clone())),
+        ("discarded, split in the head", 100_000, Reaction::Split(large.clone(), 20)),
+        ("discarded, split in the body", 100_000, Reaction::Split(large, 5000)),
     ];
     for (name, body_bytes, then) in rows {
         for offered in [OPEN, SESSIONS, CLOSED] {
@@ -132,7 +136,7 @@ fn right_answers_count_however_they_come() {
 fn a_head_may_be_split_anywhere() {
     let _turn = beside_others();
     for at in 1..HELLO.len() {
-        let server = serve(Then::Split(HELLO.to_vec(), at));
+        let server = serve(Reaction::Split(HELLO.to_vec(), at));
         let short = Job { duration: Duration::from_millis(10), ..job(server.address, CLOSED) };
         let load = run(&short).unwrap();
         assert!(is_whole(&load) && load.errors == Errors::default(), "at {at}: {}", brief(&load));
@@ -142,7 +146,7 @@ fn a_head_may_be_split_anywhere() {
 #[test]
 fn a_session_is_one_connection_with_its_calls() {
     let _turn = beside_others();
-    let server = serve(Then::Answer(HELLO.to_vec()));
+    let server = serve(Reaction::Answer(HELLO.to_vec()));
     let sessions = Offered::Sessions { rate: 200.0, calls: 7 };
     let load = run(&job(server.address, sessions)).unwrap();
     assert_eq!((load.intended, load.replies), (140, 140));
@@ -153,7 +157,7 @@ fn a_session_is_one_connection_with_its_calls() {
 #[test]
 fn the_warm_up_is_not_counted() {
     let _turn = beside_others();
-    let server = serve(Then::Answer(HELLO.to_vec()));
+    let server = serve(Reaction::Answer(HELLO.to_vec()));
     let warm_up = Duration::from_millis(150);
     let load = run(&Job { warm_up, ..job(server.address, OPEN) }).unwrap();
     assert_eq!((load.intended, load.replies), (100, 100));
@@ -163,7 +167,7 @@ fn the_warm_up_is_not_counted() {
 #[test]
 fn bins_are_whole_seconds() {
     let _turn = alone();
-    let server = serve(Then::Answer(HELLO.to_vec()));
+    let server = serve(Reaction::Answer(HELLO.to_vec()));
     let duration = Duration::from_millis(2100);
     let load = run(&Job { duration, ..job(server.address, SLOWER) }).unwrap();
     assert_eq!(load.replies_per_second.len(), 2);
@@ -199,7 +203,7 @@ fn a_stall_is_seen_by_every_request_it_delays() {
 #[test]
 fn overload_ends_in_timeouts_and_is_not_the_generators_lateness() {
     let _turn = alone();
-    let server = serve(Then::Split(HELLO.to_vec(), 10));
+    let server = serve(Reaction::Split(HELLO.to_vec(), 10));
     let offered = Offered::Open { rate: 10_000.0, poisson: false, connections: 1 };
     let timeout = Duration::from_millis(100);
     let load = run(&Job { timeout, ..job(server.address, offered) }).unwrap();
@@ -212,7 +216,7 @@ fn overload_ends_in_timeouts_and_is_not_the_generators_lateness() {
 }
 
 #[test]
-fn marks_say_what_the_generator_could_not_do() {
+fn marks_record_the_generators_failures() {
     let _turn = alone();
     let load = |replies: u64, response_ms: u64, late_ms: u64, busy_s: f64| {
         let mut load = Load { seconds: 1.0, replies, busy_s, ..Load::default() };
@@ -236,14 +240,14 @@ fn marks_say_what_the_generator_could_not_do() {
         let job = job(([127, 0, 0, 1], 1).into(), offered);
         assert_eq!(marks(&job, &load), want, "{name}");
     }
-    let server = serve(Then::Split(HELLO.to_vec(), 10));
+    let server = serve(Reaction::Split(HELLO.to_vec(), 10));
     let real = Job { duration: Duration::from_millis(500), ..job(server.address, CLOSED) };
     let load = run(&real).unwrap();
     assert!(!marks(&real, &load).contains(&Mark::LittlesLaw), "a real one obeys: {}", brief(&load));
 }
 
 #[test]
-fn a_job_that_cannot_be_done_says_why() {
+fn an_impossible_job_is_refused_with_a_reason() {
     let address = ([127, 0, 0, 1], 1).into();
     let rows = [
         (Offered::Open { rate: 0.0, poisson: false, connections: 1 }, "rate of 0/s"),
@@ -307,7 +311,7 @@ fn slower(times: &Times, ns: u64) -> u64 {
 
 /// A scripted server's reaction to a request.
 #[derive(Clone)]
-enum Then {
+enum Reaction {
     Answer(Vec<u8>),
     /// In two parts, apart.
     Split(Vec<u8>, usize),
@@ -324,7 +328,7 @@ struct Server {
 }
 
 /// A thread for every connection, which ends with it.
-fn serve(then: Then) -> Server {
+fn serve(then: Reaction) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (connections, requests) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -339,7 +343,7 @@ fn serve(then: Then) -> Server {
     server
 }
 
-fn converse(mut socket: TcpStream, then: &Then, requests: &AtomicU64) {
+fn converse(mut socket: TcpStream, then: &Reaction, requests: &AtomicU64) {
     socket.set_nodelay(true).unwrap();
     let mut buffer = [0; REQUEST.len()];
     let mut answered = 0;
@@ -348,23 +352,23 @@ fn converse(mut socket: TcpStream, then: &Then, requests: &AtomicU64) {
         requests.fetch_add(1, Ordering::SeqCst);
         answered += 1;
         match then {
-            Then::Answer(answer) => drop(socket.write_all(answer)),
-            Then::Split(answer, at) => {
+            Reaction::Answer(answer) => drop(socket.write_all(answer)),
+            Reaction::Split(answer, at) => {
                 drop(socket.write_all(&answer[..*at]));
                 thread::sleep(Duration::from_millis(1));
                 drop(socket.write_all(&answer[*at..]));
             }
-            Then::AnswerTimes(answer, times) => {
+            Reaction::AnswerTimes(answer, times) => {
                 drop(socket.write_all(answer));
                 if answered == *times {
                     return;
                 }
             }
-            Then::Reset => {
+            Reaction::Reset => {
                 drop(socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)));
                 return;
             }
-            Then::Silence => {}
+            Reaction::Silence => {}
         }
     }
 }

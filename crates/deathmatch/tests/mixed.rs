@@ -29,8 +29,8 @@ fn every_byte_is_counted_once() {
     {
         // Each stream gets one response; after that there are no more.
         let server = Server::start(|request| match request.times {
-            0 => Then::Answer,
-            _ => Then::Silence,
+            0 => Reaction::Answer,
+            _ => Reaction::Silence,
         });
         let load = run(&job(server.address, bulk(downloads, uploads, None))).unwrap();
         let moved = load.bulk.unwrap();
@@ -47,13 +47,13 @@ fn every_byte_is_counted_once() {
 }
 
 #[test]
-fn what_is_asked_for_once_is_not_asked_for_again() {
+fn one_time_downloads_are_not_repeated() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    type Row = (&'static str, u32, fn(&Request) -> Then, u64, bool);
-    // Of ten; a failed stream pauses for 100 ms, and the run takes 1,000.
+    type Row = (&'static str, u32, fn(&Request) -> Reaction, u64, bool);
+    // Each run has ten requests and takes 1,000 ms. A failed stream pauses for 100 ms.
     let rows: [Row; 4] = [
-        ("one after the other", 1, |_| Then::Answer, 10, true),
-        ("by whoever is free, more than there are", 16, |_| Then::Answer, 10, true),
+        ("one after the other", 1, |_| Reaction::Answer, 10, true),
+        ("more streams than requests", 16, |_| Reaction::Answer, 10, true),
         ("every second fails and is lost", 1, |r| refuse_if(r.times == 1), 5, true),
         ("the second is never answered", 1, |r| silent_if(r.times == 1), 1, false),
     ];
@@ -84,7 +84,7 @@ fn what_is_asked_for_once_is_not_asked_for_again() {
 #[test]
 fn a_rate_is_shared_and_kept() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = Server::start(|_| Then::Answer);
+    let server = Server::start(|_| Reaction::Answer);
     for (downloads, uploads) in [(4, 4), (3, 1), (4, 0)] {
         let rate = 40e6;
         let job = Job {
@@ -126,16 +126,16 @@ fn streams_that_do_not_get_their_rate_are_marked() {
 }
 
 #[test]
-fn a_stream_that_fails_is_counted_and_stops_nobody() {
+fn a_failed_stream_is_counted_and_stops_no_other() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    type Row = (&'static str, fn(&Request) -> Then, u64, u64, bool);
+    type Row = (&'static str, fn(&Request) -> Reaction, u64, u64, bool);
     // In a run of 350 ms; a failed stream pauses for 100.
     let rows: [Row; 6] = [
         ("an upload refused", |r| refuse_if(r.upload == Some(0)), 1, 4, false),
         ("a download cut short", |r| cut_if(r.upload.is_none() && r.times == 1), 1, 8, false),
         ("one that is too short", |r| short_if(r.upload.is_none()), 4, 8, true),
         ("another status", |r| refuse_if(r.upload.is_none()), 4, 8, true),
-        ("closed, as announced", |_| Then::AnswerAndClose, 0, 0, false),
+        ("closed, as announced", |_| Reaction::AnswerAndClose, 0, 0, false),
         ("no answer in time", |r| silent_if(r.upload.is_some()), 1, 8, false),
     ];
     for (sentence, then, least, most, starves) in rows {
@@ -160,7 +160,7 @@ fn a_stream_that_fails_is_counted_and_stops_nobody() {
 #[test]
 fn streams_without_a_rate_are_marked() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = Server::start(|_| Then::Answer);
+    let server = Server::start(|_| Reaction::Answer);
     let job = job(server.address, bulk(1, 1, None));
     let load = run(&job).unwrap();
     assert!(marks(&job, &load).contains(&Mark::GeneratorBusy), "{:?}", load.bulk);
@@ -173,7 +173,7 @@ fn streams_without_a_rate_are_marked() {
 fn a_page_sees_the_download_it_waits_for() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (sentence, then, stalled) in
-        [("whole", Then::AnswerAlone, true), ("beside others", Then::Answer, false)]
+        [("whole", Reaction::AnswerAlone, true), ("beside others", Reaction::Answer, false)]
     {
         let server = Server::start(move |_| then);
         let beside = {
@@ -190,7 +190,7 @@ fn a_page_sees_the_download_it_waits_for() {
 }
 
 #[test]
-fn streams_that_cannot_be_say_so() {
+fn impossible_streams_are_refused_with_a_reason() {
     for (downloads, rate) in [(0, None), (1, Some(0.0)), (1, Some(f64::NAN))] {
         let address = ([127, 0, 0, 1], 1).into();
         let error = run(&job(address, bulk(downloads, 0, rate))).unwrap_err().to_string();
@@ -245,7 +245,7 @@ fn large(bytes: u64) -> Vec<u8> {
 
 /// A scripted server's reaction to a download or an upload; pages are always answered.
 #[derive(Clone, Copy)]
-enum Then {
+enum Reaction {
     Answer,
     /// And no other connection meanwhile.
     AnswerAlone,
@@ -256,20 +256,20 @@ enum Then {
     Silence,
 }
 
-fn refuse_if(is: bool) -> Then {
-    if is { Then::Refuse } else { Then::Answer }
+fn refuse_if(is: bool) -> Reaction {
+    if is { Reaction::Refuse } else { Reaction::Answer }
 }
 
-fn cut_if(is: bool) -> Then {
-    if is { Then::Cut } else { Then::Answer }
+fn cut_if(is: bool) -> Reaction {
+    if is { Reaction::Cut } else { Reaction::Answer }
 }
 
-fn short_if(is: bool) -> Then {
-    if is { Then::Short } else { Then::Answer }
+fn short_if(is: bool) -> Reaction {
+    if is { Reaction::Short } else { Reaction::Answer }
 }
 
-fn silent_if(is: bool) -> Then {
-    if is { Then::Silence } else { Then::Answer }
+fn silent_if(is: bool) -> Reaction {
+    if is { Reaction::Silence } else { Reaction::Answer }
 }
 
 /// A download or an upload, as a script sees it.
@@ -288,7 +288,7 @@ struct Server {
 
 impl Server {
     /// A thread for every connection, which ends with it.
-    fn start(then: impl Fn(&Request) -> Then + Send + Sync + 'static) -> Server {
+    fn start(then: impl Fn(&Request) -> Reaction + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let uploaded = Arc::new(AtomicU64::new(0));
@@ -310,7 +310,7 @@ impl Server {
 
 fn converse(
     mut socket: TcpStream,
-    then: &impl Fn(&Request) -> Then,
+    then: &impl Fn(&Request) -> Reaction,
     gate: &Mutex<()>,
     uploaded: &AtomicU64,
 ) -> io::Result<()> {
@@ -331,20 +331,20 @@ fn converse(
         }
         let right = if upload.is_some() { TAKEN.to_vec() } else { large(size_asked_for(&head)) };
         match then(&Request { times, upload }) {
-            Then::Answer => socket.write_all(&right)?,
-            Then::AnswerAlone => {
+            Reaction::Answer => socket.write_all(&right)?,
+            Reaction::AnswerAlone => {
                 let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
                 socket.write_all(&right)?;
             }
-            Then::AnswerAndClose => {
+            Reaction::AnswerAndClose => {
                 let status = right.iter().position(|b| *b == b'\n').unwrap() + 1;
                 socket.write_all(&[&right[..status], b"Connection: close\r\n"].concat())?;
                 return socket.write_all(&right[status..]);
             }
-            Then::Refuse => socket.write_all(REFUSED)?,
-            Then::Cut => return socket.write_all(&right[..right.len() / 2]),
-            Then::Short => socket.write_all(&large(BODY_BYTES / 10))?,
-            Then::Silence => {}
+            Reaction::Refuse => socket.write_all(REFUSED)?,
+            Reaction::Cut => return socket.write_all(&right[..right.len() / 2]),
+            Reaction::Short => socket.write_all(&large(BODY_BYTES / 10))?,
+            Reaction::Silence => {}
         }
     }
     Ok(())

@@ -36,7 +36,7 @@ open = { requests = [300], connections = 4 }
 
 #[test]
 fn an_upstream_works_for_its_proxy_and_is_not_counted_to_it() {
-    let here = |name: &&str| match Contender::named(name).unwrap().probe() {
+    let here = |name: &&str| match Contender::by_name(name).unwrap().probe() {
         Ok(_) => true,
         Err(missing) => {
             eprintln!("not measured: {missing}");

@@ -19,7 +19,7 @@ fn every_server_serves_the_same_bytes_and_is_measured() {
     let hurtle = hurtle_beside(DEATHMATCH);
     let mut names = vec!["floor", "hurtle"];
     for name in ["nginx", "lighttpd"] {
-        match Contender::named(name).unwrap().probe() {
+        match Contender::by_name(name).unwrap().probe() {
             Ok(_) => names.push(name),
             Err(missing) => eprintln!("not measured: {name}: {missing}"),
         }
@@ -48,7 +48,7 @@ fn every_server_serves_the_same_bytes_and_is_measured() {
             let server = sample.server.as_ref().unwrap();
             assert!(server.cpu_s > 0.0 && server.resident_bytes > 0, "{name}: {server:?}");
         }
-        let title = Contender::named(name).unwrap().title;
+        let title = Contender::by_name(name).unwrap().title;
         let page = fs::read_to_string(out.join("report.html")).unwrap();
         assert!(page.contains(&title), "{name} is in the report");
         let table = fs::read_to_string(out.join("summary.csv")).unwrap();

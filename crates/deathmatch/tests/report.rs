@@ -39,7 +39,7 @@ fn full(name: &str) -> (PathBuf, String) {
 }
 
 #[test]
-fn the_full_deck_says_what_it_should() {
+fn the_full_report_has_its_expected_text() {
     let (dir, page) = full("report-full");
     let text = page.replace('\u{202f}', " ");
     let rows = [
@@ -49,8 +49,8 @@ fn the_full_deck_says_what_it_should() {
         ("(which ran twice)", "that it ran twice"),
         ("wrong bytes: disqualified", "who is disqualified"),
         ("Mongrel did not finish: it died in round 2", "who died"),
-        ("the generator was late by more than a tenth of it", "whose p99 is the generator's"),
-        ("What failed, by kind", "errors"),
+        ("the generator's lateness exceeds a tenth of the value", "whose p99 is the generator's"),
+        ("Failures by kind", "errors"),
         ("wrong status", "by kind"),
         ("vda: 80.0 reads/s, 1.80 MB/s, await 0.700 ms, 6.00 % busy", "disks"),
         ("load-limited", "what the generator could not offer"),
@@ -128,7 +128,7 @@ fn the_page_stands_alone() {
 }
 
 #[test]
-fn a_run_without_anything_is_a_page_that_says_so() {
+fn an_empty_run_is_a_page_without_results() {
     let dir = directory("report-empty");
     report::write(&dir, &report::Run::default(), &[], &[]).unwrap();
     let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
@@ -195,7 +195,7 @@ fn a_browser_finds_every_heading_and_chart() {
 const WIDTHS: [u32; 2] = [1_100, 400];
 
 #[test]
-fn in_a_browser_everything_has_a_size_and_nothing_is_complained_about() {
+fn in_a_browser_every_element_has_a_size_and_no_error_is_logged() {
     let (dir, page) = full("report-seen");
     // The page itself runs no script; a copy of it contains one that inspects it.
     let asked =

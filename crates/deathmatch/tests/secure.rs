@@ -66,9 +66,9 @@ fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("floor speaks no TLS, and this plan measures it"), "{said}");
+    assert!(said.contains("floor does not support TLS, which this plan measures"), "{said}");
     let mut names = vec!["hurtle-tls"];
-    if Contender::named("nginx-tls").unwrap().probe().is_ok() {
+    if Contender::by_name("nginx-tls").unwrap().probe().is_ok() {
         names.push("nginx-tls");
     }
     let samples = recorded(&out).unwrap();

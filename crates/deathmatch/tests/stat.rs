@@ -35,7 +35,7 @@ impl Drop for Helper {
 }
 
 #[test]
-fn what_is_there_is_allowed_and_what_is_not_is_404_over_tcp_and_over_unix() {
+fn existing_files_are_allowed_and_others_are_404_over_tcp_and_unix() {
     let root = folder("stat");
     let long = "n".repeat(200); // lengths above 127 have four bytes
     std::fs::write(root.join("here.bin"), "1").unwrap();

@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_thing_is_once_itself(values in figures()) {
+    fn the_ratio_of_a_sample_to_itself_is_one(values in figures()) {
         let own = Ratio::of(&rounds_of(&values), &rounds_of(&values)).unwrap();
         prop_assert_eq!((own.median, own.bootstrap), (1.0, (1.0, 1.0)));
         if let Some(interval) = own.interval {
@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn swapped_everything_is_reciprocal(
+    fn swapped_contenders_have_reciprocal_ratios(
         pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 6..20),
     ) {
         let (one, two): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
@@ -106,7 +106,7 @@ fn a_pair_judges_the_machine() {
 }
 
 #[test]
-fn only_rounds_both_took_part_in_count() {
+fn only_common_rounds_count() {
     let one = Rounds::from([(0, 2.0), (1, 4.0), (7, 100.0)]);
     let two = Rounds::from([(0, 1.0), (1, 1.0), (2, 1.0)]);
     let found = Ratio::of(&one, &two).unwrap();

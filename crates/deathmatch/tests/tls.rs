@@ -102,7 +102,7 @@ fn a_handshake_of_another_kind_marks_the_sample() {
 }
 
 #[test]
-fn who_is_not_the_one_or_does_not_speak_tls_is_an_error() {
+fn a_wrong_certificate_or_plain_text_is_an_error() {
     let identity = Identity::within(&folder("tls-mine")).unwrap();
     let other = Identity::within(&folder("tls-other")).unwrap();
     let rows = [

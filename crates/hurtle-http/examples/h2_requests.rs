@@ -1,5 +1,5 @@
-//! Answers requests on one HTTP/2 connection in memory, to count instructions: run it under
-//! `valgrind --tool=callgrind` with two numbers of requests; the difference is what they cost.
+//! Answers requests on one HTTP/2 connection in memory, to count instructions. Run it under
+//! `valgrind --tool=callgrind` with two different numbers of requests and subtract the counts.
 //!
 //! `cargo run --release -p hurtle-http --example h2_requests -- 1000`
 
@@ -13,7 +13,7 @@ fn main() {
     let mut connection = Connection::new(&Limits::default(), 0);
     connection.receive(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 0);
     let body = Bytes::from(vec![7; 10 << 10]);
-    // The first request puts its fields into the table; the others name them, but for the path.
+    // The first request adds its fields to the table. The others use indices, except for the path.
     let (first, mut bytes) = (request(true), request(false));
     for n in 0..count {
         let stream = 2 * n + 1;
@@ -47,10 +47,10 @@ fn answer(connection: &mut Connection, id: u32, body: &Bytes) {
     }
 }
 
-/// Offset of the stream identifier in a request: behind a WINDOW_UPDATE and the begin of a header.
+/// Offset of the stream identifier in a request: after WINDOW_UPDATE and the start of a header.
 const STREAM_AT: usize = 13 + 5;
 
-/// A window update for the response before, and a request on stream 1.
+/// A window update for the previous response, and a request on stream 1.
 fn request(is_first: bool) -> Vec<u8> {
     let fields = [
         (":authority", "www.example.com"),

@@ -303,7 +303,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read_the_same_in_two_pieces(
+        fn any_bytes_are_decoded_the_same_in_two_pieces(
             bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0usize..80,
         ) {
             let (one, two) = bytes.split_at(at.min(bytes.len()));

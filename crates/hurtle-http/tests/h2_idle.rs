@@ -1,12 +1,12 @@
-//! What an idle HTTP/2 connection costs: measured, since what the allocator adds counts, too. Alone
-//! in its process, for nothing else to be measured.
+//! Measures the memory of an idle HTTP/2 connection, including the allocator's overhead. It is the
+//! only test of its process, so that nothing else is measured.
 
 use bytes::Bytes;
 use hurtle_http::h2::{Connection, Event, Limits};
 
 const CONNECTIONS: usize = 4_000;
 
-/// Bytes of an idle connection at most.
+/// Maximum memory of an idle connection, in bytes.
 const BYTES_MAX: usize = 3 << 10;
 
 /// A browser's request, as the `h2` crate or a browser would compress it: names and values go into
@@ -61,7 +61,7 @@ fn idle(request: &[u8]) -> Connection {
     connection
 }
 
-/// Bytes of this process in memory, where Linux tells.
+/// Resident memory of this process in bytes; `None` if the system is not Linux.
 fn resident() -> Option<usize> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<usize>().ok()? * 4_096)
@@ -71,7 +71,7 @@ fn resident() -> Option<usize> {
 fn an_idle_connection_is_small() {
     let request = request();
     let mut connections = Vec::with_capacity(CONNECTIONS);
-    // What the first ones cost is not all theirs.
+    // The first connections also pay for memory that later ones share.
     connections.extend((0..CONNECTIONS / 8).map(|_| idle(&request)));
     let Some(before) = resident() else { return };
     let first = connections.len();

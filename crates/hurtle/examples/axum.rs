@@ -1,5 +1,5 @@
-//! A site and axum applications in one server: files are served from a directory, a JSON API answers
-//! beneath `/api`, and `/store` takes files and gives them back.
+//! A site and axum applications in one server: files from a directory, a JSON API beneath `/api`,
+//! and a file store beneath `/store`.
 //!
 //! ```text
 //! cargo run --release --example axum -- examples/site /tmp
@@ -33,7 +33,7 @@ fn main() -> io::Result<()> {
     server.mount("*", "/api", api())?.mount_isolated("*", "/store", store(kept))?.start()?.join()
 }
 
-/// Paths begin beneath the mount: this is `/api/hello/...` to the client.
+/// The path is relative to the mount: clients request `/api/hello/...`.
 pub(crate) fn api() -> Router {
     Router::new().route("/hello/{name}", get(hello)).route("/sum", post(sum))
 }
@@ -51,8 +51,7 @@ pub(crate) fn store(kept: PathBuf) -> Router {
     Router::new().route("/{name}", get(download).put(upload)).with_state(kept)
 }
 
-/// The kernel sends the file, whatever the router and its layers do with the answer; conditions and
-/// ranges are the server's.
+/// Responds with a file. The kernel sends it, and the server evaluates conditions and ranges.
 async fn download(
     State(kept): State<PathBuf>,
     Path(name): Path<String>,
@@ -61,14 +60,14 @@ async fn download(
     hurtle::file(kept, name, &request).await
 }
 
-/// The body comes as it is read, and the client is held back where it is read slowly: an upload of
-/// any size needs no more memory than one piece of it.
+/// Stores an upload. The body is received as fast as it is read, so an upload of any size needs
+/// memory for one piece only.
 async fn upload(
     State(kept): State<PathBuf>,
     Path(name): Path<String>,
     mut body: Body,
 ) -> Result<String, StatusCode> {
-    // One name, and none that means another directory.
+    // One segment, and not `.` or `..`.
     if name.starts_with('.') || name.contains(['/', '\0']) {
         return Err(StatusCode::BAD_REQUEST);
     }

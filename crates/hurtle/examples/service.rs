@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
     server.mount("*", "/who", tower::service_fn(who))?.start()?.join()
 }
 
-/// Says how the request came.
+/// Responds with the method, the paths and the client's address.
 pub(crate) async fn who(request: Request<RequestBody>) -> Result<Response<String>, Infallible> {
     let text = match request.extensions().get::<Arrival>() {
         None => "from nowhere\n".to_owned(),

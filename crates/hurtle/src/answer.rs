@@ -8,7 +8,7 @@ use hurtle_http::h1::response::Fields;
 
 use crate::body::Body;
 
-/// A response, before the connection adds what is its own.
+/// A response, before the connection adds its own fields.
 #[derive(Debug)]
 pub struct Answer {
     /// A final status, not 1xx.
@@ -83,8 +83,8 @@ impl Answer {
         }
     }
 
-    /// Polls the first frame of a streamed body. If it is the whole body, the body becomes bytes; if it
-    /// failed, the response becomes a 500, since no head was sent yet.
+    /// Polls the first frame of a streamed body. If it is the whole body, the body becomes bytes;
+    /// if it failed, the response becomes a 500, since no head was sent yet.
     pub fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {

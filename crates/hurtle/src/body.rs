@@ -106,15 +106,17 @@ pub const WINDOW_BYTES: u64 = 256 << 10;
 /// Windows remembered per file, from its beginning; later windows are checked each time.
 const WINDOWS_REMEMBERED: usize = 256;
 
-/// How long a window counts as resident after a check: it is in use, so the kernel keeps it.
+/// Time, in milliseconds, for which a window counts as resident after a check. A window in use
+/// stays in the page cache.
 const WARM_MS: u64 = 1_000;
 
-/// How long a file counts as unchanged after a check. An edit in place is noticed this soon, without
-/// an `fstat(2)` for every response of a popular file.
+/// Time, in milliseconds, for which a file counts as unchanged after a check. It saves an
+/// `fstat(2)` for every response of a popular file, and an edit in place is noticed within this
+/// time.
 const UNCHANGED_MS: u64 = 10;
 
-/// The longest pause, in milliseconds, before a file whose time changed but not its length is checked
-/// again. All pauses together are a third longer.
+/// The longest pause, in milliseconds, before a file whose time changed but not its length is
+/// checked again. All pauses together are a third longer.
 const APPEND_MS_MAX: u64 = 256;
 
 /// An open regular file.
@@ -127,9 +129,9 @@ pub struct OpenFile {
     pub lane: Lane,
     /// Rate limit of one response, in bytes a second; 0: none.
     pub rate: u64,
-    /// When each of the first windows was last found resident, in milliseconds; 0: never.
+    /// Time at which each of the first windows was last found resident, in milliseconds; 0: never.
     warm: Box<[AtomicU64]>,
-    /// When the file was last found unchanged, in milliseconds.
+    /// Time at which the file was last found unchanged, in milliseconds.
     seen_ms: AtomicU64,
 }
 
@@ -202,8 +204,9 @@ impl OpenFile {
         self.change() == Change::None
     }
 
-    /// Returns true if the file is unchanged or has grown, as a log does: then it still holds the bytes
-    /// that a response promised. An edit that also makes the file longer is not told from an append.
+    /// Returns true if the file is unchanged or has grown, as a log does. It then still holds the
+    /// bytes that a response has announced. An edit that also makes the file longer counts as an
+    /// append.
     pub fn is_intact(&self) -> bool {
         matches!(self.change(), Change::None | Change::Grown)
     }
@@ -212,8 +215,8 @@ impl OpenFile {
     /// `is_intact` by then.
     ///
     /// # Errors
-    /// `InvalidData`: it became shorter or was edited in place. What was sent and what is left belong
-    /// to two files.
+    /// `InvalidData`: it became shorter or was edited in place. The sent bytes and the remaining
+    /// ones would belong to two versions.
     pub async fn check_intact(&self) -> io::Result<()> {
         let mut pause_ms = 1;
         loop {
@@ -240,14 +243,14 @@ impl OpenFile {
     }
 }
 
-/// How a file differs from its state when it was opened.
+/// Difference between a file's present state and its state when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     None,
     /// Longer.
     Grown,
-    /// As long as it was, but modified since; or an append that has begun: Linux sets the time first
-    /// and the length once the bytes are there.
+    /// Modified, but of the same length. It may be an append in progress: Linux sets the time first
+    /// and the length after the bytes are written.
     Edited,
     /// Shorter.
     Shrunk,

@@ -103,11 +103,11 @@ pub struct ServeArgs {
     /// output].
     #[arg(long, value_name = "off|FORMAT[:PATH]", value_parser = parse_access_log)]
     access_log: Option<AccessLogChoice>,
-    /// How file bodies are sent: `auto` chooses for each response; the others are for comparison.
+    /// Choose how file bodies are sent; values other than `auto` are for comparison.
     #[arg(long, value_enum)]
     sendfile: Option<SendfileChoice>,
-    /// When a connection reads again after a response: `wait` until data arrives; the others are
-    /// for comparison.
+    /// Choose when a connection reads again after a response; values other than `wait` are for
+    /// comparison.
     #[arg(long, value_enum)]
     schedule: Option<ScheduleChoice>,
     /// List directories that have no index file [default: on for DIR, off in a configuration].
@@ -131,7 +131,7 @@ pub struct ServeArgs {
     /// Age at which a cached file's name is looked up again [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     revalidate: Option<std::time::Duration>,
-    /// How long a stop waits for requests in flight [default: 10s].
+    /// Wait this long for requests in flight when stopping [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
     /// Reload the configuration whenever its file changes, for development.

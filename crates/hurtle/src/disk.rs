@@ -21,13 +21,13 @@ use crate::{rt, sys};
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
 
-/// How long a request waits for its job, queueing included, before it is answered 503.
+/// Time limit for a job, including its time in the queue. After it the request is answered 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The end of a lane's queue that a job enters at.
-type Place = fn(&mut VecDeque<Job>, Job);
+type Enqueue = fn(&mut VecDeque<Job>, Job);
 
 /// Why a job returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Disk {
     /// Starts `threads` threads.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The error of the system call that could not start a thread.
     pub fn start(threads: NonZeroUsize) -> io::Result<Disk> {
         Disk::start_named(threads, (threads.get() / 2).max(1), "disk")
     }
@@ -94,7 +94,7 @@ impl Disk {
     /// event loop.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The error of the system call that could not start a thread.
     pub fn start_wholly_shared(threads: NonZeroUsize, name: &str) -> io::Result<Disk> {
         Disk::start_named(threads, threads.get(), name)
     }
@@ -156,7 +156,7 @@ impl Disk {
         self.run_at(lane, VecDeque::push_front, job).await
     }
 
-    async fn run_at<T, F>(&self, lane: Lane, place: Place, job: F) -> Result<T, Failure>
+    async fn run_at<T, F>(&self, lane: Lane, enqueue: Enqueue, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -169,7 +169,7 @@ impl Disk {
             }
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
-        self.0.0.submit(lane, place, Box::new(job))?;
+        self.0.0.submit(lane, enqueue, Box::new(job))?;
         match rt::timeout(WAIT_MAX, result).await {
             Some(Ok(Ok(value))) => Ok(value),
             Some(Ok(Err(panic))) => {
@@ -213,7 +213,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn submit(&self, lane: Lane, place: Place, job: Job) -> Result<(), Failure> {
+    fn submit(&self, lane: Lane, enqueue: Enqueue, job: Job) -> Result<(), Failure> {
         // Simulated time does not wait for a thread.
         #[cfg(test)]
         if rt::simulated::now_ms().is_some() {
@@ -225,7 +225,7 @@ impl Shared {
         if state.jobs.len() >= LANE_JOBS_MAX {
             return Err(Failure::Busy);
         }
-        place(&mut state.jobs, job);
+        enqueue(&mut state.jobs, job);
         let wakes = queue.has_work_for_another(self.lane_threads_max);
         drop(queue);
         if wakes {
@@ -244,7 +244,8 @@ impl Shared {
                 queue.idle -= 1;
                 continue;
             };
-            // Another thread is woken only for a job that it may run; this one finds its own next job.
+            // Another thread is woken only for a job that it may run; this one finds its own next
+            // job.
             let wakes = queue.has_work_for_another(self.lane_threads_max);
             drop(queue);
             if wakes {

@@ -294,7 +294,7 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
     let (at, handler) = (mount.path(), mount.handler());
-    let place = site.place(path, mount);
+    let matched = site.place(path, mount);
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
@@ -306,12 +306,12 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
-            let found = gateway.scripts().map(|scripts| scripts.find_now(place.rest));
+            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(out, "found", &describe_script(gateway, found.as_ref()));
             return matches!(found, Some(Ok(Found::Other)));
         }
         Handler::Directory(directory) => {
-            let found = match directory.lookup(place.rest) {
+            let found = match directory.lookup(matched.rest) {
                 None => "a hidden name".to_owned(),
                 Some(lookup) => match lookup.probe() {
                     Ok(target) => describe_target(&lookup.root, &target),

@@ -129,9 +129,9 @@ impl Sites {
             }
             Rc::new(created)
         };
-        let made = sites.iter().map(&mut create).collect();
+        let built = sites.iter().map(&mut create).collect();
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: made, exact, wildcards, sendfile, next_key }
+        Sites { default, sites: built, exact, wildcards, sendfile, next_key }
     }
 
     fn of_name(&self, name: &str) -> Option<&Rc<Site>> {
@@ -152,7 +152,7 @@ impl Sites {
         let number = if self.exact.is_empty() && self.wildcards.is_empty() {
             self.default
         } else {
-            name.and_then(|name| self.named(name)).or(self.default)
+            name.and_then(|name| self.match_host(name)).or(self.default)
         }?;
         Some((number, &self.sites[number]))
     }
@@ -180,7 +180,7 @@ impl Sites {
         site.has_readers = true;
     }
 
-    fn named(&self, name: &[u8]) -> Option<usize> {
+    fn match_host(&self, name: &[u8]) -> Option<usize> {
         let mut normal = Vec::with_capacity(name.len());
         host::normalize(name, &mut normal);
         if let Some(address) = ipv6(&normal) {
@@ -354,8 +354,8 @@ impl Site {
         let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path));
         let Some((number, mount)) = found else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };
-        let place = self.place(path, &MountRef::Configured(number, mount));
-        let page = directory.error_page(store, &place, plain.status, accept_encoding).await;
+        let matched = self.place(path, &MountRef::Configured(number, mount));
+        let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
 }

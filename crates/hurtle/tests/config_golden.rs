@@ -93,7 +93,7 @@ fn shown(block: &str) -> String {
         )),
         _ if first.ends_with("/app.toml") => {
             let site = Site { default: true, ..Site::new() };
-            said(manifest(block, Path::new("app.toml"), &Config::new(vec![site])))
+            format_problems(manifest(block, Path::new("app.toml"), &Config::new(vec![site])))
         }
         _ => outcome(block),
     }
@@ -101,10 +101,10 @@ fn shown(block: &str) -> String {
 
 /// `ok`, or the problems, one line each.
 fn outcome(toml: &str) -> String {
-    said(check(toml, Path::new(FILE)))
+    format_problems(check(toml, Path::new(FILE)))
 }
 
-fn said<T>(checked: Result<T, Vec<ConfigError>>) -> String {
+fn format_problems<T>(checked: Result<T, Vec<ConfigError>>) -> String {
     match checked {
         Ok(_) => "ok\n".to_owned(),
         Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect(),

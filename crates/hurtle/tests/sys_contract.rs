@@ -1,7 +1,7 @@
-//! The contract of `hurtle::sys` (its module says what it is), as one test file for every system:
-//! run it where a system's file was changed. It leaves to others what is done with what `sys` does.
+//! Tests of the contract of `hurtle::sys` (documented in its module), the same for every system.
+//! Run them on a system whose file was changed.
 
-// What a test cannot set up, it cannot test.
+// A test fails if its set-up fails.
 #![allow(clippy::unwrap_used)]
 
 #[path = "sys_contract/beneath.rs"]
@@ -24,8 +24,8 @@ use hurtle::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// A nice value that was set, not added to, was no precedence where the program itself was started
-/// with `nice`, and beyond that it was the opposite.
+/// Regression: the nice value was set instead of increased, which had no effect, or the opposite
+/// one, if the program itself was started with `nice`.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_thread_that_gives_precedence_is_nicer_than_the_program_and_no_other_is() {
@@ -39,7 +39,7 @@ fn a_thread_that_gives_precedence_is_nicer_than_the_program_and_no_other_is() {
     let set = |nice| rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice);
     let started_with = nice();
     for before in started_with..=NICE_MAX {
-        // A thread begins with the nice value of the one that starts it.
+        // A thread inherits the nice value of its creator.
         let starting = std::thread::spawn(move || {
             set(before).unwrap();
             let behind = std::thread::spawn(move || {
@@ -71,13 +71,13 @@ fn a_timer_can_be_read_once_its_time_has_passed_and_the_last_one_set_counts() {
     rustix::event::poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).unwrap();
     assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
     assert_eq!((read(), read()), (Ok(8), Err(Errno::AGAIN)), "it passes once");
-    // The shortest time is no time at all, and not never.
+    // A time of 0 fires at once, not never.
     sys::set_timer(&timer, Duration::ZERO).unwrap();
     rustix::event::poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).unwrap();
 }
 
 #[test]
-fn what_is_read_as_resident_is_what_the_file_holds() {
+fn resident_reads_return_the_files_bytes() {
     let scratch = Scratch::new("resident");
     let len = 10_000;
     let file = scratch.file("f", len);
@@ -100,7 +100,7 @@ fn what_is_read_as_resident_is_what_the_file_holds() {
 }
 
 #[test]
-fn what_was_paged_in_is_read_without_waiting() {
+fn paged_in_bytes_are_read_without_waiting() {
     let scratch = Scratch::new("paged");
     let len = 300_000;
     let file = scratch.file("f", len);
@@ -110,7 +110,7 @@ fn what_was_paged_in_is_read_without_waiting() {
         ("less than a page", 10, 20),
         ("across the end", len - 10, 1 << 20),
     ] {
-        // As cold as who asks nicely can make it.
+        // posix_fadvise(2) drops the file from the page cache, if the kernel follows the advice.
         #[cfg(target_os = "linux")]
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         let mut at = offset;
@@ -120,7 +120,7 @@ fn what_was_paged_in_is_read_without_waiting() {
             let mut buf = vec![0; n];
             match sys::read_resident(file.as_fd(), &mut buf, at as u64) {
                 Ok(read) => assert_eq!(read, n, "{why}"),
-                // Where the system cannot tell.
+                // The system cannot tell if the bytes are resident.
                 Err(e) => assert_eq!(
                     (cfg!(target_os = "linux"), e.kind()),
                     (false, ErrorKind::WouldBlock)
@@ -137,7 +137,7 @@ fn what_was_paged_in_is_read_without_waiting() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one_that_nobody_has() {
+fn an_unnamed_file_is_linked_to_a_free_name() {
     use rustix::fs::Mode;
     let scratch = Scratch::new("unnamed");
     fs::write(scratch.0.join("taken"), "old").unwrap();
@@ -172,18 +172,18 @@ fn the_coarse_clock_goes_on_in_milliseconds() {
     let least = after.elapsed();
     let told = Duration::from_millis(sys::coarse_ms() - start_ms);
     let most = before.elapsed();
-    // It may have been a few ms behind at the start, or at the end.
+    // The clock may be a few ms behind at either end.
     let behind = Duration::from_millis(20);
     assert!(told + behind >= least && told <= most + behind, "{told:?} of {least:?} to {most:?}");
 }
 
-/// Any free port of this machine, out of the others' reach.
+/// Any free port on loopback.
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Longer than anything here takes; what is not there by then is not coming.
+/// Time limit of a wait, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A directory of a test's own, removed when the test ends.
+/// A temporary directory, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -207,12 +207,12 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes of which no two nearby runs are alike: one out of place shows.
+/// Bytes of which no two nearby stretches are equal, so that a misplaced one is noticed.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251 * 7 + i / 65_521) as u8).collect()
 }
 
-/// Returns when one of them is ready.
+/// Waits until one of them is ready.
 fn wait_for<T: AsFd>(fds: &[&T], flags: PollFlags) {
     let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(*fd, flags)).collect();
     let timeout = Timespec::try_from(PATIENCE).unwrap();
@@ -220,14 +220,14 @@ fn wait_for<T: AsFd>(fds: &[&T], flags: PollFlags) {
 }
 
 #[test]
-fn an_orphan_becomes_a_child_of_who_adopts_it() {
+fn an_orphan_becomes_a_child_of_the_subreaper() {
     use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
     use std::process::{Command, Stdio};
     if sys::adopt_orphans().is_err() {
         println!("skipped: this system has no such call");
         return;
     }
-    // Of another session, and its parent is gone before this line is over.
+    // The process is in another session, and its parent ends before this statement does.
     let left = Command::new("sh")
         .args(["-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
         .stdin(Stdio::null())

@@ -1,11 +1,13 @@
-//! The laws of the house, checked by machine: what ARCHITECTURE.md says about layers, platforms,
-//! the runtime, disks and the size of files. Each message names the remedy. A law is changed here,
-//! in the open, not worked around.
+//! Checks the rules of ARCHITECTURE.md about layers, platforms, the runtime, disks and the size of
+//! files, and the first words of comments. Each message names the remedy. To change a rule, change
+//! it here.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "tidy/source.rs"]
 mod source;
 
@@ -69,10 +71,10 @@ const TREES: [Tree; 3] = [
     Tree { src: "crates/deathmatch/src/", layers: DEATHMATCH_LAYERS },
 ];
 
-/// Names that belong in some places of `crates/hurtle/src` only, or in all but some.
+/// Names that are allowed, or forbidden, in some directories.
 struct Fence {
     names: &'static [&'static str],
-    /// Beginnings of paths beneath `crates/hurtle/src/`, or of whole paths, each with its reason.
+    /// Prefixes of paths beneath `crates/hurtle/src/`, or of whole paths, each with its reason.
     places: Places,
     remedy: &'static str,
 }
@@ -138,7 +140,7 @@ const FENCES: &[Fence] = &[
 /// Lines of code in a file, tests not counted.
 const LINES_MAX: usize = 400;
 
-/// What only one machine has.
+/// Paths that exist on one machine only.
 const PRIVATE_PATHS: &[&str] = &["/work/", "/home/", "/root/"];
 
 const SRC: &str = "crates/hurtle/src/";
@@ -166,12 +168,12 @@ fn the_tree_is_tidy() {
 }
 
 struct House {
-    /// The modules of `handler`, which do not know each other.
+    /// The modules of `handler`, which must not use each other.
     handlers: BTreeSet<String>,
 }
 
 impl House {
-    /// What is wrong with the file at `path` (from the root of the repository).
+    /// Violations in the file at `path` (from the root of the repository), one message each.
     fn faults(&self, path: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if path.starts_with("crates/") && path.ends_with(".rs") {
@@ -188,6 +190,9 @@ impl House {
             if path.starts_with(SRC) || path.starts_with(HTTP_SRC) {
                 faults.extend(FENCES.iter().flat_map(|fence| fence.faults(&source)));
             }
+        }
+        if prose::is_checked(path) {
+            faults.extend(opens_with_a_statement(path, text));
         }
         let is_for_readers = path.ends_with(".md") || path.ends_with(".toml");
         if is_for_readers && !path.contains("/tests/") {
@@ -319,6 +324,16 @@ fn knows_no_platform(source: &Source<'_>) -> Vec<String> {
     faults
 }
 
+fn opens_with_a_statement(path: &str, text: &str) -> Vec<String> {
+    let message = |(line, word): (usize, String)| {
+        format!(
+            "{path}:{line}: a comment opens with `{word}`: say what the item is or does, as in \
+             \"Time limit of a read\" or \"`true` if the stream is idle\""
+        )
+    };
+    prose::riddles(text).into_iter().map(message).collect()
+}
+
 fn names_no_machine(path: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -344,14 +359,15 @@ fn unknown_module(module: &str) -> String {
     )
 }
 
-/// `crates/hurtle/src/files/listing/mod.rs` is `files::listing`; lib.rs is the empty path.
+/// The module path of a file: `files::listing` for `crates/hurtle/src/files/listing/mod.rs`, and
+/// the empty path for lib.rs.
 fn module_of(path: &str, src: &str) -> Vec<String> {
     let path = path.trim_start_matches(src).trim_end_matches(".rs");
     let parts = path.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(String::from).collect()
 }
 
-/// The path from the crate's root that `named` stands for in `module`, if it is one of this crate.
+/// Resolves `named`, used in `module`, to a path from the crate's root; `None` for other crates.
 fn resolve(module: &[String], named: &Named) -> Option<Vec<String>> {
     let first = named.parts.first()?.as_str();
     let mut base: &[String] = match first {
@@ -378,7 +394,7 @@ fn names_in(dir: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "mod").collect()
 }
 
-/// Every file in a directory that is the project's own, in order; `deep`: and beneath it.
+/// Every file in a directory, in order, without build output; `deep`: including subdirectories.
 fn files_beneath(dir: &Path, deep: bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -400,7 +416,7 @@ mod tests {
 
     const FINE: &str = "";
 
-    /// A sentence, the file's path, what stands below its first line, part of the message.
+    /// A description, the file's path, its text after the first line, and a part of the message.
     const ROWS: &[(&str, &str, &str, &str)] = &[
         ("a lower layer may be used", "serve/h1.rs", "use crate::files::{Key, Store};", FINE),
         ("a higher one may not", "h1/head.rs", "use crate::cgi::response;", "uses `cgi`"),
@@ -509,7 +525,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_law_can_be_broken() {
+    fn each_rule_finds_its_violations() {
         for (sentence, path, body, expected) in ROWS {
             let text = format!("//! A file.\n{body}\n");
             let is_http = ["semantics/", "h1/"].iter().any(|dir| path.starts_with(dir));
@@ -534,6 +550,19 @@ mod tests {
         check("tests do not count", path, &(code(LINES_MAX) + &tests), FINE);
         let hidden = format!("#[cfg(test)]\nmod help;\n{}", code(1));
         check("what follows a helper does", path, &(code(LINES_MAX) + &hidden), "split it by noun");
+    }
+
+    #[test]
+    fn comments_open_with_a_statement() {
+        let path = "crates/xtask/src/a.rs";
+        for comment in ["/// Time limit.", "// A limit.\n// What follows.", "//! Offer", "//\n"] {
+            check("a statement", path, &format!("//! A.\n\n{comment}\n"), FINE);
+        }
+        for comment in ["/// What it is.", "    // Of a body.", "/// A.\n///\n/// How."] {
+            check("a riddle", path, &format!("//! A.\n\n{comment}\n"), "a comment opens with");
+        }
+        check("the first line", path, "//! Who serves.\n", ":1: a comment opens with `Who`");
+        check("a paragraph", path, "//! A.\n//!\n//! The same file.\n", ":3: a comment opens");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Other programs: where they run, how they are shown, and those whose output nobody sees. The
-//! others run in a `Console`.
+//! Builds commands, formats them for display, and runs those whose output is not shown. `Console`
+//! runs the others.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,26 +12,27 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The `cargo` this one was started by, at the root.
+/// The `cargo` that started this program, in the root directory.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root()).args(args);
-    // It sees no terminal where its output is kept.
+    // Its output is captured, so it does not detect the terminal.
     if has_colours() {
         command.env("CARGO_TERM_COLOR", "always");
     }
     command
 }
 
-/// A program found in PATH, at the root.
+/// A program in PATH, run in the root directory.
 pub(crate) fn program(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root()).args(args);
     command
 }
 
-/// Runs it unseen: what it wrote to standard output, or the last line of its complaint.
+/// Runs a command without showing its output. Returns its standard output, or the last line of its
+/// standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     let shown = shown(command);
     let output = command
@@ -46,7 +47,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure(format!("`{shown}`: {}", last.map_or("failed", str::trim))))
 }
 
-/// Whether a program of this name is in PATH.
+/// `true` if a program of this name is in PATH.
 pub(crate) fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(name).is_file())

@@ -1,5 +1,5 @@
-//! Where a developer sees what a step's commands say: at once if no other step runs, otherwise each
-//! command's output in one piece when the command ends. Judges commands by their exit code.
+//! Runs a step's commands and prints their output: at once if no other step runs, otherwise in one
+//! piece when the command ends. A command fails if its exit code is not 0.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::command::shown;
 use crate::steps::Failure;
 use crate::terminal::heading;
 
-/// One step's view.
+/// The console of one step.
 pub(crate) struct Console<'a> {
     /// The step's name.
     pub(crate) name: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Console<'a> {
 }
 
 impl Console<'_> {
-    /// Whether a step has failed, so that nothing more should begin.
+    /// `true` once a step has failed: no other command should start.
     pub(crate) fn is_over(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -36,25 +36,25 @@ impl Console<'_> {
         }
     }
 
-    /// Runs a command and shows what it says.
+    /// Runs a command and shows its output.
     ///
     /// # Errors
     /// It cannot be started, or it fails.
     pub(crate) fn run(&self, command: &mut Command) -> Result<(), Failure> {
         let shown = shown(command);
         if self.is_shared {
-            let (status, said) = run_kept(command)?;
-            self.print(&format!("$ {shown}\n"), &said);
+            let (status, output) = run_kept(command)?;
+            self.print(&format!("$ {shown}\n"), &output);
             return judged(&shown, status);
         }
         println!("$ {shown}");
         judged(&shown, started(&shown, command.stdin(Stdio::null()).status())?)
     }
 
-    /// Runs a command and shows what it says on standard error; returns its standard output.
+    /// Runs a command and shows its standard error; returns its standard output.
     ///
     /// # Errors
-    /// As `run`.
+    /// See `run`.
     pub(crate) fn read(&self, command: &mut Command) -> Result<String, Failure> {
         let shown = shown(command);
         command.stdin(Stdio::null());
@@ -79,13 +79,13 @@ impl Console<'_> {
         all.extend(first.as_bytes());
         all.extend(rest);
         let mut stdout = io::stdout().lock();
-        // A developer who has closed it does not want to know.
+        // The terminal may have been closed.
         let _ = stdout.write_all(&all).and_then(|()| stdout.flush());
     }
 }
 
-/// Runs a command; returns all that it has written to both outputs, in order. They are a file: a
-/// pipe would also wait for what the command leaves running.
+/// Runs a command; returns its standard output and error, in order. Both go to a file, since a pipe
+/// would also wait for background processes that the command leaves.
 ///
 /// # Errors
 /// It cannot be started.
@@ -101,9 +101,9 @@ pub(crate) fn run_kept(command: &mut Command) -> Result<(ExitStatus, Vec<u8>), F
     let problem = |error: io::Error| Failure(format!("{}: {error}", path.display()));
     let (out, err) = keep(&path).map_err(problem)?;
     let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
-    let said = fs::read(&path).map_err(problem);
+    let output = fs::read(&path).map_err(problem);
     let _ = fs::remove_file(&path);
-    Ok((started(&shown, status)?, said?))
+    Ok((started(&shown, status)?, output?))
 }
 
 fn started<T>(shown: &str, result: io::Result<T>) -> Result<T, Failure> {

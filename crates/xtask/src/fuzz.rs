@@ -1,5 +1,5 @@
-//! Fuzz targets, briefly: through an ordinary test everywhere, and by coverage where nightly Rust
-//! and cargo-fuzz are installed. fuzz/README.md says how to fuzz for long.
+//! Runs the fuzz targets briefly: as an ordinary test, and, if nightly Rust and cargo-fuzz are
+//! installed, guided by coverage. fuzz/README.md describes long runs.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::steps::{Failure, Outcome};
 const SECONDS: &str = "5";
 
 pub(crate) fn smoke(console: &Console<'_>) -> Result<Outcome, Failure> {
-    // The workspace's own build directory: what both need is compiled once.
+    // The workspace's build directory, so that common dependencies are compiled once.
     let shared = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
     console.run(cargo(&["test", "--no-default-features", "--features", "config"]).args(shared))?;
 
@@ -21,7 +21,7 @@ pub(crate) fn smoke(console: &Console<'_>) -> Result<Outcome, Failure> {
     }
     let seconds = std::env::var("FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.into());
     for name in targets()? {
-        // What is found to be new goes to the first directory, which must be there.
+        // cargo-fuzz writes new inputs to the first directory, which must exist.
         let corpus = format!("fuzz/corpus/{name}");
         fs::create_dir_all(root().join(&corpus)).map_err(|e| Failure(format!("{corpus}: {e}")))?;
         let fuzz = ["run", "nightly", "cargo", "fuzz", "run", &name, &corpus];

@@ -1,5 +1,5 @@
-//! Whether we may ship what we depend on, by the list in deny.toml, and whether a fault in it is
-//! known. Licences are checked here on every run; cargo-deny adds the rest where it is installed.
+//! Checks the licences of all dependencies against the list in deny.toml, on every run. If
+//! cargo-deny is installed, it checks the rest, known vulnerabilities among it.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::steps::{Failure, Outcome};
 const TARGETS: [&str; 3] =
     ["x86_64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-unknown-freebsd"];
 
-/// Between a crate and its licence in cargo's answer; in no name and no expression.
+/// Separates a crate from its licence in cargo's output; occurs in neither.
 const SEPARATOR: char = '|';
 
 pub(crate) fn check(console: &Console<'_>) -> Result<Outcome, Failure> {
@@ -48,7 +48,7 @@ pub(crate) fn advisories(console: &Console<'_>) -> Result<Outcome, Failure> {
         let remedy = "cargo-deny is not installed (cargo install --locked cargo-deny)";
         return Ok(Outcome::NotRun(remedy.into()));
     }
-    // Apart from the check, because no network is no fault of the code.
+    // A separate step, because a missing network is not an error of the code.
     if let Err(Failure(why)) = output(&mut cargo(&["deny", "fetch", "db"])) {
         return Ok(Outcome::NotRun(format!("the advisory database cannot be fetched: {why}")));
     }
@@ -60,7 +60,7 @@ fn has_cargo_deny() -> bool {
     output(&mut cargo(&["deny", "--version"])).is_ok()
 }
 
-/// The texts of the list `allow` in `[licenses]`.
+/// The elements of the list `allow` in `[licenses]`.
 fn allowed(config: &str) -> Vec<&str> {
     let list = config.lines().skip_while(|line| *line != "[licenses]");
     let list = list.skip_while(|line| !line.starts_with("allow = [")).skip(1);
@@ -68,7 +68,7 @@ fn allowed(config: &str) -> Vec<&str> {
     items.filter_map(|line| line.split('"').nth(1)).collect()
 }
 
-/// Whether an SPDX expression can be met with these licences. `/` is the old way to write OR.
+/// `true` if these licences satisfy an SPDX expression. `/` is the old way to write OR.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -76,7 +76,7 @@ fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     either(&mut rest, allowed) == Some(true) && rest.is_empty()
 }
 
-/// `a OR b`; AND binds tighter. `None`: no expression.
+/// Parses `a OR b`; AND binds tighter. `None`: not an expression.
 fn either(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
     let mut met = both(words, allowed)?;
     while take(words, "OR") {
@@ -93,7 +93,7 @@ fn both(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
     Some(met)
 }
 
-/// `( ... )`, `a` or `a WITH exception`.
+/// Parses `( ... )`, `a` or `a WITH exception`.
 fn one(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
     if take(words, "(") {
         let met = either(words, allowed)?;

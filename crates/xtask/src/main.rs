@@ -1,5 +1,5 @@
-//! The developers' commands: `cargo xtask test` sets up and runs every check of the project, in the
-//! order in which a fault is cheapest to find. Uses the standard library only, to build at once.
+//! The developers' commands: `cargo xtask test` sets up and runs every check of the project, the
+//! cheapest first. It uses the standard library only, so that it builds quickly.
 
 #![allow(clippy::print_stdout, reason = "talking to the developer is what it is for")]
 
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 enum Asked {
     Help,
     List,
-    /// These steps; none: all.
+    /// Run these steps; all if empty.
     Test(Vec<String>),
 }
 

@@ -1,5 +1,5 @@
-//! Programs that tests start and cargo does not bring. They are installed where that is our right
-//! (root, with apt-get) and named where it is not: a missing one is a test's business to report.
+//! Installs the programs that tests start, if possible (root, with apt-get), and lists the missing
+//! ones otherwise. A test that needs a missing program reports it.
 
 use std::path::PathBuf;
 
@@ -8,40 +8,40 @@ use crate::console::Console;
 use crate::steps::{Failure, Outcome};
 
 struct Package {
-    /// In Debian.
+    /// Name of the Debian package.
     name: &'static str,
-    /// Any of these shows that it is there, whoever packaged it.
+    /// Programs or files of which one shows that it is installed.
     programs: &'static [&'static str],
 }
 
 const PACKAGES: &[Package] = &[
-    // A second opinion on every protocol answer.
+    // An independent client.
     Package { name: "curl", programs: &["curl"] },
-    // The example site in a browser, without one console error.
+    // Loads the example site in a browser.
     Package { name: "chromium", programs: &["chromium", "chromium-browser", "google-chrome"] },
-    // What hurtle is measured beside.
+    // Servers that hurtle is compared with.
     Package { name: "nginx", programs: &["nginx"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
-    // Applications that are deployed beside a configuration.
+    // Interpreters of deployed applications.
     Package { name: "python3", programs: &["python3"] },
     Package { name: "nodejs", programs: &["node", "nodejs"] },
-    // Their servers, behind the proxy.
+    // Application servers behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
     Package { name: "uvicorn", programs: &["uvicorn"] },
-    // What the latter tells an application of WebSockets by; no program.
+    // Library with which uvicorn serves WebSockets; it has no program.
     Package {
         name: "python3-websockets",
         programs: &["/usr/lib/python3/dist-packages/websockets/__init__.py"],
     },
-    // The FastCGI application that everybody has. Its program has the version in its name.
+    // The most common FastCGI application. Its program has the version in its name.
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
-    // A mount that hangs.
+    // Mounts a file system that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
     // Builds the certificate authority of the tests.
     Package { name: "golang-go", programs: &["go"] },
 ];
 
-/// An authority that speaks ACME, and a DNS server that says what a test wants; in Go.
+/// An ACME authority and a DNS server for tests, written in Go.
 const GO_PROGRAMS: [&str; 2] = ["pebble", "pebble-challtestsrv"];
 const GO_VERSION: &str = "v2.10.1";
 
@@ -78,7 +78,7 @@ fn install_go_programs(console: &Console<'_>) -> Outcome {
     arguments.extend(modules.iter().map(String::as_str));
     match console.run(program("go", &arguments).env("GOBIN", &bin)) {
         Ok(()) => Outcome::Passed,
-        // No network is no fault of the code.
+        // A missing network is not an error of the code.
         Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
     }
 }
@@ -104,7 +104,7 @@ fn install_packages(console: &Console<'_>) -> Result<Outcome, Failure> {
     });
     Ok(match installed {
         Ok(()) => Outcome::Passed,
-        // No network is no fault of the code.
+        // A missing network is not an error of the code.
         Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
     })
 }

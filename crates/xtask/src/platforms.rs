@@ -1,4 +1,4 @@
-//! Type-checking for the systems this machine is not: it needs their Rust target, not their linker.
+//! Type-checks the code for other systems, which needs their Rust targets but no linker.
 
 use crate::command::{cargo, output, program};
 use crate::console::Console;
@@ -13,12 +13,12 @@ pub(crate) fn freebsd(console: &Console<'_>) -> Result<Outcome, Failure> {
 }
 
 fn check(console: &Console<'_>, target: &str) -> Result<Outcome, Failure> {
-    // Also says at once that it is there already.
+    // Returns at once if the target is installed.
     if let Err(Failure(why)) = output(&mut program("rustup", &["target", "add", target])) {
         return Ok(Outcome::NotRun(why));
     }
-    // The cryptography is C, which needs the other system's headers, and nothing here looks at what
-    // comes of it: `true` compiles and archives it at once.
+    // The cryptography is C and needs the other system's headers. Its objects are not used here, so
+    // `true` stands in for the compiler and the archiver.
     let tool = |name: &str| format!("{name}_{}", target.replace('-', "_"));
     let mut check = cargo(&["check", "--package", "hurtle", "--target", target]);
     console.run(check.env(tool("CC"), "true").env(tool("AR"), "true"))?;

@@ -1,5 +1,4 @@
-//! The steps of `cargo xtask test` and how they are run: in two lanes side by side, up to the first
-//! step that fails.
+//! Runs the steps of `cargo xtask test` in two concurrent lanes, up to the first step that fails.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,37 +13,37 @@ use crate::{fuzz, licences, packages, platforms, test_programs};
 
 /// One check.
 pub(crate) struct Step {
-    /// For `--only`.
+    /// Its name for `--only`.
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     lane: Lane,
-    /// The step that has to pass before; it runs even if it is not named.
+    /// The step that must pass first; it runs even if it is not selected.
     needs: Option<&'static str>,
-    /// The step of the other lane that has to pass before, if it runs.
+    /// The step of the other lane that must pass first, if it runs.
     after: Option<&'static str>,
     run: fn(&Console<'_>) -> Result<Outcome, Failure>,
 }
 
-/// The steps of a lane run one after another.
+/// A sequence of steps that run one after another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// Uses cargo's build directory, which is one command's at a time.
+    /// Steps that use cargo's build directory, which only one command can use at a time.
     Build,
-    /// Waits (for a network, for what a test waits for) more than it computes.
+    /// Steps that wait more than they compute, for a network or for tests.
     Wait,
 }
 
-/// How a step ended that did not fail.
+/// Outcome of a step that did not fail.
 pub(crate) enum Outcome {
     Passed,
-    /// It could not run on this machine, for this reason; nothing is known to be wrong.
+    /// The step could not run on this machine, for this reason.
     NotRun(String),
 }
 
-/// What went wrong.
+/// Description of an error.
 pub(crate) struct Failure(pub(crate) String);
 
-/// The cheapest first.
+/// All steps, the cheapest first.
 pub(crate) const STEPS: &[Step] = &[
     build("format", "rustfmt", format),
     build("licences", "licences of everything we ship", licences::check),
@@ -77,7 +76,7 @@ const fn wait(name: &'static str, about: &'static str, run: Run) -> Step {
     Step { name, about, lane: Lane::Wait, needs: None, after: None, run }
 }
 
-/// Runs the steps named, and those that have to pass before them; no name: all.
+/// Runs the selected steps and those they require; all if none is selected.
 pub(crate) fn run(only: &[String]) -> ExitCode {
     let begun = Instant::now();
     let is_named = |name| only.is_empty() || only.iter().any(|one| one == name);
@@ -99,19 +98,19 @@ pub(crate) fn run(only: &[String]) -> ExitCode {
     }
     for (name, Failure(what)) in state.failed {
         println!("\n{} {what}", paint(Colour::Red, &format!("{name} failed:")));
-        println!("After mending it: cargo xtask test --only {name}");
+        println!("After fixing it: cargo xtask test --only {name}");
     }
     ExitCode::FAILURE
 }
 
-/// What both lanes know.
+/// State shared by both lanes.
 #[derive(Default)]
 struct Progress {
-    /// The steps that run.
+    /// Names of the steps to run.
     chosen: Vec<&'static str>,
     state: Mutex<State>,
     changed: Condvar,
-    /// A step has failed: no other begins.
+    /// `true` once a step has failed: no other starts.
     failed: AtomicBool,
 }
 
@@ -122,7 +121,7 @@ struct State {
 }
 
 impl Progress {
-    /// Runs a lane's steps, up to the first step of either lane that fails.
+    /// Runs a lane's steps until a step of either lane fails.
     fn carry_out<'a>(&self, steps: impl Iterator<Item = &'a Step>, is_shared: bool) {
         let _end = EndOfLane(self);
         for step in steps {
@@ -153,7 +152,7 @@ impl Progress {
         }
     }
 
-    /// Waits until the steps before this one have passed; `false`: a step has failed.
+    /// Waits until the required steps have passed; `false` if a step has failed.
     fn may_begin(&self, step: &Step) -> bool {
         let before = || [step.needs, step.after].into_iter().flatten();
         let is_done = |state: &State| {

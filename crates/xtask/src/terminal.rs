@@ -1,4 +1,4 @@
-//! What the developer sees: headings, outcomes and times. Colours on a terminal only.
+//! Formats headings, outcomes and times. Colours are used on a terminal only.
 
 use std::io::IsTerminal;
 use std::sync::LazyLock;
@@ -17,22 +17,22 @@ pub(crate) enum Colour {
     Yellow = 33,
 }
 
-/// `text` in a colour, if colours are seen.
+/// Colours `text`, if colours are used.
 pub(crate) fn paint(colour: Colour, text: &str) -> String {
     if has_colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
-/// Whether colours are seen.
+/// `true` if colours are used.
 pub(crate) fn has_colours() -> bool {
     *COLOURS
 }
 
-/// The line above what a step says, with an empty line before it.
+/// The heading of a step's output, after an empty line.
 pub(crate) fn heading(name: &str, about: &str) -> String {
     format!("\n{} {about}\n", paint(Colour::Bold, &format!("== {name}:")))
 }
 
-/// A time as a person says it.
+/// Formats a duration for a person.
 pub(crate) fn seconds(time: Duration) -> String {
     match time.as_secs() {
         0..60 => format!("{:.1} s", time.as_secs_f64()),

@@ -1,5 +1,5 @@
-//! The tests: built by cargo in one go, then run one program after another. They wait more than they
-//! compute, so other steps run at the same time; those that measure have the machine to themselves.
+//! Builds all tests with cargo at once, then runs one program after another. Tests wait more than
+//! they compute, so other steps run at the same time. Tests that measure run alone.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use crate::console::{Console, run_kept};
 use crate::steps::{Failure, Outcome};
 use crate::terminal::seconds;
 
-/// What `build` has built.
+/// The test programs made by `build`.
 static BUILT: OnceLock<Built> = OnceLock::new();
 
-/// The packages whose tests measure, and fail where other programs take the processors.
+/// The packages whose tests measure, and fail if other programs use the processors.
 const MEASURING: [&str; 2] = ["deathmatch", "apps"];
 
-/// Test programs named at the end for taking longest.
+/// Number of slowest test programs listed at the end.
 const SLOWEST: usize = 8;
 
 #[derive(Debug, Default, PartialEq)]
 struct Built {
     tests: Vec<TestProgram>,
-    /// The program that tests of other packages start.
+    /// The server program, which tests of other packages start.
     hurtle: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ struct Built {
 struct TestProgram {
     /// The directory of its package.
     package: PathBuf,
-    /// The file that its source begins with, beneath `package`.
+    /// Its main source file, relative to `package`.
     source: String,
     executable: PathBuf,
 }
@@ -44,7 +44,7 @@ pub(crate) fn build(console: &Console<'_>) -> Result<Outcome, Failure> {
     if built.tests.is_empty() {
         return Err(Failure("cargo names no test programs".to_owned()));
     }
-    // Nobody else sets it.
+    // It is set only here.
     let _ = BUILT.set(built);
     Ok(Outcome::Passed)
 }
@@ -75,7 +75,7 @@ fn run_those(
     Ok(Outcome::Passed)
 }
 
-/// Runs a test program, and shows what it says under a line as cargo has it.
+/// Runs a test program, and shows its output under a heading like cargo's.
 fn run_one(console: &Console<'_>, built: &Built, test: &TestProgram) -> Result<Duration, Failure> {
     let mut command = Command::new(&test.executable);
     command.current_dir(&test.package).env("CARGO_MANIFEST_DIR", &test.package);
@@ -99,7 +99,7 @@ impl TestProgram {
         MEASURING.iter().any(|package| self.package.ends_with(package))
     }
 
-    /// Its package, and where its source begins.
+    /// Its package and its main source file.
     fn name(&self) -> String {
         let package = self.package.file_name().map(|name| name.to_string_lossy());
         format!("{} {}", package.unwrap_or_default(), self.source)
@@ -114,7 +114,7 @@ fn slowest(mut ended: Vec<(Duration, String)>) -> String {
     format!("{} test programs; the slowest:{}", ended.len(), lines.collect::<String>())
 }
 
-/// What cargo's messages say was built (one JSON object a line).
+/// Collects the built programs from cargo's messages, one JSON object a line.
 fn built(messages: &str) -> Built {
     let mut built = Built::default();
     for line in messages.lines().filter(|line| line.contains("\"reason\":\"compiler-artifact\"")) {
@@ -141,7 +141,7 @@ fn built(messages: &str) -> Built {
     built
 }
 
-/// The text that is the value of `key`, which occurs once; no path of ours needs an escape.
+/// The string value of `key`, which occurs once and has no escapes.
 fn text<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let (_, value) = line.split_once(&format!("\"{key}\":\""))?;
     value.split('"').next()
@@ -153,7 +153,7 @@ mod tests {
 
     use super::{TestProgram, built};
 
-    /// As cargo 1.95 writes them, without what is not read.
+    /// Messages of cargo 1.95, reduced to the keys that are read.
     const MESSAGES: &str = r#"
 {"reason":"compiler-artifact","manifest_path":"/r/a/Cargo.toml","target":{"kind":["lib"],"name":"a","src_path":"/r/a/src/lib.rs","test":true},"profile":{"opt_level":"0","test":false},"executable":null,"fresh":true}
 {"reason":"compiler-artifact","manifest_path":"/r/hurtle/Cargo.toml","target":{"kind":["bin"],"name":"hurtle","src_path":"/r/hurtle/src/main.rs","test":true},"profile":{"opt_level":"0","test":false},"features":[],"executable":"/r/target/debug/hurtle","fresh":true}

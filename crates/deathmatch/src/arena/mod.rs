@@ -107,16 +107,16 @@ impl Arena {
     pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
         let name = &contender.name;
         if plan.needs_app() && !contender.app {
-            return Err(format!("{name} has files alone, and this plan asks an application"));
+            return Err(format!("{name} serves files only, but this plan requests an application"));
         }
         if plan.needs_tls() && !contender.tls {
-            return Err(format!("{name} speaks no TLS, and this plan measures it"));
+            return Err(format!("{name} does not support TLS, which this plan measures"));
         }
         if plan.needs_http2() && !contender.http2 {
-            return Err(format!("{name} speaks no HTTP/2, and this plan measures it"));
+            return Err(format!("{name} does not support HTTP/2, which this plan measures"));
         }
         if contender.tls && plan.works.iter().any(|work| work.beside.is_some()) {
-            return Err(format!("{name} speaks TLS, and this plan's streams are in clear"));
+            return Err(format!("{name} uses TLS, but this plan's streams are in clear text"));
         }
         self.prepare_floor(plan, contender)
     }

@@ -135,7 +135,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let open = |rate| Offered::Open { rate, poisson: false, connections };
         let start = self.start_rate(file, from);
         let bracket = saturation::search(start, |rate| {
-            self.judge(&Work::open_name(file, rate, connections), work, open(rate))
+            self.measure_rate(&Work::open_name(file, rate, connections), work, open(rate))
         })?;
         if bracket.low > 0.0 && bracket.high.is_finite() {
             let name = format!("{file} at {OVERLOAD}{}", fit::OVERLOAD);
@@ -144,40 +144,41 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(())
     }
 
-    /// Judges a rate by two of three samples if the first is bad and the server does not drown: a
-    /// pause of the machine is no fault of the server.
-    fn judge(
+    /// Judges a rate by two of three samples if the first is bad and the server is not overwhelmed:
+    /// a pause of the machine is no fault of the server.
+    fn measure_rate(
         &mut self,
         name: &str,
         work: &Work,
         offered: Offered,
     ) -> Result<RateVerdict, TurnError> {
-        let mut judged = RateVerdict::Unknown;
+        let mut verdict = RateVerdict::Unknown;
         let mut carried = 0;
         for trial in 0..TRIALS {
             let at = self.sampled(name, work, offered, trial)?;
             let sample = &self.record.samples[at];
-            judged = saturation::judged(sample);
-            carried += u32::from(judged == RateVerdict::Carried);
-            let is_clear = trial == 0 && (carried == 1 || saturation::drowned(&sample.load));
-            if is_clear || judged == RateVerdict::Unknown || trial == 1 && carried == 0 {
+            verdict = saturation::verdict(sample);
+            carried += u32::from(verdict == RateVerdict::Carried);
+            let is_clear = trial == 0 && (carried == 1 || saturation::is_overwhelmed(&sample.load));
+            if is_clear || verdict == RateVerdict::Unknown || trial == 1 && carried == 0 {
                 break;
             }
         }
-        Ok(judged)
+        Ok(verdict)
     }
 
     /// The plan's first rate, halved as often as was needed in this round: a far slower server
     /// would only be shown in overload.
     fn start_rate(&self, file: &str, from: f64) -> f64 {
         let of_round = |s: &&Sample| self.is_of_round(s) && s.file == file;
-        let drowned = self.record.samples.iter().filter(of_round).filter_map(|s| match s.offered {
-            Offered::Sessions { rate, calls } if saturation::drowned(&s.load) => {
-                Some(rate * f64::from(calls))
-            }
-            _ => None,
-        });
-        let lowest = drowned.fold(f64::INFINITY, f64::min);
+        let overwhelmed =
+            self.record.samples.iter().filter(of_round).filter_map(|s| match s.offered {
+                Offered::Sessions { rate, calls } if saturation::is_overwhelmed(&s.load) => {
+                    Some(rate * f64::from(calls))
+                }
+                _ => None,
+            });
+        let lowest = overwhelmed.fold(f64::INFINITY, f64::min);
         let mut start = from;
         while start >= lowest {
             start = saturation::tidy(start / 2.0);
@@ -251,8 +252,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong =
-                    |w: VerifyError| TurnError::Contender(format!("its answer is wrong: {w}"));
+                let wrong = |w: VerifyError| TurnError::Contender(format!("wrong response: {w}"));
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -268,14 +268,14 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let Some(path) = server.upload_path(CHECKED_UPLOAD) else { return Ok(()) };
         let bytes = fs::read(self.arena.docroot().join(&beside.file))?;
         upload(server.addr(), &path, &bytes)
-            .map_err(|wrong| TurnError::Contender(format!("it took no upload: {wrong}")))?;
+            .map_err(|wrong| TurnError::Contender(format!("an upload failed: {wrong}")))?;
         let Some(stored) = self.entrant.stored(CHECKED_UPLOAD) else { return Ok(()) };
         match fs::read(&stored) {
             Ok(there) if there == bytes => Ok(()),
             Ok(_) => {
-                Err(TurnError::Contender("it stored other bytes than were uploaded".to_owned()))
+                Err(TurnError::Contender("the stored file differs from the upload".to_owned()))
             }
-            Err(e) => Err(TurnError::Contender(format!("it did not store what it took: {e}"))),
+            Err(e) => Err(TurnError::Contender(format!("the upload was not stored: {e}"))),
         }
     }
 
@@ -382,14 +382,14 @@ impl<T> Turn<'_, T> {
             downloads: beside.downloads,
             download: request(target, &server.url_path(&beside.file)),
             uploads: paths.map(put).collect(),
-            once: self.once(server, beside),
+            once: self.one_time_downloads(server, beside),
             body_bytes: length,
             rate: beside.bytes_per_s,
         }
     }
 
     /// Every cold file, in the order of the requests.
-    fn once(&self, server: &Server, beside: &Beside) -> Vec<OneTimeDownload> {
+    fn one_time_downloads(&self, server: &Server, beside: &Beside) -> Vec<OneTimeDownload> {
         let files = self.plan.files.iter();
         let Some(file) = files.filter(|_| beside.cold.is_some()).find(|f| f.name == beside.file)
         else {

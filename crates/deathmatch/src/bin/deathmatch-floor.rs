@@ -29,7 +29,7 @@ use socket2::{Domain, Socket, Type};
 const MEMORY_BYTES_MAX: u64 = 32 * 1024;
 /// Still larger files leave in turns, between which other connections are served.
 const AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
-/// Of a larger folder, the worker opens each file when it is requested.
+/// Files of a directory kept open or in memory. If there are more, each is opened per request.
 const KEPT_MAX: usize = 4096;
 /// Bytes of a file or an upload in one turn.
 const TURN_BYTES: usize = 64 * 1024;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
                 _ => Err(io::Error::other("PORT and WORKERS are numbers")),
             }
         }
-        _ => Err(io::Error::other("say PORT DIRECTORY WORKERS [FIELD]")),
+        _ => Err(io::Error::other("usage: deathmatch-floor PORT DIRECTORY WORKERS [FIELD]")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,13 +98,13 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// The response for a path.
 enum Answer {
-    Kept(Kept),
+    Kept(Response),
     /// Made from this file when requested.
     Found(PathBuf),
 }
 
 /// A whole response, or a head and the file behind it.
-struct Kept {
+struct Response {
     bytes: Vec<u8>,
     file: Option<(Arc<File>, u64)>,
 }
@@ -134,7 +134,7 @@ impl Answers {
         Ok(())
     }
 
-    fn make(&self, path: &Path, length: u64) -> io::Result<Kept> {
+    fn make(&self, path: &Path, length: u64) -> io::Result<Response> {
         let kind = match path.extension().and_then(|end| end.to_str()) {
             Some("html") => "text/html",
             Some("txt") => "text/plain",
@@ -153,7 +153,7 @@ impl Answers {
             bytes.extend(fs::read(path)?);
             None
         };
-        Ok(Kept { bytes, file })
+        Ok(Response { bytes, file })
     }
 
     /// The response to `GET PATH HTTP/1.1`; the path is used as written.
@@ -300,9 +300,10 @@ impl<'a> Connection<'a> {
             let waits = match upload {
                 Some(bytes) => {
                     self.dropping = bytes;
-                    let came = self.head.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                    self.head.drain(..came);
-                    self.drop_upload(came as u64)?
+                    let received =
+                        self.head.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    self.head.drain(..received);
+                    self.drop_upload(received as u64)?
                 }
                 None => !self.send()?,
             };

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             Ok(port) => serve(port, Path::new(root)),
             Err(_) => Err(io::Error::other("PORT is a number")),
         },
-        _ => Err(io::Error::other("say PORT DIRECTORY")),
+        _ => Err(io::Error::other("usage: deathmatch-reader PORT DIRECTORY")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,7 +53,7 @@ fn converse(stream: &TcpStream, root: &Path) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut requests = BufReader::new(stream);
     let mut piece = vec![0; PIECE_BYTES];
-    while let Some(path) = asked(&mut requests)? {
+    while let Some(path) = read_request(&mut requests)? {
         match path.and_then(|path| Some((File::open(root.join(&path)).ok()?, kind(&path)))) {
             Some((file, kind)) => send(stream, file, kind, &mut piece)?,
             None => (&*stream).write_all(NOT_FOUND)?,
@@ -64,7 +64,7 @@ fn converse(stream: &TcpStream, root: &Path) -> io::Result<()> {
 
 /// The path of the next request, as written; `Some(None)` for a path that leads elsewhere, `None`
 /// at the connection's end.
-fn asked(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
+fn read_request(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
     let mut head = requests.take(HEAD_BYTES_MAX);
     let mut first = String::new();
     head.read_line(&mut first)?;

@@ -23,7 +23,7 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 const READ_BYTES: usize = 4 * 1024;
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
-/// Whole responses by path.
+/// Complete responses by path.
 type Answers = HashMap<Vec<u8>, Vec<u8>>;
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         ["--version"] => writeln!(io::stdout(), "deathmatch-simple {}", env!("CARGO_PKG_VERSION")),
         ["--yield", port, root] => serve(port, Path::new(root), true),
         [port, root] => serve(port, Path::new(root), false),
-        _ => Err(io::Error::other("say [--yield] PORT DIRECTORY")),
+        _ => Err(io::Error::other("usage: deathmatch-simple [--yield] PORT DIRECTORY")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,

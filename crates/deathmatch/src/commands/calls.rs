@@ -43,7 +43,7 @@ pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
     arena.lay_out(&plan)?;
     let mut all = Vec::new();
     for name in &args.names {
-        let Some(contender) = Contender::named(name) else {
+        let Some(contender) = Contender::by_name(name) else {
             return usage(&format!("there is no contender {name:?}; see `deathmatch list`"));
         };
         let calls = calls_of(&contender, &plan, &arena, args)?;
@@ -82,7 +82,7 @@ fn calls_of(
     running.stop()?;
     let errors = load.errors.total();
     if errors > 0 {
-        return Err(io::Error::other(format!("{}: {errors} answers were wrong", contender.name)));
+        return Err(io::Error::other(format!("{}: {errors} responses were wrong", contender.name)));
     }
     Ok(Calls {
         contender: contender.name.clone(),

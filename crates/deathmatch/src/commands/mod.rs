@@ -141,8 +141,12 @@ pub(crate) fn examine(as_json: bool) -> io::Result<ExitCode> {
 pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
     let (a, b) = (args.a.as_str(), args.b.as_str());
     let compared = match &args.run {
-        Some(dir) => comparing::contenders(&held(dir)?, a, b, args.tolerance),
-        None => comparing::compare(&held(a.as_ref())?, &held(b.as_ref())?, args.tolerance),
+        Some(dir) => comparing::contenders(&read_samples(dir)?, a, b, args.tolerance),
+        None => comparing::compare(
+            &read_samples(a.as_ref())?,
+            &read_samples(b.as_ref())?,
+            args.tolerance,
+        ),
     };
     let mut out = io::stdout();
     if args.json {
@@ -154,7 +158,7 @@ pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
 }
 
 /// The samples of a run; an error if there are none.
-fn held(dir: &Path) -> io::Result<Vec<Sample>> {
+fn read_samples(dir: &Path) -> io::Result<Vec<Sample>> {
     let samples = arena::recorded(dir)?;
     if samples.is_empty() {
         let text = format!("{} holds no samples: name the directory of a run", dir.display());

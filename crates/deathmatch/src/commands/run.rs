@@ -121,7 +121,7 @@ impl Participants {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
         }
         field.floor =
-            Contender::named(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
+            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
         // With fewer rounds there is no interval for the difference of the two.
         if plan.rounds as usize >= ROUNDS_MIN {
             field.twin = field.add_twin(arena, plan);
@@ -203,7 +203,7 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
     let (command, out) = (command.join(" "), arena.out.display());
     writeln!(
         io::stderr(),
-        "deathmatch: stopped; what was measured is in {out}. Go on with:\n  {command} --resume"
+        "deathmatch: stopped; what was measured is in {out}. Continue with:\n  {command} --resume"
     )?;
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
@@ -232,15 +232,15 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
 
 fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
     let named = |name: &String| {
-        Contender::named(name)
+        Contender::by_name(name)
             .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
-    let given = args.contenders.iter().map(|words| Contender::overridden(words));
-    let given = given.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let overrides = args.contenders.iter().map(|words| Contender::overridden(words));
+    let overrides = overrides.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     // A contender with an existing name replaces the other.
-    let listed = plan.contenders.iter().filter(|name| given.iter().all(|c| c.name != **name));
+    let listed = plan.contenders.iter().filter(|name| overrides.iter().all(|c| c.name != **name));
     let mut all = listed.map(named).collect::<Result<Vec<_>, _>>()?;
-    all.extend(given);
+    all.extend(overrides);
     Ok(all)
 }
 

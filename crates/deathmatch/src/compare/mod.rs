@@ -192,11 +192,11 @@ fn within_run(one: Side<'_>, two: Side<'_>, tolerance: f64) -> Row {
 fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
     if before.samples().next().is_none() {
-        (row.outcome, row.why) = (Outcome::Fine, "it is new: nothing to compare with".into());
+        (row.outcome, row.why) = (Outcome::Fine, "new: there is no baseline".into());
         return None;
     }
     if after.samples().next().is_none() {
-        row.why = "it is missing from what is compared".into();
+        row.why = "missing from the compared run".into();
         return None;
     }
     let (failed_before, failed) = (before.failed(), after.failed());

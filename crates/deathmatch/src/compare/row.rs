@@ -140,7 +140,7 @@ impl Row {
                 (Outcome::Inconclusive, "worse, but in too few rounds to be sure".to_owned())
             }
             (true, _, false) => {
-                (Outcome::Inconclusive, "worse, but the interval holds 1".to_owned())
+                (Outcome::Inconclusive, "worse, but the interval contains 1".to_owned())
             }
             (_, true, true) => (Outcome::Improved, String::new()),
             _ if interval.is_none() => {

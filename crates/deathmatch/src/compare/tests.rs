@@ -184,7 +184,7 @@ fn searches_compare_by_their_limits() {
 }
 
 #[test]
-fn what_is_new_is_fine_and_what_is_nothing_is_not() {
+fn new_contenders_are_allowed_and_empty_runs_are_not() {
     let floor: Vec<Sample> =
         run(6, 9e4, 5e4).into_iter().filter(|s| s.contender == FLOOR).collect();
     assert_eq!(compare(&floor, &run(6, 9e4, 5e4), 0.05).outcome(), Outcome::Fine);

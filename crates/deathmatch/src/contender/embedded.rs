@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_was_forgotten() {
+    fn every_file_is_embedded() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/arena/contenders");
         let mut files = 0;
         for folder in std::fs::read_dir(root).unwrap() {

@@ -13,14 +13,14 @@ use super::template;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Shown to the user beforehand.
-    pub says: String,
+    pub heading: String,
     /// A program and its arguments.
     pub command: Vec<String>,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:\n    {}", self.says, self.command.join(" "))
+        write!(f, "{}:\n    {}", self.heading, self.command.join(" "))
     }
 }
 
@@ -51,29 +51,29 @@ pub fn install(contenders: &[Contender]) -> Vec<Step> {
         let update = apt.iter().chain(&["update"]).copied();
         steps.push(step("Ask Debian what there is", update));
         let apt = apt.iter().chain(&["install", "-y", "--no-install-recommends"]).copied();
-        let says = format!(
+        let heading = format!(
             "Install the packages of {} (Debian may start some as services; \
              `systemctl disable --now NAME` ends that)",
             names.join(", ")
         );
-        steps.push(step(&says, apt.chain(packages)));
+        steps.push(step(&heading, apt.chain(packages)));
     }
     for contender in absent {
         for command in &contender.install {
             // Only names under `vars` can occur here, and a test fills them all in.
             let words = command.iter().map(|w| template::fill(w, &contender.vars));
             let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { continue };
-            let says = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
-            steps.push(step(&says, words.iter().map(String::as_str)));
+            let heading = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
+            steps.push(step(&heading, words.iter().map(String::as_str)));
         }
     }
     steps
 }
 
-fn step<'a>(says: &str, words: impl Iterator<Item = &'a str>) -> Step {
+fn step<'a>(heading: &str, words: impl Iterator<Item = &'a str>) -> Step {
     let sudo = if !is_root() && find("sudo").is_some() { Some("sudo") } else { None };
     let command = sudo.into_iter().chain(words).map(str::to_owned).collect();
-    Step { says: says.to_owned(), command }
+    Step { heading: heading.to_owned(), command }
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
 
     /// A contender that cannot be installed.
     fn absent(name: &str) -> Contender {
-        let mut contender = Contender::named(name).unwrap();
+        let mut contender = Contender::by_name(name).unwrap();
         contender.chosen = None;
         contender.build = Vec::new();
         contender.executable = "no-such-server".to_owned();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_come_together_and_then_what_is_particular() {
+    fn packages_are_installed_together_before_special_steps() {
         let steps = install(&[absent("nginx"), absent("nginx-copy"), absent("swazoo")]);
         let commands: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
         assert_eq!(commands.len(), 3, "{commands:?}");

@@ -35,7 +35,7 @@ pub struct Contender {
     /// Commands that install it in addition to its packages.
     #[serde(default)]
     pub install: Vec<Vec<String>>,
-    /// How to install it if no package has it.
+    /// Installation instructions, for a server that no package provides.
     #[serde(default)]
     pub hint: Option<String>,
     /// Programs (in PATH) or files it needs in addition to its executable.
@@ -89,9 +89,9 @@ pub struct Contender {
     /// Additional names for the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
-    /// How its version is read.
+    /// The command that prints its version.
     pub version: Version,
-    /// How it is stopped.
+    /// The signal that stops it, and a time limit.
     pub stop: Stop,
     /// Settings chosen for speed, with reasons.
     pub tuned: Vec<Tuned>,
@@ -113,8 +113,8 @@ pub struct File {
     pub to: String,
 }
 
-/// How a server takes files by PUT. It stores them in `{WORK}/up`, which exists, is empty and
-/// belongs to the server when it starts.
+/// Configuration for uploads by PUT. The server stores them in `{WORK}/up`. When it starts, that
+/// directory exists, is empty and belongs to the server's user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uploads {
@@ -128,7 +128,7 @@ pub struct Uploads {
     pub drops: bool,
 }
 
-/// How a version is read.
+/// A command that prints a version, and the position of the version in its output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
@@ -141,7 +141,7 @@ pub struct Version {
     pub until: Option<String>,
 }
 
-/// How a server is stopped.
+/// The signal that stops a server, and a time limit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
@@ -189,11 +189,11 @@ impl Contender {
     /// All contenders, in the order of the deck, then today's.
     pub fn all() -> Vec<Contender> {
         // The files are part of this program, and a test reads them all.
-        embedded::CONTENDERS.iter().filter_map(|name| Contender::named(name)).collect()
+        embedded::CONTENDERS.iter().filter_map(|name| Contender::by_name(name)).collect()
     }
 
     /// The contender of this name.
-    pub fn named(name: &str) -> Option<Contender> {
+    pub fn by_name(name: &str) -> Option<Contender> {
         let text = embedded::text(&format!("{name}/contender.toml"))?;
         toml::from_str(text).ok()
     }
@@ -216,7 +216,7 @@ impl Contender {
         let unknown = || {
             bad(&format!("no contender `{name}`; there are {}", embedded::CONTENDERS.join(", ")))
         };
-        let mut contender = Contender::named(name).ok_or_else(unknown)?;
+        let mut contender = Contender::by_name(name).ok_or_else(unknown)?;
         if new != name {
             contender.title = format!("{} ({new})", contender.title);
             contender.name = new.to_owned();
@@ -269,7 +269,7 @@ mod tests {
         let rows: &[(&str, &str, &str)] = &[
             ("no name", "nginx:/opt/nginx", "write NEW=NAME"),
             ("a name that leaves its folder", "../x=nginx:/opt/nginx", "a new name is"),
-            ("nobody known", "old=iis:/opt/iis", "no contender `iis`"),
+            ("an unknown contender", "old=iis:/opt/iis", "no contender `iis`"),
         ];
         for (sentence, words, expected) in rows {
             let error = Contender::overridden(words).unwrap_err().to_string();

@@ -137,7 +137,7 @@ impl Contender {
     /// Prepares its upstream, on the next port and with the same files.
     fn upstream(&self, site: &Site, work: &Path) -> io::Result<Option<Launch>> {
         let Some(name) = &self.upstream else { return Ok(None) };
-        let upstream = Contender::named(name).ok_or_else(|| io::Error::other(name.clone()))?;
+        let upstream = Contender::by_name(name).ok_or_else(|| io::Error::other(name.clone()))?;
         let (work, port) = (work.join("upstream"), next_port(site)?);
         let site = Site { work, port, uploads: false, ..site.clone() };
         upstream.prepare(&site).map(|prepared| Some(prepared.launch))
@@ -253,10 +253,10 @@ impl Filler<'_> {
                 .stdin(Stdio::null())
                 .output()?;
             if !output.status.success() {
-                let said = [output.stdout, output.stderr].concat();
-                let said = String::from_utf8_lossy(&said);
+                let printed = [output.stdout, output.stderr].concat();
+                let printed = String::from_utf8_lossy(&printed);
                 let shown = command.join(" ");
-                let text = format!("`{shown}` failed ({}):\n{}", output.status, said.trim());
+                let text = format!("`{shown}` failed ({}):\n{}", output.status, printed.trim());
                 return Err(io::Error::other(text));
             }
         }

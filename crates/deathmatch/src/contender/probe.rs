@@ -51,7 +51,7 @@ impl Contender {
         if let Some(helper) = &self.helper {
             self.helper(helper)?;
         }
-        if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::named(name)) {
+        if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::by_name(name)) {
             upstream.probe()?;
         }
         let mut names = self.vars.clone();
@@ -106,20 +106,20 @@ impl Contender {
             .stdin(Stdio::null())
             .output()
             .map_err(|e| format!("`{shown}` could not be started: {e}"))?;
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
         if !output.status.success() {
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            let last = printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             return Err(format!("`{shown}` failed ({}): {last}", output.status));
         }
-        read_version(&said, &self.version.after, self.version.until.as_deref())
+        read_version(&printed, &self.version.after, self.version.until.as_deref())
             .ok_or_else(|| format!("`{shown}` does not say `{}`", self.version.after))
     }
 }
 
 /// The text between these words, at most to the end of the line.
-fn read_version(said: &str, after: &str, until: Option<&str>) -> Option<String> {
-    let (_, behind) = said.split_once(after)?;
+fn read_version(output: &str, after: &str, until: Option<&str>) -> Option<String> {
+    let (_, behind) = output.split_once(after)?;
     let line = behind.lines().next()?.trim();
     let version = until.and_then(|until| line.split(until).next()).unwrap_or(line);
     (!version.is_empty()).then(|| version.to_owned())
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_what_follows() {
+    fn a_version_is_the_text_after_the_marker() {
         let rows: &[(&str, &str, &str, Option<&str>, Option<&str>)] = &[
             ("nginx", "nginx version: nginx/1.22.1\n", "nginx/", None, Some("1.22.1")),
             ("only a version", "2.6.2\n", "", None, Some("2.6.2")),
@@ -169,18 +169,18 @@ mod tests {
             ("a word of a line", "lighttpd/1.4.69 (ssl)\n", "lighttpd/", Some(" "), Some("1.4.69")),
             ("nothing behind", "nginx/\n", "nginx/", None, None),
         ];
-        for (sentence, said, after, until, expected) in rows {
-            assert_eq!(read_version(said, after, *until).as_deref(), *expected, "{sentence}");
+        for (sentence, output, after, until, expected) in rows {
+            assert_eq!(read_version(output, after, *until).as_deref(), *expected, "{sentence}");
         }
     }
 
     #[test]
-    fn what_is_missing_says_what_to_do() {
+    fn a_missing_requirement_is_reported_with_a_remedy() {
         let gone = Contender::overridden("old=nginx:/nowhere/nginx").unwrap();
         let missing = gone.probe().unwrap_err();
         assert!(missing.reason.contains("/nowhere/nginx is not a file"), "{missing}");
         assert!(missing.remedy.contains("--contender"), "{missing}");
-        let mut nobody = Contender::named("nginx").unwrap();
+        let mut nobody = Contender::by_name("nginx").unwrap();
         nobody.executable = "no-such-server".to_owned();
         let missing = nobody.probe().unwrap_err();
         assert!(missing.remedy.contains("deathmatch install nginx"), "{missing}");

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_made_up_for_only_so_far() {
+    fn a_pause_adds_a_bounded_burst() {
         let mut bucket = Bucket::new(Some(1e9));
         moved(&mut bucket, 0, 100 * MS, 1_000);
         let after = bucket.allowed(10_000 * MS);

@@ -79,7 +79,7 @@ enum Direction {
 }
 
 struct Stream<'a> {
-    way: Direction,
+    direction: Direction,
     /// Its request, if requests are sent once.
     once: Option<&'a OneTimeDownload>,
     expected: Expected,
@@ -138,7 +138,10 @@ impl<'a> Streams<'a> {
             target,
             timeout,
             measured,
-            all: ways.into_iter().map(|(_, way)| Stream::new(way, bulk.body_bytes)).collect(),
+            all: ways
+                .into_iter()
+                .map(|(_, direction)| Stream::new(direction, bulk.body_bytes))
+                .collect(),
             next: 0,
             begun: 0,
             down: Bucket::new(share(downs)),
@@ -172,7 +175,7 @@ impl<'a> Streams<'a> {
         if let State::Shut { until } = stream.state {
             return if now < until { Ok(false) } else { self.open(at, now) };
         }
-        let bucket = match stream.way {
+        let bucket = match stream.direction {
             Direction::Down => &mut self.down,
             Direction::Up(_) => &mut self.up,
         };
@@ -180,7 +183,7 @@ impl<'a> Streams<'a> {
         if allowed < PIECE_BYTES {
             return Ok(false);
         }
-        let carries = match (stream.way, stream.state) {
+        let carries = match (stream.direction, stream.state) {
             (Direction::Down, State::Answered) => Some(&mut self.counts.down_bytes),
             (Direction::Up(_), State::Asking { .. }) => Some(&mut self.counts.up_bytes),
             _ => None,
@@ -214,8 +217,8 @@ impl<'a> Streams<'a> {
             *count += if is_measured { bytes as u64 } else { 0 };
         }
         if let Some(close) = over {
-            stream.again(close, now);
-            let count = match stream.way {
+            stream.begin_next(close, now);
+            let count = match stream.direction {
                 Direction::Down => &mut self.counts.downloads,
                 Direction::Up(_) => &mut self.counts.uploads,
             };
@@ -265,9 +268,9 @@ impl<'a> Streams<'a> {
 }
 
 impl Stream<'_> {
-    fn new<'a>(way: Direction, body_bytes: u64) -> Stream<'a> {
+    fn new<'a>(direction: Direction, body_bytes: u64) -> Stream<'a> {
         Stream {
-            way,
+            direction,
             once: None,
             expected: Expected { status: 200, body_bytes, body: None },
             socket: None,
@@ -279,7 +282,7 @@ impl Stream<'_> {
 
     /// Sends a piece of the request.
     fn ask(&mut self, sent: u64, bulk: &Bulk) -> Attempt {
-        let (head, body_bytes) = match self.way {
+        let (head, body_bytes) = match self.direction {
             Direction::Down => (self.once.map_or(&bulk.download, |once| &once.request), 0),
             Direction::Up(which) => (&bulk.uploads[which], bulk.body_bytes),
         };
@@ -337,14 +340,14 @@ impl Stream<'_> {
     /// `true` if the response is right: a download as expected, an upload accepted (RFC 9110,
     /// 15.3), with any body.
     fn is_right(&self, as_expected: bool) -> bool {
-        match self.way {
+        match self.direction {
             Direction::Down => as_expected,
             Direction::Up(_) => (200..300).contains(&self.reader.status()),
         }
     }
 
     /// Begins the next request, on a new connection if this one closes.
-    fn again(&mut self, close: bool, now: u64) {
+    fn begin_next(&mut self, close: bool, now: u64) {
         self.state = State::Asking { sent: 0 };
         if close {
             self.socket = None;

@@ -24,8 +24,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends; returns how many of these bytes are on their way. Encrypted, it is all or none, and
-    /// some may wait for the socket.
+    /// Sends; returns the number of accepted bytes. With TLS all or none are accepted, and some may
+    /// still wait for the socket.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Transfer {
         let Some(session) = &mut self.session else { return wire::push(&self.socket, bytes) };
         if !bytes.is_empty() && session.seal(bytes).is_err() {
@@ -40,7 +40,7 @@ impl Channel {
     /// Sends waiting bytes.
     pub(super) fn flush(&mut self) -> Transfer {
         let Some(session) = &mut self.session else { return Transfer::Bytes(0) };
-        let out = session.out();
+        let out = session.output();
         if out.is_empty() {
             return Transfer::Bytes(0);
         }
@@ -53,6 +53,6 @@ impl Channel {
 
     /// `true` if no bytes wait to be sent.
     pub(super) fn is_flushed(&mut self) -> bool {
-        self.session.as_mut().is_none_or(|session| session.out().is_empty())
+        self.session.as_mut().is_none_or(|session| session.output().is_empty())
     }
 }

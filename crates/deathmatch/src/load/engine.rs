@@ -147,7 +147,7 @@ impl<'a> Engine<'a> {
     /// Takes due arrivals and gives them to free connections; `true` if there were any.
     fn arrive(&mut self) -> io::Result<bool> {
         let now = self.now();
-        self.arrivals.come(now, &mut self.tally);
+        self.arrivals.add_due(now, &mut self.tally);
         let sessions = matches!(self.job.offered, Offered::Sessions { .. });
         let mut worked = false;
         while let Some(intended) = self.arrivals.first() {
@@ -157,7 +157,7 @@ impl<'a> Engine<'a> {
             // server was slow, and that is part of the response time.
             let free_since = self.pool.slots[index].free_since.max(intended);
             let now = self.now();
-            self.tally.late(intended, now.saturating_sub(free_since));
+            self.tally.record_lateness(intended, now.saturating_sub(free_since));
             self.start(index, intended, now)?;
             worked = true;
         }

@@ -1,6 +1,6 @@
 //! The load generator: one thread that never sleeps, on a core of its own.
 //!
-//! What its figures mean:
+//! Definitions of its figures:
 //!
 //! - *Intended*: when a request should have been sent. Open loop: fixed in advance by the rate,
 //!   whatever the answers do. Closed loop: the moment the answer before it was complete. Sessions:
@@ -86,7 +86,7 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Address of the server.
     pub target: SocketAddr,
-    /// Whole requests, as they are sent (HTTP/1.1, keep-alive); of HTTP/2 their fields (`http2_request`).
+    /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`).
     pub requests: Vec<Vec<u8>>,
     /// Order of the requests, repeated; empty: always the first.
     pub order: Vec<u32>,

@@ -105,7 +105,7 @@ impl Pool {
     }
 
     /// Handles the loss of an idle connection.
-    pub(super) fn lose(&mut self, index: usize, now: u64) {
+    pub(super) fn drop_connection(&mut self, index: usize, now: u64) {
         self.idle.retain(|&other| other != index);
         self.release(index, true, now);
     }

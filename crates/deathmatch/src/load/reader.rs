@@ -205,12 +205,12 @@ impl Reader {
     /// Takes up to `left` bytes of body, compares them if they are known, and returns their number.
     fn take_body(&mut self, bytes: &mut &[u8], left: u64, expected: &Expected) -> u64 {
         let count = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        let (came, rest) = bytes.split_at(count);
+        let (received, rest) = bytes.split_at(count);
         *bytes = rest;
         if let Some(whole) = &expected.body {
             let from = usize::try_from(self.body).unwrap_or(usize::MAX);
             let want = whole.get(from..).and_then(|want| want.get(..count));
-            if want != Some(came) {
+            if want != Some(received) {
                 self.wrong = self.wrong.or(Some(ResponseFault::Bytes));
             }
         }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_still_counted() {
+    fn discarded_bytes_are_counted() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nh";
         let rows =
             [("all of it", 4, OK), ("part of it", 3, Progress::More), ("too much", 5, LOST_BYTES)];
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_length_the_end_of_the_connection_ends_the_answer() {
+    fn without_a_length_the_end_of_the_connection_ends_the_response() {
         let rows = [
             (
                 "whole",

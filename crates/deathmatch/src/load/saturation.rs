@@ -12,8 +12,8 @@ const P99_NS_MAX: u64 = 10_000_000;
 /// Largest share of errors of a carried rate.
 const ERROR_SHARE_MAX: f64 = 0.0001;
 
-/// A server that answers less than this share of the offered requests is drowning.
-const DROWNED_SHARE: f64 = 0.9;
+/// A server that answers less than this share of the offered requests is overwhelmed.
+const OVERWHELMED_SHARE: f64 = 0.9;
 
 /// Digits of a rate: 977, not 976.5625.
 const DIGITS: i32 = 3;
@@ -46,15 +46,15 @@ pub enum RateVerdict {
 
 /// Searches the highest passing rate: doubles from `start` until a rate fails (or halves until one
 /// passes), then goes up from the last that passed in steps of 1.25. It ends at the generator's
-/// limit; then `high` is infinite. `judge` measures one rate and may fail.
+/// limit; then `high` is infinite. `measure` measures one rate and may fail.
 pub fn search<E>(
     start: f64,
-    mut judge: impl FnMut(f64) -> Result<RateVerdict, E>,
+    mut measure: impl FnMut(f64) -> Result<RateVerdict, E>,
 ) -> Result<Bracket, E> {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut rate = start;
     while (RATE_MIN..=RATE_MAX).contains(&rate) {
-        match judge(rate)? {
+        match measure(rate)? {
             RateVerdict::Unknown => return Ok(Bracket { low, high }),
             RateVerdict::Carried => {
                 low = rate;
@@ -78,7 +78,7 @@ pub fn search<E>(
     // At most three: 1.25^3 < 2 < 1.25^4; the factor skips a rate almost equal to high.
     while low * STEP < high * 0.999 {
         let rate = tidy(low * STEP);
-        match judge(rate)? {
+        match measure(rate)? {
             RateVerdict::Carried => low = rate,
             RateVerdict::Overloaded => return Ok(Bracket { low, high: rate }),
             RateVerdict::Unknown => break,
@@ -106,16 +106,16 @@ pub fn carried(load: &Load) -> bool {
 
 /// `true` if a server was so far behind that no disturbance of the machine explains it: a tenth of
 /// the requests of the sample's whole seconds was not answered in them.
-pub fn drowned(load: &Load) -> bool {
+pub fn is_overwhelmed(load: &Load) -> bool {
     let seconds = load.replies_per_second.len() as f64;
     let answered = load.replies_per_second.iter().sum::<u64>() as f64;
-    let asked = load.intended as f64 / load.seconds * seconds;
-    seconds > 0.0 && answered < DROWNED_SHARE * asked
+    let intended = load.intended as f64 / load.seconds * seconds;
+    seconds > 0.0 && answered < OVERWHELMED_SHARE * intended
 }
 
 /// Verdict on a sample's rate. A carried rate counts even if the generator was late: the server can
 /// only have been better.
-pub fn judged(sample: &Sample) -> RateVerdict {
+pub fn verdict(sample: &Sample) -> RateVerdict {
     let gave_out = |mark: &Mark| matches!(mark, Mark::GeneratorLate | Mark::GeneratorBusy);
     if carried(&sample.load) {
         RateVerdict::Carried
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_drowns_when_it_falls_behind() {
+    fn a_server_that_falls_behind_is_overwhelmed() {
         let load = |per_second: &[u64]| Load {
             seconds: 2.0,
             intended: 2000,
@@ -187,7 +187,7 @@ mod tests {
             ("too short to tell", &[], false),
         ];
         for (name, per_second, want) in rows {
-            assert_eq!(drowned(&load(per_second)), want, "{name}");
+            assert_eq!(is_overwhelmed(&load(per_second)), want, "{name}");
         }
     }
 

@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn late(&mut self, intended: u64, ns: u64) {
+    pub(super) fn record_lateness(&mut self, intended: u64, ns: u64) {
         if self.measures(intended) {
             self.load.lateness.record(ns);
         }

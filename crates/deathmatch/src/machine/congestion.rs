@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_is_put_back() {
+    fn the_previous_setting_is_restored() {
         let rows = [
             ("bbr\n", &["cubic", "reno"][..], "cubic", Some("bbr"), "changed for the run"),
             ("cubic\n", &["cubic", "reno"][..], "cubic", None, "right already"),

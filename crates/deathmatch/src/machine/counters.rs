@@ -43,9 +43,9 @@ pub struct Stat {
     pub cpus: u32,
     /// Ticks of all kinds.
     pub ticks: u64,
-    /// Of these, spent waiting for disks.
+    /// Ticks spent waiting for disks, included in `ticks`.
     pub iowait: u64,
-    /// Of these, taken by the host.
+    /// Ticks taken by the host, included in `ticks`.
     pub steal: u64,
 }
 

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_is_why_and_what_to_do() {
+    fn a_finding_has_a_state_a_reason_and_a_remedy() {
         let findings = check(&Fingerprint { cpus: 1, ..good() }, true);
         let text = |name: &str| findings.iter().find(|f| f.name == name).unwrap().to_string();
         assert_eq!(text("net.core.somaxconn"), "ok    net.core.somaxconn: 4096");

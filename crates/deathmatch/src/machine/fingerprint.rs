@@ -96,20 +96,20 @@ impl Fingerprint {
     /// Differences to another machine, a line each: results of the two compare only with a warning.
     pub fn differences(&self, other: &Fingerprint) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut tell = |what: &str, one: &str, two: &str| {
+        let mut compare = |what: &str, one: &str, two: &str| {
             if one != two {
                 lines.push(format!("{what}: {one}, then {two}"));
             }
         };
-        tell("processor", &self.cpu, &other.cpu);
-        tell("processors", &self.cpus.to_string(), &other.cpus.to_string());
-        tell("kernel", &self.kernel, &other.kernel);
-        tell("congestion control", &self.congestion_control, &other.congestion_control);
+        compare("processor", &self.cpu, &other.cpu);
+        compare("processors", &self.cpus.to_string(), &other.cpus.to_string());
+        compare("kernel", &self.kernel, &other.kernel);
+        compare("congestion control", &self.congestion_control, &other.congestion_control);
         for name in SYSCTLS.iter().filter(|name| **name != "net.ipv4.tcp_congestion_control") {
             let of = |print: &Fingerprint| {
                 print.sysctls.get(*name).cloned().unwrap_or_else(|| "none".to_owned())
             };
-            tell(name, &of(self), &of(other));
+            compare(name, &of(self), &of(other));
         }
         lines
     }

@@ -48,9 +48,8 @@ impl Snapshot {
     /// its waiting too, and of the server's upstream; the rest of the machine's is that of other
     /// programs.
     ///
-    /// A process that began since counts from its beginning, whoever gave its id. One that ended
-    /// since counts by the ticks its parent got when it waited for it; without such a parent it
-    /// does not count.
+    /// A process that has started since counts from its start. One that has ended since counts by
+    /// the ticks that its parent got from waiting for it; without such a parent it does not count.
     pub fn until(&self, later: &Snapshot, known_cpu_s: f64) -> (ServerUse, MachineUse) {
         let seconds = later.at.saturating_duration_since(self.at).as_secs_f64();
         let server = self.server(later, seconds);

@@ -12,7 +12,7 @@ pub const TICKS_PER_SECOND: f64 = 100.0;
 /// A process at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
-    /// Of all its threads together, ended ones included.
+    /// Sums over all its threads, including those that have ended.
     pub stat: Stat,
     /// Resident memory, in bytes.
     pub resident_bytes: u64,
@@ -125,8 +125,8 @@ pub fn schedstat(text: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// /proc/PID/stat, proc_pid_stat(5). The name stands in parentheses and may hold any byte, also `)`:
-/// fields are counted from the last one.
+/// /proc/PID/stat, proc_pid_stat(5). The name stands in parentheses and may hold any byte, also
+/// `)`: fields are counted from the last one.
 pub fn stat(text: &str) -> Option<Stat> {
     const STATE: usize = 3; // the first field after the name, numbered as in the manual
     let (_, rest) = text.rsplit_once(')')?;

@@ -19,7 +19,7 @@ pub struct File {
     pub name: String,
     /// The size of each file, in bytes.
     pub bytes: u64,
-    /// Of several that differ, the largest size; `bytes` is the smallest.
+    /// The largest size, in bytes, if the files differ in size; `bytes` is then the smallest.
     #[serde(default)]
     pub bytes_max: Option<u64>,
     /// Number of files.

@@ -16,8 +16,7 @@ pub struct Work {
     pub file: String,
     /// The offered load.
     pub shape: Shape,
-    /// Of many files, the kth is requested in proportion to k to the power of minus this; 0: all
-    /// alike.
+    /// Zipf exponent s: file k is requested in proportion to k^-s. 0: all files equally often.
     pub zipf: f64,
     /// Special use of connections.
     pub over: Option<ConnectionUse>,

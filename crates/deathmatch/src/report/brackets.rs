@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::Data;
-use super::charts::look;
+use super::charts::line_style;
 use super::lanes::Lanes;
 use super::limit::{Limit, words};
 use super::numbers::{cut, tenth};
@@ -36,7 +36,7 @@ fn bar(data: Data<'_>, limit: &Limit, y: f64, place: impl Fn(f64) -> f64) -> Mar
     let high = limit.bracket.high.map(&place);
     let (above, side) = (tenth(y - HALF), 2.0 * HALF);
     html! {
-        g class={ "s " (look(data, &limit.contender).class()) } {
+        g class={ "s " (line_style(data, &limit.contender).class()) } {
             title { (title) ": " (known) }
             text.name x=(tenth(LANES.names - 10.0)) y=(tenth(y + 4.5)) text-anchor="end" {
                 (cut(title, NAME_CHARS))

@@ -3,7 +3,7 @@
 
 use super::Data;
 use super::limit::{Limit, Overload, rate, words};
-use super::numbers::{listed, named, round, sensible};
+use super::numbers::{listed, round, sensible, subject};
 use super::series::{HELD_P99_MS, Ladder};
 use crate::stats::interval::median;
 
@@ -124,7 +124,7 @@ pub(super) fn overloaded(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> 
     }
     if !soon.is_empty() {
         let within = round(SOON_MS);
-        sentence += &format!(" {} kept p99 within {within} ms then.", named(&soon, &late));
+        sentence += &format!(" {} kept p99 within {within} ms then.", subject(&soon, &late));
     }
     Some(sentence)
 }
@@ -136,12 +136,12 @@ mod tests {
     use crate::report::{invented, ladders};
 
     #[test]
-    fn limits_are_told_in_groups() {
+    fn limits_are_reported_in_groups() {
         let (run, samples) = invented::full::run();
         let (ladders, beside) = (ladders(&run, &samples), Beside::of(&run, &samples));
         let data = Data { run: &run, ladders: &ladders, rankings: &[], beside: &beside };
-        let told = [carried(data, &ladders[0]), overloaded(data, &ladders[0])];
-        let text = told.map(Option::unwrap).join("\n").replace('\u{202f}', " ");
+        let sentences = [carried(data, &ladders[0]), overloaded(data, &ladders[0])];
+        let text = sentences.map(Option::unwrap).join("\n").replace('\u{202f}', " ");
         let rows = [
             ("Hurtle", "somebody is first"),
             ("with p99 within 10 ms", "by which bound"),

@@ -30,32 +30,34 @@ const NAME_GAP: f64 = 17.0;
 /// Half a marker.
 const MARKER: f64 = 4.2;
 
-/// Look of a line.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum LineStyle {
     /// The floor's line.
     Floor,
     /// The line of the nth contender.
     Nth(usize),
 }
 
-impl Look {
+impl LineStyle {
     /// Number of colours.
     const COLOURS: usize = 7;
 
     /// The classes that the page's style gives a colour and a dash.
     pub(super) fn class(self) -> String {
         match self {
-            Look::Floor => "floor".to_owned(),
-            Look::Nth(n) => format!("c{} d{}", n % Look::COLOURS, (n / Look::COLOURS).min(2)),
+            LineStyle::Floor => "floor".to_owned(),
+            LineStyle::Nth(n) => {
+                format!("c{} d{}", n % LineStyle::COLOURS, (n / LineStyle::COLOURS).min(2))
+            }
         }
     }
 
     /// The marker at a place.
     pub(super) fn marker(self, x: f64, y: f64) -> Markup {
         let corners: &[(f64, f64)] = match self {
-            Look::Floor => return circle(x, y, 2.0),
-            Look::Nth(n) => match n % Look::COLOURS {
+            LineStyle::Floor => return circle(x, y, 2.0),
+            LineStyle::Nth(n) => match n % LineStyle::COLOURS {
                 0 => return circle(x, y, MARKER),
                 1 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
                 2 => &[(0.0, -1.2), (1.1, 0.9), (-1.1, 0.9)],
@@ -103,7 +105,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) title: String,
-    pub(super) look: Look,
+    pub(super) style: LineStyle,
     pub(super) points: Vec<Point>,
     /// `true` if points have markers; a distribution has too many points.
     pub(super) has_markers: bool,
@@ -192,7 +194,7 @@ fn guide(plot: &Plot, points: &[(f64, f64)], name: &str) -> Markup {
 fn draw_line(plot: &Plot, line: &Line, name_y: f64) -> Markup {
     let at = |p: &Point| (place_x(plot, p.x), place_y(plot, p.y));
     html! {
-        g class={ "s " (line.look.class()) } {
+        g class={ "s " (line.style.class()) } {
             title { (line.title) }
             path.l d=(path(line.points.iter().map(|p| (at(p).0, at(p).1, p.anew)))) {}
             @for point in &line.points { (draw_point(plot, line, point, at(point))) }
@@ -210,7 +212,7 @@ fn draw_point(plot: &Plot, line: &Line, point: &Point, (x, y): (f64, f64)) -> Ma
     html! {
         @if let Some(bar) = bar { path.bar d=(bar) {} }
         @if point.at_least { path.bar d=(format!("M{x:.1} {y:.1}v-17m-4 5l4 -5l4 5")) {} }
-        @if line.has_markers { g { (line.look.marker(x, y)) title { (point.hint) } } }
+        @if line.has_markers { g { (line.style.marker(x, y)) title { (point.hint) } } }
     }
 }
 
@@ -220,7 +222,7 @@ fn draw_name(line: &Line, (x, y): (f64, f64), name_y: f64) -> Markup {
     let lead = format!("M{x:.1} {y:.1}L{edge} {y:.1}L{:.1} {name_y:.1}", edge + 12.0);
     html! {
         path.lead d=(lead) {}
-        (line.look.marker(edge + 18.0, name_y))
+        (line.style.marker(edge + 18.0, name_y))
         text.name x=(tenth(edge + 28.0)) y=(tenth(name_y + 4.5)) { (cut(&line.title, NAME_CHARS)) }
     }
 }
@@ -281,7 +283,7 @@ mod tests {
     #[test]
     fn no_two_of_twenty_look_alike() {
         let looks: Vec<(String, String)> = (0..20)
-            .map(|n| (Look::Nth(n).class(), Look::Nth(n).marker(0.0, 0.0).into_string()))
+            .map(|n| (LineStyle::Nth(n).class(), LineStyle::Nth(n).marker(0.0, 0.0).into_string()))
             .collect();
         for (n, look) in looks.iter().enumerate() {
             assert!(!looks[..n].contains(look), "{n} looks like one before");

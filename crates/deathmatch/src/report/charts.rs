@@ -3,7 +3,7 @@
 use maud::Markup;
 
 use super::Data;
-use super::chart::{self, Line, Look, Plot, Point};
+use super::chart::{self, Line, LineStyle, Plot, Point};
 use super::dots;
 use super::measure::Measure;
 use super::numbers::sensible;
@@ -18,7 +18,7 @@ const DISTRIBUTION_POINTS_MAX: usize = 120;
 pub(super) struct Question {
     pub(super) id: &'static str,
     pub(super) heading: &'static str,
-    /// How to read the answer.
+    /// Note on reading the charts.
     pub(super) note: &'static str,
     pub(super) measures: &'static [Measure],
     /// `true` if the distribution of response times belongs here.
@@ -58,30 +58,30 @@ pub(super) const QUESTIONS: [Question; 8] = [
         heading: "What does it cost the processor?",
         note: "User and system time of all the server's processes. It compares only at equal \
                offered load; on loopback the kernel does some of the client's work in the server's \
-               send call, for everybody and for the floor.",
+               send call, for all contenders and the floor.",
         measures: &[Measure::Cpu, Measure::CpuPerRequest],
         distribution: false,
     },
     Question {
         id: "load",
         heading: "How high is the load?",
-        note: "The deck read the load average; the server's own runnable threads say the same \
-               without the minute's delay and without the neighbours.",
+        note: "The deck shows the load average. The server's own runnable threads give the same \
+               figure without the minute's delay and without other programs.",
         measures: &[Measure::Runnable, Measure::LoadAverage],
         distribution: false,
     },
     Question {
         id: "switches",
         heading: "How many interrupts and context switches?",
-        note: "Of the whole machine, so the generator's are in them: the floor shows how many.",
+        note: "Counts of the whole machine, including the generator's: the floor shows how many.",
         measures: &[Measure::Interrupts, Measure::Switches],
         distribution: false,
     },
     Question {
         id: "pages",
         heading: "How many pages are freed?",
-        note: "Once the sign of processes that come and go. On loopback the pages of payload are \
-               counted with them: what exceeds the floor is the server's.",
+        note: "A sign of processes that start and end. On loopback the pages of payload are counted \
+               too: the excess over the floor is the server's.",
         measures: &[Measure::PagesFreed],
         distribution: false,
     },
@@ -99,7 +99,7 @@ pub(super) const QUESTIONS: [Question; 8] = [
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) svg: Markup,
-    pub(super) legend: Vec<(Look, String)>,
+    pub(super) legend: Vec<(LineStyle, String)>,
     /// The chart as a table: a head and rows.
     pub(super) numbers: Vec<Vec<String>>,
 }
@@ -172,8 +172,10 @@ pub(super) fn point(
 
 /// The distribution of response times at the highest step that all carried.
 pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart> {
-    let x =
-        ladder.common().or_else(|| ladder.telling()).or_else(|| ladder.xs().first().copied())?;
+    let x = ladder
+        .common()
+        .or_else(|| ladder.widely_carried())
+        .or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
     let lines = lines(data, ladder.contenders(), false, |name| {
@@ -207,10 +209,10 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
 }
 
-/// A contender's look, the same in all charts.
-pub(super) fn look(data: Data<'_>, name: &str) -> Look {
+/// A contender's line style, the same in all charts.
+pub(super) fn line_style(data: Data<'_>, name: &str) -> LineStyle {
     if name == data.run.floor {
-        return Look::Floor;
+        return LineStyle::Floor;
     }
     let order = &data.beside.order;
     let unknown = || {
@@ -219,7 +221,7 @@ pub(super) fn look(data: Data<'_>, name: &str) -> Look {
         order.len() + strangers.position(|n| n == name).unwrap_or(0)
     };
     let known = order.iter().position(|known| known == name);
-    Look::Nth(known.unwrap_or_else(unknown))
+    LineStyle::Nth(known.unwrap_or_else(unknown))
 }
 
 /// A line for each contender that has points; the reference first, the floor last.
@@ -232,7 +234,7 @@ fn lines(
     names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
     let line = |name: &str| Line {
         title: data.run.title(name).to_owned(),
-        look: look(data, name),
+        style: line_style(data, name),
         points: points(name),
         has_markers,
     };
@@ -293,11 +295,12 @@ fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Me
     )
 }
 
-fn legend(lines: &[Line]) -> Vec<(Look, String)> {
-    lines.iter().map(|l| (l.look, l.title.clone())).collect()
+fn legend(lines: &[Line]) -> Vec<(LineStyle, String)> {
+    lines.iter().map(|l| (l.style, l.title.clone())).collect()
 }
 
-/// All of a stretch's points as a table: a row for each contender, a column for each step of each part.
+/// All of a stretch's points as a table: a row for each contender, a column for each step of each
+/// part.
 fn numbers(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Vec<Vec<String>> {
     let columns = stretch.parts.iter().enumerate();
     let columns = columns.flat_map(|(part, l)| l.xs().into_iter().map(move |x| (part, x)));

@@ -56,7 +56,7 @@ fn all(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
 /// contender must not prevent a comparison under load.
 pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     let names = ranked(data, ladder);
-    let step = ladder.telling()?;
+    let step = ladder.widely_carried()?;
     if !ladder.steps.are_rates() || ladder.common().is_some_and(|common| common >= step) {
         return None;
     }
@@ -93,7 +93,10 @@ fn best(
     let tied: Vec<String> = tied.map(|(row, _)| title(row)).collect();
     let (at, does) = (step_words(step, ladder.steps.words().2), claim.best);
     if tied.len() == rows.len() {
-        return Some(format!("At {at}{note}, who {does} is too close to call: {}.", listed(&tied)));
+        let tied = listed(&tied);
+        return Some(format!(
+            "At {at}{note}, it is too close to call which contender {does}: {tied}."
+        ));
     }
     let unit = claim.measure.words().1;
     let floor = ladder.at(&data.run.floor, step).and_then(|r| r.middle(claim.measure));

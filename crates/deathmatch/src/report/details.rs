@@ -35,7 +35,7 @@ pub(super) struct Detail {
 /// All of them.
 pub(super) const DETAILS: [Detail; 5] = [
     Detail {
-        heading: "How the load was",
+        heading: "Load of server and generator",
         note: "Use of one processor by the server and by the generator; near 100 % the generator was \
                the limit. Lateness is the generator's own delay; service time excludes the time \
                a request waited to be sent.",
@@ -56,21 +56,20 @@ pub(super) const DETAILS: [Detail; 5] = [
     },
     Detail {
         heading: "Handshakes",
-        note: "Of TLS, over all rounds. Where each request has a connection of its own, a reply is a \
-               handshake, a request and a closed connection: replies/s are handshakes/s, and what is \
-               said of a request is of all that. A round with a handshake of the other kind is marked \
-               and not ranked.",
+        note: "TLS handshakes over all rounds. If each request has its own connection, a reply \
+               includes the handshake, the request and the close: replies/s are handshakes/s. A \
+               round with a handshake of the other kind is marked and not ranked.",
         head: &["full", "resumed", "resumed, %", "handshakes/s"],
         cells: handshakes,
     },
     Detail {
-        heading: "How steady the replies were",
+        heading: "Steadiness of the replies",
         note: "Over the whole seconds of all rounds together.",
         head: &["replies/s", "deviation", "least", "most", "seconds"],
         cells: bins,
     },
     Detail {
-        heading: "What the server did",
+        heading: "Work of the server",
         note: "Switches are those of the server's own threads: voluntary ones it asked for by \
                waiting. User and system time come in ticks, and are shown only where a sample holds \
                at least 500 of them.",
@@ -86,7 +85,7 @@ pub(super) const DETAILS: [Detail; 5] = [
         cells: server,
     },
     Detail {
-        heading: "What the machine did beside it",
+        heading: "Work of the machine beside it",
         note: "Rows of samples in which the host took processor time, other programs used it, or a \
                disk was used. The medians over rounds; in brackets the most.",
         head: &["steal, %", "iowait, %", "others, %", "disks"],
@@ -99,7 +98,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>, detail: &Detail) -> Opt
     let head = ["", "at"].iter().chain(detail.head).map(|c| (*c).to_owned()).collect();
     let rows = ladder.rows.iter().filter_map(|row| {
         let cells = (detail.cells)(row)?;
-        Some(named(data, ladder, row).into_iter().chain(cells).collect())
+        Some(row_labels(data, ladder, row).into_iter().chain(cells).collect())
     });
     let rows: Cells = [head].into_iter().chain(rows).collect();
     (rows.len() > 1).then_some(rows)
@@ -125,13 +124,13 @@ pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
         });
         let (failed, all) = row.failed();
         let share = sensible(100.0 * failed as f64 / all.max(1) as f64);
-        named(data, ladder, row).into_iter().chain(counts).chain([share]).collect()
+        row_labels(data, ladder, row).into_iter().chain(counts).chain([share]).collect()
     });
     let rows: Cells = [head.map(str::to_owned).collect()].into_iter().chain(rows).collect();
     (rows.len() > 1).then_some(rows)
 }
 
-fn named(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> [String; 2] {
+fn row_labels(data: Data<'_>, ladder: &Ladder<'_>, row: &Row<'_>) -> [String; 2] {
     [data.run.title(row.contender).to_owned(), step_words(row.x, ladder.steps.words().2)]
 }
 
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_told_over_its_rounds() {
+    fn a_disk_is_summarized_over_its_rounds() {
         let quiet = DiskUse { reads: 0, read_bytes: 0, await_ms: 0.0, busy: 0.0 };
         let busy = DiskUse { reads: 100, read_bytes: 10_000_000, await_ms: 4.0, busy: 0.5 };
         let words = disk("vda", &[(5.0, busy), (5.0, quiet)]).replace('\u{202f}', " ");

@@ -47,13 +47,13 @@ pub(super) fn draw_row(
         format!("M{low:.1} {y:.1}H{high:.1}M{low:.1} {above:.1}v6m{width:.1} -6v6")
     });
     html! {
-        g class={ "s " (line.look.class()) } {
+        g class={ "s " (line.style.class()) } {
             title { (point.hint) }
             text.name x=(tenth(lanes.names - 10.0)) y=(tenth(y + 4.5)) text-anchor="end" {
                 (cut(&line.title, NAME_CHARS))
             }
             @if let Some(bar) = bar { path.bar d=(bar) {} }
-            (line.look.marker(x, y))
+            (line.style.marker(x, y))
             text.value x=(tenth(end + 9.0)) y=(tenth(y + 4.5)) {
                 @if point.at_least { "≥\u{202f}" } (sensible(point.y))
             }

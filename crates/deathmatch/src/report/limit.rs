@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_everybody_carries_is_nobody_s_limit() {
+    fn a_rate_that_every_contender_carries_is_no_limit() {
         let (run, samples) = invented::full::run();
         let easy = |s: &&Sample| s.work == "10k.png at 10000/s over 50 connections";
         let fast = |s: &&Sample| ["hurtle", "nginx"].contains(&s.contender.as_str());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_run_has_a_limit_for_everybody() {
+    fn the_full_run_has_a_limit_for_every_contender() {
         let (run, samples) = invented::full::run();
         let limits = limits(&run, &samples);
         let of = |name: &str| limits.iter().find(|l| l.contender == name).unwrap();

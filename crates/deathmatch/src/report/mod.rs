@@ -74,8 +74,8 @@ fn ladders<'a>(run: &Run, samples: &'a [Sample]) -> Vec<series::Ladder<'a>> {
 pub fn write(dir: &Path, run: &Run, samples: &[Sample], rankings: &[Ranking]) -> io::Result<()> {
     let (ladders, beside) = (ladders(run, samples), beside::Beside::of(run, samples));
     let data = Data { run, ladders: &ladders, rankings, beside: &beside };
-    put(dir, PAGE, &page::page(data))?;
-    put(dir, TABLE, &csv::table(data))
+    write_file(dir, PAGE, &page::page(data))?;
+    write_file(dir, TABLE, &csv::table(data))
 }
 
 /// Writes one plot of a measure for all works of the run, as an SVG file.
@@ -91,7 +91,7 @@ pub fn plot(file: &Path, run: &Run, samples: &[Sample], measure: Measure) -> io:
     })?;
     let dir = file.parent().unwrap_or(Path::new(""));
     let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    put(dir, &name, &plot)
+    write_file(dir, &name, &plot)
 }
 
 /// The result as text, at most `width` columns where the names allow it.
@@ -101,7 +101,7 @@ pub fn terminal(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
 }
 
 /// Writes beside the file, then renames.
-fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+fn write_file(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let (path, beside) = (dir.join(name), dir.join(format!(".{name}.part")));
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path));
     written.map_err(|e| {

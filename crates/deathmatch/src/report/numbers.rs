@@ -91,7 +91,7 @@ pub(super) fn listed(names: &[String]) -> String {
 const NAMED_MAX: usize = 5;
 
 /// Names at the beginning of a sentence; of many, the missing ones are named.
-pub(super) fn named(those: &[String], others: &[String]) -> String {
+pub(super) fn subject(those: &[String], others: &[String]) -> String {
     match () {
         () if those.len() <= NAMED_MAX || others.len() >= those.len() => listed(those),
         () if others.is_empty() => "All".to_owned(),
@@ -158,8 +158,8 @@ mod tests {
         assert_eq!(listed(&names[..2]), "a and b");
         assert_eq!(listed(&names), "a, b and c");
         let many: Vec<String> = (0..6).map(|n| n.to_string()).collect();
-        assert_eq!(named(&names, &many), "a, b and c");
-        assert_eq!(named(&many, &names), "All but a, b and c");
-        assert_eq!(named(&many, &[]), "All");
+        assert_eq!(subject(&names, &many), "a, b and c");
+        assert_eq!(subject(&many, &names), "All but a, b and c");
+        assert_eq!(subject(&many, &[]), "All");
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Table {
 
 /// Contenders by the highest rate they held, then by cost; the floor first.
 pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
-    let step = ladder.common().or_else(|| ladder.telling());
+    let step = ladder.common().or_else(|| ladder.widely_carried());
     let step = step.or_else(|| ladder.xs().first().copied()).unwrap_or_default();
     let at = step_words(step, ladder.steps.words().2);
     let unit = |measure: Measure| measure.words().1;
@@ -74,7 +74,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
 }
 
 /// The highest step a contender held, without a gap from the first step on.
-pub(super) fn held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<'l>> {
+pub(super) fn last_held<'l>(ladder: &'l Ladder<'_>, name: &'l str) -> Option<&'l Row<'l>> {
     ladder.of(name).take_while(|r| r.is_held()).last()
 }
 
@@ -95,7 +95,7 @@ fn best(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> f64 {
         return bracket.low;
     }
     if ladder.steps.are_rates() {
-        return held(ladder, name).map_or(0.0, |r| r.x);
+        return last_held(ladder, name).map_or(0.0, |r| r.x);
     }
     ladder.of(name).filter_map(|r| r.middle(Measure::Replies)).fold(0.0, f64::max)
 }
@@ -113,7 +113,7 @@ fn held_words(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> String {
         let sign = if limited.is_some() { "≥\u{202f}" } else { "" };
         return format!("{sign}{}/s", sensible(best(data, ladder, name)));
     }
-    let known = held(ladder, name);
+    let known = last_held(ladder, name);
     let next = ladder.of(name).find(|r| r.x > known.map_or(0.0, |k| k.x));
     match (known, next) {
         (_, Some(next)) if next.is_limited() => {

@@ -91,9 +91,9 @@ fn home(data: Data<'_>) -> Markup {
     html! {
         section.home #take-home {
             h2 { "Take home" }
-            @for said in &all {
-                @if data.ladders.len() > 1 { h3 { (said.about) } }
-                ul { @for sentence in &said.sentences { li { (sentence) } } }
+            @for claims in &all {
+                @if data.ladders.len() > 1 { h3 { (claims.about) } }
+                ul { @for sentence in &claims.sentences { li { (sentence) } } }
             }
             @if all.is_empty() { p { "Nothing was measured." } }
         }
@@ -219,10 +219,10 @@ fn test(data: Data<'_>) -> Markup {
     let content = html! {
         ul { @for ladder in data.ladders { li { (ladder.title()) ": " (steps(ladder)) } } }
         p {
-            "A contender that returns other bytes than the others, before or after, is disqualified. \
-             Rounds interleave the contenders in an order drawn from the seed; one is alive at a time. \
-             Points are medians over rounds, bars reach from the smallest to the largest round; no \
-             round is left out."
+            "A contender that returns wrong bytes, before or after a sample, is disqualified. Rounds \
+             interleave the contenders in an order drawn from the seed; one runs at a time. Points \
+             are medians over rounds. Bars reach from the smallest to the largest round; no round \
+             is left out."
         }
         (steady(data))
         @if !marked.is_empty() {

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Data;
 use super::chart::{self, Line};
-use super::charts::{ends, look, point, scale};
+use super::charts::{ends, line_style, point, scale};
 use super::dots;
 use super::lanes::{Lanes, WIDTH};
 use super::measure::Measure;
@@ -55,7 +55,7 @@ fn steps(ladder: &Ladder<'_>) -> Vec<f64> {
     if !ladder.steps.are_rates() {
         return xs;
     }
-    let carried = [ladder.common(), ladder.telling()];
+    let carried = [ladder.common(), ladder.widely_carried()];
     let drawn: Vec<f64> = xs.iter().copied().filter(|x| carried.contains(&Some(*x))).collect();
     if drawn.is_empty() { xs.into_iter().take(1).collect() } else { drawn }
 }
@@ -71,8 +71,8 @@ fn work<'a>(
     let line = |row| {
         let point = point(data, ladder.steps, row, measure)?;
         let title = data.run.title(row.contender).to_owned();
-        let look = look(data, row.contender);
-        Some(Line { title, look, points: vec![point], has_markers: true })
+        let style = line_style(data, row.contender);
+        Some(Line { title, style, points: vec![point], has_markers: true })
     };
     let lines: Vec<Line> = rows.iter().filter_map(|row| line(row)).collect();
     let name = rows.first()?.work;

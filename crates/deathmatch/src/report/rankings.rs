@@ -11,11 +11,11 @@ use crate::stats::MARGIN;
 
 /// Remarks on contenders that are not ranked.
 const WRONG: &str = "wrong bytes: disqualified";
-const LATE: &str = "the generator was late by more than a tenth of it";
+const LATE: &str = "the generator's lateness exceeds a tenth of the value";
 
 /// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place<'a> {
+pub(super) struct RankedRow<'a> {
     pub(super) standing: &'a Standing,
     /// The best and the worst rank it may have; `None` where it is not ranked.
     pub(super) ranks: Option<(usize, usize)>,
@@ -26,13 +26,13 @@ pub(super) struct Place<'a> {
 }
 
 /// Places of all contenders, the best first, then those not ranked.
-pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>> {
+pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<'a>> {
     let barred = |s: &Standing| barred(data, ranking, s);
     let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
     let ranked: Vec<&Standing> = rows().filter(|s| barred(s).is_none()).collect();
     let less = !ranking.measure.more_is_better();
     let ahead = |a: &Standing, b: &Standing| if less { a.high < b.low } else { a.low > b.high };
-    let mut places: Vec<Place<'a>> = rows()
+    let mut places: Vec<RankedRow<'a>> = rows()
         .map(|standing| {
             let reason = barred(standing);
             let better = ranked.iter().filter(|other| ahead(other, standing)).count();
@@ -41,10 +41,10 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<Place<'a>>
             let row = row(data, ranking, &standing.contender);
             let value = row.and_then(|r| r.middle(ranking.measure)).map(sensible);
             let remark = reason.unwrap_or_else(|| verdict(standing, ranking.measure));
-            Place { standing, ranks, value: value.unwrap_or_default(), remark }
+            RankedRow { standing, ranks, value: value.unwrap_or_default(), remark }
         })
         .collect();
-    let key = |p: &Place<'_>| if less { p.standing.ratio } else { -p.standing.ratio };
+    let key = |p: &RankedRow<'_>| if less { p.standing.ratio } else { -p.standing.ratio };
     places
         .sort_by(|a, b| a.ranks.is_none().cmp(&b.ranks.is_none()).then(key(a).total_cmp(&key(b))));
     places
@@ -77,17 +77,17 @@ pub(super) fn unplaced<'d>(
 pub(super) fn is_decisive(data: Data<'_>, ranking: &Ranking) -> bool {
     let Some(ladder) = ladder(data, ranking) else { return true };
     let mut rows = ladder.rows.iter().filter(|row| row.work == ranking.work);
-    let steps = [ladder.common(), ladder.telling()];
+    let steps = [ladder.common(), ladder.widely_carried()];
     !ladder.steps.are_rates() || rows.any(|row| steps.contains(&Some(row.x)))
 }
 
 /// Pairs of ranked neighbours whose intervals overlap.
 pub(super) fn close_pairs(data: Data<'_>, ranking: &Ranking) -> Vec<(String, String)> {
     let places = places(data, ranking);
-    let ranked: Vec<&Place<'_>> = places.iter().filter(|p| p.ranks.is_some()).collect();
+    let ranked: Vec<&RankedRow<'_>> = places.iter().filter(|p| p.ranks.is_some()).collect();
     let overlap = |a: &Standing, b: &Standing| a.low <= b.high && b.low <= a.high;
     let pairs = ranked.windows(2).filter(|w| overlap(w[0].standing, w[1].standing));
-    let title = |p: &Place<'_>| data.run.title(&p.standing.contender).to_owned();
+    let title = |p: &RankedRow<'_>| data.run.title(&p.standing.contender).to_owned();
     pairs.map(|w| (title(w[0]), title(w[1]))).collect()
 }
 
@@ -139,11 +139,11 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
 /// The verdict in words.
 fn verdict(standing: &Standing, measure: Measure) -> String {
     let apart = sensible(100.0 * (standing.ratio - 1.0).abs());
-    let way = if standing.ratio < 1.0 { "less" } else { "more" };
-    let way = match measure {
+    let word = if standing.ratio < 1.0 { "less" } else { "more" };
+    let word = match measure {
         Measure::P50 | Measure::P99 if standing.ratio < 1.0 => "sooner",
         Measure::P50 | Measure::P99 => "later",
-        _ => way,
+        _ => word,
     };
     match standing.verdict {
         Verdict::Reference => "the reference".to_owned(),
@@ -153,8 +153,8 @@ fn verdict(standing: &Standing, measure: Measure) -> String {
             let word = if standing.verdict == Verdict::Worse { "worse" } else { "better" };
             format!("{word}: {} times that", sensible(standing.ratio))
         }
-        Verdict::Better => format!("better: {apart} % {way}"),
-        Verdict::Worse => format!("worse: {apart} % {way}"),
+        Verdict::Better => format!("better: {apart} % {word}"),
+        Verdict::Worse => format!("worse: {apart} % {word}"),
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_has_no_rank() {
+    fn incomparable_rows_have_no_rank() {
         type Change = fn(&mut Sample);
         let rows: [(Change, &str, &str); 4] = [
             (invented::give_out, "load-limited", "the generator gave out"),

@@ -47,7 +47,7 @@ pub(super) fn answer(data: Data<'_>, question: &Question) -> Markup {
             @if let Some(chart) = chart { (figure(chart)) }
             @if let Some(cells) = details::errors(data, ladder) {
                 details {
-                    summary { "What failed, by kind: " (ladder.title()) }
+                    summary { "Failures by kind: " (ladder.title()) }
                     (tables::plain(&cells))
                 }
             }
@@ -120,7 +120,7 @@ pub(super) fn figure(chart: &Chart) -> Markup {
         figure {
             figcaption { (chart.title) }
             div.plot { (chart.svg) }
-            ul.legend { @for (look, title) in &chart.legend { li { (look.key()) (title) } } }
+            ul.legend { @for (style, title) in &chart.legend { li { (style.key()) (title) } } }
             details { summary { "The numbers" } (tables::plain(&chart.numbers)) }
         }
     }

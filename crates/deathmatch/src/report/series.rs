@@ -3,7 +3,7 @@
 
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
-use crate::load::saturation::drowned;
+use crate::load::saturation::is_overwhelmed;
 use crate::sample::{Beside, ConnectionUse, Errors, Mark, Offered, Sample};
 use crate::stats::{counts, generator_limited, is_overload};
 
@@ -129,9 +129,9 @@ impl Row<'_> {
             self.samples.iter().map(|s| s.load.replies as f64 / offered(s).max(1) as f64).collect();
         shares.sort_by(f64::total_cmp);
         let enough = median(&shares).is_some_and(|share| share >= CARRIED_SHARE);
-        let drowned = self.samples.iter().filter(|s| drowned(&s.load)).count();
+        let overwhelmed = self.samples.iter().filter(|s| is_overwhelmed(&s.load)).count();
         enough
-            && 2 * drowned < self.samples.len()
+            && 2 * overwhelmed < self.samples.len()
             && !self.is_failing()
             && !self.is_limited()
             && !self.is_wrong()
@@ -195,8 +195,8 @@ impl<'a> Ladder<'a> {
     /// A ladder's name.
     pub(super) fn title(&self) -> String {
         let over = self.over.map(|over| format!(", {over}")).unwrap_or_default();
-        let asked = format!("{}, {}{over}", self.file, self.steps.words().1);
-        self.beside.map_or(asked.clone(), |beside| format!("{asked}, beside {beside}"))
+        let work = format!("{}, {}{over}", self.file, self.steps.words().1);
+        self.beside.map_or(work.clone(), |beside| format!("{work}, beside {beside}"))
     }
 
     /// `true` if it has the file, the connections and the streams of another, at steps of this
@@ -240,7 +240,7 @@ impl<'a> Ladder<'a> {
 
     /// The highest step carried by at least half of those, and by two. In a search for limits few
     /// steps are common to all.
-    pub(super) fn telling(&self) -> Option<f64> {
+    pub(super) fn widely_carried(&self) -> Option<f64> {
         let names = self.fit();
         let carried = |x: f64| self.carriers(x, &names);
         let enough = |x: &f64| carried(*x) >= 2 && 2 * carried(*x) >= names.len();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_nought() {
+    fn an_unmeasured_value_is_not_zero() {
         let mut sample = invented::sample(8, 0, 1e3);
         (sample.server, sample.machine) = (None, None);
         sample.load.replies_per_second = vec![100];

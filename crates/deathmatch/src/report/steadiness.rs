@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Data;
-use super::chart::{self, Line, Look, Plot, Point};
+use super::chart::{self, Line, LineStyle, Plot, Point};
 use super::charts::Chart;
 use super::measure::Measure;
 use super::numbers::{listed, round, sensible};
@@ -24,20 +24,20 @@ struct FloorProbe<'a> {
 
 /// The chart; `None` without probes.
 pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
-    let glances: Vec<FloorProbe<'_>> = data.beside.looks.iter().filter_map(|s| glance(s)).collect();
-    let mut all: Vec<f64> = glances.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
+    let probes: Vec<FloorProbe<'_>> = data.beside.looks.iter().filter_map(|s| probe(s)).collect();
+    let mut all: Vec<f64> = probes.iter().filter(|g| !g.set_aside).map(|g| g.replies).collect();
     let median = crate::stats::interval::median(&mut all)?;
-    let off = |glance: &FloorProbe<'_>| 100.0 * (glance.replies / median - 1.0);
-    let rounds = glances.iter().map(|g| g.round + 1).max()?;
+    let off = |probe: &FloorProbe<'_>| 100.0 * (probe.replies / median - 1.0);
+    let rounds = probes.iter().map(|g| g.round + 1).max()?;
     let mut by_line: BTreeMap<(bool, &str), Vec<&FloorProbe<'_>>> = BTreeMap::new();
-    for glance in &glances {
-        by_line.entry((glance.set_aside, glance.work)).or_default().push(glance);
+    for probe in &probes {
+        by_line.entry((probe.set_aside, probe.work)).or_default().push(probe);
     }
     let line =
-        |(at, ((set_aside, work), glances)): (usize, ((bool, &str), Vec<&FloorProbe<'_>>))| Line {
+        |(at, ((set_aside, work), probes)): (usize, ((bool, &str), Vec<&FloorProbe<'_>>))| Line {
             title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
-            look: Look::Nth(at),
-            points: glances.into_iter().map(|g| point(g, off(g))).collect(),
+            style: LineStyle::Nth(at),
+            points: probes.into_iter().map(|g| point(g, off(g))).collect(),
             has_markers: true,
         };
     let lines: Vec<Line> = by_line.into_iter().enumerate().map(line).collect();
@@ -45,7 +45,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     let (first, last) = (0.6, f64::from(rounds) + 0.4);
     let band =
         [(first, margin), (last, margin), (last, -margin), (first, -margin), (first, margin)];
-    let offs: Vec<f64> = glances.iter().map(off).chain([margin]).collect();
+    let offs: Vec<f64> = probes.iter().map(off).chain([margin]).collect();
     let plot = Plot {
         title: format!("The floor beside each round, against its median of {}/s", sensible(median)),
         x_label: "round".to_owned(),
@@ -58,12 +58,12 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
     };
     let mut numbers =
         vec![["round", "attempt", "look", "replies/s", "% off"].map(str::to_owned).into()];
-    numbers.extend(glances.iter().map(|g| {
+    numbers.extend(probes.iter().map(|g| {
         let work = if g.set_aside { format!("{}, set aside", g.work) } else { g.work.to_owned() };
         let off = format!("{:+.1}", off(g));
         vec![(g.round + 1).to_string(), (g.attempt + 1).to_string(), work, sensible(g.replies), off]
     }));
-    let legend = plot.lines.iter().map(|l| (l.look, l.title.clone())).collect();
+    let legend = plot.lines.iter().map(|l| (l.style, l.title.clone())).collect();
     Some(Chart { svg: chart::draw(&plot), title: plot.title, legend, numbers })
 }
 
@@ -71,35 +71,35 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
 pub(super) fn sentences(data: Data<'_>) -> Vec<String> {
     let beside = data.beside;
     let margin = round(100.0 * FLOOR_OFF_MAX);
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for (round, count) in &beside.repeated {
-        said.push(format!(
+        sentences.push(format!(
             "Round {} was repeated: the floor beside it was more than {margin}\u{202f}% off the \
              other rounds'. Its first {count} samples are kept in samples.jsonl and count for nothing.",
             round + 1
         ));
     }
     let rounds: Vec<String> = beside.restless.iter().map(|r| (r + 1).to_string()).collect();
-    said.push(match (rounds.len(), beside.looks.is_empty()) {
-        (0, true) => return said,
+    sentences.push(match (rounds.len(), beside.looks.is_empty()) {
+        (0, true) => return sentences,
         (0, false) => format!(
             "In every round that counts the floor was within {margin}\u{202f}% of its median."
         ),
         (1, _) => format!(
             "In round {} the floor was more than {margin}\u{202f}% off its median all the same: the \
-             machine was another one then, and that round counts.",
+             machine had another speed then, and that round counts.",
             listed(&rounds)
         ),
         _ => format!(
             "In rounds {} the floor was more than {margin}\u{202f}% off its median all the same: \
-             the machine was another one then, and those rounds count.",
+             the machine had another speed then, and those rounds count.",
             listed(&rounds)
         ),
     });
-    said
+    sentences
 }
 
-fn glance(sample: &Sample) -> Option<FloorProbe<'_>> {
+fn probe(sample: &Sample) -> Option<FloorProbe<'_>> {
     Some(FloorProbe {
         work: &sample.work,
         round: sample.round,
@@ -109,19 +109,19 @@ fn glance(sample: &Sample) -> Option<FloorProbe<'_>> {
     })
 }
 
-fn point(glance: &FloorProbe<'_>, off: f64) -> Point {
+fn point(probe: &FloorProbe<'_>, off: f64) -> Point {
     Point {
-        x: f64::from(glance.round + 1),
+        x: f64::from(probe.round + 1),
         y: off,
         bar: None,
         at_least: false,
         // Probes that count are joined by a line; those set aside are not.
-        anew: glance.set_aside,
+        anew: probe.set_aside,
         hint: format!(
             "Round {}, {}: {}/s, {off:+.1}\u{202f}%",
-            glance.round + 1,
-            glance.work,
-            sensible(glance.replies)
+            probe.round + 1,
+            probe.work,
+            sensible(probe.replies)
         ),
     }
 }

@@ -18,8 +18,10 @@ pub(super) fn note(ladder: &Ladder<'_>) -> String {
     let inodes = cooled.clone().all(|cooling| cooling.inodes);
     let disk = cooled.map(|cooling| &*cooling.disk).next().unwrap_or("the disk");
     let what = match inodes {
-        true => "everything the kernel held of any file was forgotten (drop_caches)",
-        false => "what the files hold was forgotten (posix_fadvise), but not their inodes",
+        true => "the kernel's cache of all files was dropped (drop_caches)",
+        false => {
+            "the files' contents were dropped from the page cache (posix_fadvise), but not their inodes"
+        }
     };
     format!("{COLD_NOTE} Before each sample {what}; the disk is {disk}.")
 }

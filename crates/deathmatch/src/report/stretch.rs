@@ -18,10 +18,10 @@ pub(super) struct Stretch<'l> {
 pub(super) fn stretches<'l>(ladders: &'l [Ladder<'l>]) -> Vec<Stretch<'l>> {
     let of = |like: &Ladder<'_>, steps: Steps| ladders.iter().find(|l| l.asks_as(like, steps));
     let stretch = |ladder: &'l Ladder<'l>| {
-        let beyond = of(ladder, Steps::Even).filter(|even| goes_on(ladder, even));
+        let beyond = of(ladder, Steps::Even).filter(|even| extends(ladder, even));
         let parts = match ladder.steps {
             Steps::Sessions => [Some(ladder), beyond].into_iter().flatten().collect(),
-            Steps::Even if of(ladder, Steps::Sessions).is_some_and(|s| goes_on(s, ladder)) => {
+            Steps::Even if of(ladder, Steps::Sessions).is_some_and(|s| extends(s, ladder)) => {
                 return None; // drawn with the sessions
             }
             _ => vec![ladder],
@@ -33,7 +33,7 @@ pub(super) fn stretches<'l>(ladders: &'l [Ladder<'l>]) -> Vec<Stretch<'l>> {
 }
 
 /// `true` if an open loop goes beyond the sessions of its file.
-fn goes_on(sessions: &Ladder<'_>, even: &Ladder<'_>) -> bool {
+fn extends(sessions: &Ladder<'_>, even: &Ladder<'_>) -> bool {
     let top = |ladder: &Ladder<'_>| ladder.xs().last().copied().unwrap_or_default();
     top(even) > top(sessions)
 }

@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::Data;
-use super::chart::Look;
-use super::charts::look;
+use super::chart::LineStyle;
+use super::charts::line_style;
 use super::csv::marks;
 use super::limit::{Limit, Overload, words};
 use super::numbers::{sensible, tenth};
 use super::overview;
-use super::rankings::{Place, places, rank_words, unplaced};
+use super::rankings::{RankedRow, places, rank_words, unplaced};
 use super::run::{Ranking, Standing};
 use super::scale::{Scale, step_words};
 use super::series::Ladder;
@@ -22,7 +22,7 @@ const STRIP_TIMES_MAX: f64 = 3.0;
 
 /// A contender's key and title.
 pub(super) fn titled(data: Data<'_>, name: &str) -> Markup {
-    html! { (look(data, name).key()) (data.run.title(name)) }
+    html! { (line_style(data, name).key()) (data.run.title(name)) }
 }
 
 /// A table of text cells, the first row its head.
@@ -46,7 +46,7 @@ pub(super) fn overview(data: Data<'_>, ladder: &Ladder<'_>) -> Markup {
             table {
                 tr { @for cell in &table.head { th scope="col" { (cell) } } }
                 @for (name, cells) in &table.rows {
-                    tr.floor[look(data, name) == Look::Floor] {
+                    tr.floor[line_style(data, name) == LineStyle::Floor] {
                         td { (titled(data, name)) }
                         @for cell in cells.iter().skip(1) { td { (cell) } }
                     }
@@ -99,7 +99,7 @@ fn overload(overload: Option<Overload>) -> [String; 4] {
 pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
     let places = places(data, ranking);
     let (title, unit, _) = ranking.measure.words();
-    let finite = |p: &&Place<'_>| p.standing.high.is_finite() && p.standing.low > 0.0;
+    let finite = |p: &&RankedRow<'_>| p.standing.high.is_finite() && p.standing.low > 0.0;
     let ends = places.iter().filter(finite).flat_map(|p| [p.standing.low, p.standing.high, 1.0]);
     let scale = Scale::ratios(&ends.collect::<Vec<_>>(), STRIP_TIMES_MAX);
     html! {
@@ -111,13 +111,13 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
                     th { (data.run.title(&data.run.reference)) " = 1" }
                     th.words { "interval" } th {}
                 }
-                @for Place { standing, ranks, value, remark } in &places {
+                @for RankedRow { standing, ranks, value, remark } in &places {
                     tr.unranked[ranks.is_none()] {
                         td { (titled(data, &standing.contender)) }
                         td.rank { (rank_words(*ranks)) }
                         td { (value) }
                         td { (ratio(standing)) }
-                        td { (strip(&scale, standing, look(data, &standing.contender))) }
+                        td { (strip(&scale, standing, line_style(data, &standing.contender))) }
                         td.words { (remark) }
                     }
                 }
@@ -143,7 +143,7 @@ fn ratio(standing: &Standing) -> Markup {
 }
 
 /// An interval beside the reference's line.
-fn strip(scale: &Scale, standing: &Standing, look: Look) -> Markup {
+fn strip(scale: &Scale, standing: &Standing, style: LineStyle) -> Markup {
     if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
         return Markup::default();
     }
@@ -153,12 +153,12 @@ fn strip(scale: &Scale, standing: &Standing, look: Look) -> Markup {
     html! {
         svg.strip viewBox={ "0 0 " (STRIP) " 18" } aria-hidden="true" {
             path.axis d={ "M" (tenth(one)) " 0V18" } stroke-dasharray="2 2" {}
-            g class={ "s " (look.class()) } {
+            g class={ "s " (style.class()) } {
                 path.bar d=(bar) {}
                 @match standing.ratio {
                     r if r > STRIP_TIMES_MAX => path.m d={ "M" (STRIP - 8.0) " 5l7 4l-7 4z" } {},
                     r if r < 1.0 / STRIP_TIMES_MAX => path.m d="M8 5l-7 4l7 4z" {},
-                    _ => (look.marker(ratio, 9.0)),
+                    _ => (style.marker(ratio, 9.0)),
                 }
             }
         }

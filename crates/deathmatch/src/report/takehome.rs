@@ -5,8 +5,8 @@ use super::Data;
 use super::capacity;
 use super::claims::{CPU, MOST, SMALLEST, SOONEST, best_of_all, best_of_half, ranked};
 use super::measure::Measure;
-use super::numbers::{listed, named, round, sensible};
-use super::overview::held;
+use super::numbers::{listed, round, sensible, subject};
+use super::overview::last_held;
 use super::pair;
 use super::rankings::{close_pairs, is_decisive};
 use super::scale::step_words;
@@ -47,8 +47,8 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
             best_of_all(data, ladder, &SOONEST).filter(|_| ladder.steps.are_rates()),
             errors(data, ladder),
             unsteady(data, ladder),
-            stands_out(data, ladder, Measure::Switches),
-            stands_out(data, ladder, Measure::PagesFreed),
+            outliers(data, ladder, Measure::Switches),
+            outliers(data, ladder, Measure::PagesFreed),
             best_of_all(data, ladder, &SMALLEST).filter(|_| ladder.steps.are_rates()),
             close(data, ladder),
         ]
@@ -57,10 +57,10 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
         .collect(),
     });
     let run = Findings { about: "The run".to_owned(), sentences: of_the_run(data) };
-    ladders.chain([run]).filter(|said| !said.sentences.is_empty()).collect()
+    ladders.chain([run]).filter(|claims| !claims.sentences.is_empty()).collect()
 }
 
-/// `true` if a ladder is the search for limits: then the brackets show who holds what.
+/// `true` if a ladder is the search for limits, whose results the brackets show.
 fn is_search(data: Data<'_>, ladder: &Ladder<'_>) -> bool {
     let alone = ladder.steps == Steps::Even && ladder.beside.is_none();
     alone && data.beside.limits.iter().any(|l| l.file == ladder.file)
@@ -72,7 +72,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
         return None;
     }
     let names = ranked(data, ladder);
-    let rate = |name: &str| held(ladder, name).map_or(0.0, |r| r.x);
+    let rate = |name: &str| last_held(ladder, name).map_or(0.0, |r| r.x);
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
         "p99 within {} ms, at most {}\u{202f}% errors",
@@ -87,7 +87,7 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             let those = names.iter().filter(|name| which(rate(name)) != not);
             those.map(|name| data.run.title(name).to_owned()).collect::<Vec<_>>()
         };
-        named(&those(false), &those(true))
+        subject(&those(false), &those(true))
     };
     let first = those(&|r| r == most);
     let top = ladder.xs().last().is_some_and(|x| *x == most);
@@ -168,7 +168,7 @@ fn unsteady(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
 }
 
 /// Sentence on contenders far above the others by a measure, at a rate all carried.
-fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
+fn outliers(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<String> {
     let step = ladder.common().filter(|_| ladder.steps.are_rates())?;
     let value = |name: &str| {
         let value = ladder.at(name, step)?.middle(measure)?;
@@ -183,11 +183,11 @@ fn stands_out(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<S
         out.map(|(title, value)| format!("{title} ({}/s)", sensible(*value))).collect();
     (values.len() > 2 && !out.is_empty()).then(|| {
         format!(
-            "{} at {}: far above the others {} {}; the median contender has {}/s.",
+            "{} at {}: {} {} far above the others; the median contender has {}/s.",
             measure.words().0,
             step_words(step, ladder.steps.words().2),
-            if out.len() == 1 { "is" } else { "are" },
             listed(&out),
+            if out.len() == 1 { "is" } else { "are" },
             sensible(median)
         )
     })
@@ -258,18 +258,18 @@ mod tests {
     use crate::report::{Ranking, Run, invented};
     use crate::sample::{Errors, Mark, Sample};
 
-    fn said(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
+    fn text_of(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
         let ladders = crate::report::ladders(run, samples);
         let beside = Beside::of(run, samples);
         let all = take_home(Data { run, ladders: &ladders, rankings, beside: &beside });
-        let text: Vec<String> = all.into_iter().flat_map(|said| said.sentences).collect();
+        let text: Vec<String> = all.into_iter().flat_map(|claims| claims.sentences).collect();
         text.join("\n").replace('\u{202f}', " ")
     }
 
     #[test]
     fn sentences_follow_from_the_samples() {
         let (run, samples, rankings) = invented::run();
-        let text = said(&run, &samples, &rankings);
+        let text = text_of(&run, &samples, &rankings);
         let rows = [
             ("held the highest rate: 40 000/s", "whoever carried it in time"),
             ("Erlang inets held none", "44 ms are too late"),
@@ -287,10 +287,7 @@ mod tests {
             ),
             ("from 3 000/s on Erlang inets", "errors begin somewhere"),
             ("MochiWeb from 4 000/s on", "and so does unsteadiness"),
-            (
-                "Context switches at 2 000/s: far above the others is Yaws",
-                "by context switches, as in the deck",
-            ),
+            ("Context switches at 2 000/s: Yaws", "by context switches, as in the deck"),
             ("in too few rounds to be sure; ", "fewer than six rounds prove nothing"),
             ("lighttpd / h2o", "pairs that overlap"),
             ("Swazoo did not run: gst", "who is missing, and why"),
@@ -335,12 +332,12 @@ mod tests {
             (with(invented::give_out), "nginx (≥ 1 000/s)", "a busy generator"),
             (
                 of(&["lighttpd", "h2o"]),
-                "who used the least CPU per request is too close to call",
+                "it is too close to call which contender used the least CPU per request",
                 "a tie",
             ),
         ];
         for (samples, part, why) in rows {
-            let text = said(&run, &samples, &[]);
+            let text = text_of(&run, &samples, &[]);
             assert!(text.contains(part), "{why}: {part} is not in\n{text}");
         }
     }

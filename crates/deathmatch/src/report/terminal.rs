@@ -17,11 +17,11 @@ pub(super) fn table(data: Data<'_>) -> String {
         out += &format!("{}\n\n{}\n", clean(&ladder.title()), aligned(&rows));
     }
     out += "Take home\n\n";
-    for said in take_home(data) {
+    for claims in take_home(data) {
         if data.ladders.len() > 1 {
-            out += &format!("{}:\n", clean(&said.about));
+            out += &format!("{}:\n", clean(&claims.about));
         }
-        for sentence in said.sentences {
+        for sentence in claims.sentences {
             out += &wrapped(&clean(&sentence), "- ", "  ");
         }
     }

@@ -78,14 +78,14 @@ pub(super) fn seed() -> Vec<Vec<String>> {
     let mut copying_us = f64::NAN;
     for (file, bytes, sendfile, ms, user, system) in SEED {
         let [user, system] = [user, system].map(|percent| percent / 100.0 * ms * 1e3);
-        let way = if sendfile { "Yaws (sendfile)" } else { "Yaws (copying)" };
+        let title = if sendfile { "Yaws (sendfile)" } else { "Yaws (copying)" };
         if !sendfile {
             copying_us = user + system;
         }
         let against = sendfile.then(|| percent_off((user + system) / copying_us));
         let figures = [user, system, user + system].map(sensible);
         let rest = [against.unwrap_or_default(), format!("{ms}"), sensible(bytes / ms / 1e3)];
-        let words = [way.to_owned(), file.to_owned()];
+        let words = [title.to_owned(), file.to_owned()];
         rows.push(words.into_iter().chain(figures).chain(rest).collect());
     }
     rows
@@ -182,7 +182,7 @@ mod tests {
         (0..6).map(sample).collect()
     }
 
-    fn told(samples: &[Sample]) -> Option<Vec<Vec<String>>> {
+    fn table_of(samples: &[Sample]) -> Option<Vec<Vec<String>>> {
         let (mut run, _, rankings) = invented::run();
         let listed = ["nginx", "nginx-copy", "nginx-sendfile", "yaws"];
         run.contenders =
@@ -202,7 +202,7 @@ mod tests {
                 samples.extend(rows(name, file, cpu_s));
             }
         }
-        let table = told(&samples).unwrap();
+        let table = table_of(&samples).unwrap();
         assert_eq!(table.len(), 1 + 2 * 4, "a head, and four rows of each file");
         let wanted = [
             ("nginx", "64k.bin", "250", "750", "1\u{202f}000", "−50\u{202f}%", "half of copying"),
@@ -221,10 +221,10 @@ mod tests {
     fn a_run_that_does_not_ask_it_has_no_such_table() {
         let two = |name: &str| [rows(name, "64k.bin", 1.0), rows(name, "256k.bin", 1.0)].concat();
         let (nginx, copy) = (two("nginx"), two("nginx-copy"));
-        assert_eq!(told(&nginx), None, "nobody has two ways");
+        assert_eq!(table_of(&nginx), None, "nobody has two ways");
         let one_file = [&nginx[..6], &copy[..6]].concat();
-        assert_eq!(told(&one_file), None, "one file says nothing of sizes");
-        assert!(told(&[nginx, copy].concat()).is_some(), "both");
+        assert_eq!(table_of(&one_file), None, "one file says nothing of sizes");
+        assert!(table_of(&[nginx, copy].concat()).is_some(), "both");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn open(path: &Path) -> Result<File, JournalError> {
     let unreadable = |e| JournalError::Unreadable(path.to_owned(), e);
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).open(path).map_err(unreadable)?;
-    mend(&mut file).map_err(unreadable)?;
+    repair_last_line(&mut file).map_err(unreadable)?;
     Ok(file)
 }
 
@@ -82,7 +82,7 @@ pub fn read(path: &Path) -> Result<Journal, JournalError> {
     Ok(journal)
 }
 
-fn mend(file: &mut File) -> io::Result<()> {
+fn repair_last_line(file: &mut File) -> io::Result<()> {
     let length = file.metadata()?.len();
     let from = length.saturating_sub(LINE_BYTES_MAX);
     file.seek(SeekFrom::Start(from))?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_read_again() {
+    fn added_samples_are_read_back() {
         let path = path("added");
         for round in 0..2 {
             append(&mut open(&path).unwrap(), &sample(round)).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_anywhere_the_last_line_alone_is_lost() {
+    fn a_truncated_journal_loses_its_last_line_only() {
         let path = path("cut");
         let (first, second) = (line(0), line(1));
         let steps = second.len() / 20 + 1;

@@ -1,6 +1,6 @@
 //! Fitness of samples for comparisons.
 
-use crate::load::saturation::{RateVerdict, judged};
+use crate::load::saturation::{RateVerdict, verdict};
 use crate::sample::{Mark, Offered, Sample};
 
 /// Suffix of the name of a work whose rate is a multiple of the rate that each contender carries:
@@ -24,7 +24,7 @@ pub fn is_overload(sample: &Sample) -> bool {
 pub fn generator_limited(sample: &Sample) -> bool {
     match sample.offered {
         Offered::Closed { .. } => sample.marks.contains(&Mark::GeneratorBusy),
-        Offered::Open { .. } | Offered::Sessions { .. } => judged(sample) == RateVerdict::Unknown,
+        Offered::Open { .. } | Offered::Sessions { .. } => verdict(sample) == RateVerdict::Unknown,
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_spoils_what_it_concerns() {
+    fn a_mark_excludes_the_measures_it_concerns() {
         let (late, busy) = (Mark::GeneratorLate, Mark::GeneratorBusy);
         let open = |marks: &[Mark], p99_ms| sample(marks, p99_ms);
         let named = |work: &str| Sample { work: work.into(), ..sample(&[], 1) };

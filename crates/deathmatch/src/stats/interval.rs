@@ -61,8 +61,8 @@ pub fn bootstrap(values: &[f64], seed: u64) -> Option<(f64, f64)> {
     let mut drawn = vec![0.0; values.len()];
     let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        for place in &mut drawn {
-            *place = values[random.below(values.len())];
+        for value in &mut drawn {
+            *value = values[random.below(values.len())];
         }
         medians.push(median(&mut drawn)?);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::fit::{counts, is_overload};
-use crate::load::saturation::{RateVerdict, judged};
+use crate::load::saturation::{RateVerdict, verdict};
 use crate::sample::{Offered, Sample};
 
 /// Bracket of the saturation rate, in requests a second.
@@ -42,7 +42,7 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
         let Offered::Open { rate, .. } = sample.offered else { continue };
         // Positive numbers are in the order of their bits.
         let votes = rounds.entry(sample.round).or_default().entry(rate.to_bits()).or_default();
-        match judged(sample) {
+        match verdict(sample) {
             RateVerdict::Unknown => votes.unknown += 1,
             RateVerdict::Carried => votes.carried += 1,
             RateVerdict::Overloaded => votes.missed += 1,

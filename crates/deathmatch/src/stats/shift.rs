@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_it_is_negated_and_of_itself_it_is_nothing() {
+    fn a_shift_is_negated_by_swapping_and_zero_for_equal_samples() {
         let (one, two) = ([1.0, 2.0, 4.0, 8.0], [3.0, 5.0, 9.0, 11.0]);
         let (there, back) = (shift(&one, &two).unwrap(), shift(&two, &one).unwrap());
         assert_eq!(there.median, -back.median);

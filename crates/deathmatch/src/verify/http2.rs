@@ -31,8 +31,8 @@ pub fn verify_http2(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
     let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
-    let asked = runtime.block_on(asking);
-    asked.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
+    let result = runtime.block_on(asking);
+    result.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
 }
 
 async fn ask(
@@ -44,11 +44,12 @@ async fn ask(
     let mut client = connect(addr, trust).await.map_err(|e| (1, Fault::Io(e)))?;
     let mut answers = Vec::new();
     for answer in 1..=REQUESTS {
-        client = client.ready().await.map_err(|e| (answer, gone(e)))?;
+        client = client.ready().await.map_err(|e| (answer, http2_fault(e)))?;
         let uri = format!("https://{}{path}", crate::tls::NAME);
         let request = Request::get(uri).version(Version::HTTP_2).body(());
         let request = request.map_err(|e| (answer, Fault::Head(e.to_string())))?;
-        let (coming, _) = client.send_request(request, true).map_err(|e| (answer, gone(e)))?;
+        let (coming, _) =
+            client.send_request(request, true).map_err(|e| (answer, http2_fault(e)))?;
         answers.push(coming);
     }
     let mut seen = None;
@@ -77,7 +78,7 @@ async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Byte
 }
 
 async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Verified, Fault> {
-    let (head, mut body) = coming.await.map_err(gone)?.into_parts();
+    let (head, mut body) = coming.await.map_err(http2_fault)?.into_parts();
     if head.status != http::StatusCode::OK {
         return Err(Fault::Status(head.status.to_string()));
     }
@@ -95,7 +96,7 @@ async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Ve
     let content_type = check_type(field(http::header::CONTENT_TYPE).as_deref(), path)?;
     let mut at = 0;
     while let Some(piece) = body.data().await {
-        let piece = piece.map_err(gone)?;
+        let piece = piece.map_err(http2_fault)?;
         let rest = &expected[at..];
         if let Some(n) = piece.iter().zip(rest).position(|(got, want)| got != want) {
             return Err(Fault::Byte(at + n, piece[n], rest[n]));
@@ -104,7 +105,7 @@ async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Ve
             return Err(Fault::Surplus(piece.len() - rest.len()));
         }
         at += piece.len();
-        body.flow_control().release_capacity(piece.len()).map_err(gone)?;
+        body.flow_control().release_capacity(piece.len()).map_err(http2_fault)?;
     }
     if at < expected.len() {
         return Err(Fault::Short(at, expected.len()));
@@ -113,7 +114,7 @@ async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Ve
     Ok(Verified { content_type, head_bytes: fields.sum() })
 }
 
-fn gone(e: impl Into<h2::Error>) -> Fault {
+fn http2_fault(e: impl Into<h2::Error>) -> Fault {
     let e = e.into();
     Fault::Io(io::Error::other(format!("HTTP/2: {e}")))
 }

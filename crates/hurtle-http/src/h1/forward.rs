@@ -333,7 +333,7 @@ pub fn response_fields(
 pub struct HeaderEdits<'a> {
     /// True if the rules remove the field with this name.
     pub removes: &'a dyn Fn(&[u8]) -> bool,
-    /// Whole lines to add.
+    /// Complete field lines to add, each with its CRLF.
     pub set: Vec<u8>,
 }
 
@@ -429,20 +429,20 @@ fn is_known_option(option: &[u8]) -> bool {
 
 /// Returns the protocol that a client wants to switch to, if `allowed` lists it (in lower case).
 pub fn upgrade<'a>(request: &RequestHead<'_>, allowed: &'a [String]) -> Option<&'a str> {
-    let asked = upgrades(request)?;
-    allowed.iter().find(|token| has_token(asked, token.as_bytes())).map(String::as_str)
+    let requested = upgrades(request)?;
+    allowed.iter().find(|token| has_token(requested, token.as_bytes())).map(String::as_str)
 }
 
 /// Returns the value of Upgrade if the request may switch protocols.
 pub fn upgrades<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
-    let asked = request.upgrade?;
+    let requested = request.upgrade?;
     let connection = request.connection?;
     // RFC 9110 section 7.8: Upgrade is ignored without the connection option, and in HTTP/1.0. With
     // a body the start of the new protocol is unclear.
     if !has_token(connection, b"upgrade") || request.http10 || request.body != BodyLength::None {
         return None;
     }
-    Some(asked)
+    Some(requested)
 }
 
 fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {

@@ -62,8 +62,8 @@ pub fn not_modified(stored: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether this server rewrites a request field, so that the client's value selects no variant.
-/// Scheme and host are part of every key.
+/// `true` if this server rewrites a request field, so that the client's value selects no variant.
+/// Scheme and host are part of every cache key.
 pub fn is_rewritten(name: &[u8]) -> bool {
     begins_as(name, b"x-forwarded-for")
         || ["x-real-ip", "forwarded", "via"]
@@ -79,7 +79,7 @@ mod tests {
     const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
     #[test]
-    fn what_is_stored_is_every_clients_and_dated() {
+    fn stored_fields_suit_every_client_and_have_a_date() {
         let head = b"HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nAge: 3\r\nX-A: b\r\n\
                      Content-Length: 2\r\nKeep-Alive: 5\r\n\r\n";
         let kept = lines(&response_head::parse(head).unwrap(), DATE);

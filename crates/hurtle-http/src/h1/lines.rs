@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         /// Parses with httparse, which is as strict except that it accepts a bare LF.
         #[test]
-        fn as_another_reads_them(
+        fn lines_are_parsed_as_by_httparse(
             lines in "([a-zA-Z-]{1,20}:[ \t]{0,2}[ -~\t\u{e9}]{0,40}\r\n){0,5}\r\n",
             at: prop::sample::Index, byte: Option<u8>,
         ) {

@@ -154,7 +154,7 @@ pub fn parse(head: &[u8]) -> Result<ResponseHead<'_>, ResponseError> {
         field_lines,
         public: FieldIndex::default(),
     };
-    let mut seen = Seen::default();
+    let mut seen = FieldState::default();
     let (mut rest, mut count) = (field_lines, 0);
     while let Some(FieldLine { name, value, rest: behind }) =
         lines::next(rest).map_err(to_response_error)?
@@ -268,14 +268,14 @@ fn status_line(line: &[u8]) -> Result<(StatusCode, bool), ResponseError> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct FieldState {
     framing: Framing,
     close: bool,
     keep_alive: bool,
     upgrades: usize,
 }
 
-impl Seen {
+impl FieldState {
     /// Stores a field. `true` means that the client does not get it. Spellings of framing fields
     /// with `_` are withheld too, but do not frame the message.
     fn field<'a>(
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn where_bodies_end() {
+    fn bodies_end_by_their_framing() {
         use Length::{Framed, UntilClose};
         #[rustfmt::skip]
         let rows = [

@@ -1,5 +1,5 @@
-//! A server's HTTP/2 connection: its state, its events, and how it ends. What comes in is read in
-//! `receive`, what goes out is made in `send`.
+//! A server's HTTP/2 connection: its state, its events and its end. `receive` reads the input,
+//! `send` writes the output.
 
 use std::collections::VecDeque;
 
@@ -12,27 +12,27 @@ use super::output::Output;
 use super::priority::EarlyPriorities;
 use super::receive::Reader;
 use super::schedule::{SHARE_BYTES_MAX, Turn};
-use super::stream::{Past, Streams};
+use super::stream::{Closure, Streams};
 
-/// Events there is always room for, in an idle connection too.
+/// Events for which an idle connection keeps memory.
 const EVENTS_KEPT: usize = 4;
 
 /// The payload of the PING that follows the first GOAWAY (RFC 9113 section 6.8).
-pub(super) const LEAVING: [u8; 8] = *b"leaving!";
+pub(super) const SHUTDOWN_PING: [u8; 8] = *b"leaving!";
 
-/// Bounds on what a peer can cost.
+/// Limits on the resources that a peer may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Requests at once.
+    /// Concurrent requests.
     pub streams_max: u32,
-    /// Bytes of a request's body that are held unread; 65,535 at least.
+    /// Unread bytes of one request's body; at least 65,535.
     pub stream_window_bytes: u32,
-    /// Bytes of all request bodies of the connection that are held unread.
+    /// Unread bytes of all request bodies of the connection.
     pub connection_window_bytes: u32,
-    /// Bytes of a request's fields, as RFC 9113 section 6.5.2 counts them.
+    /// Bytes of a request's fields, counted as in RFC 9113 section 6.5.2.
     pub header_list_bytes_max: usize,
-    /// Bytes that wait to be written before `capacity` gives no more. A share of 64 KiB may exceed
-    /// it, and heads do.
+    /// Queued output in bytes from which `capacity` returns 0. Heads, and one share of 64 KiB, may
+    /// exceed it.
     pub queued_bytes_max: usize,
 }
 
@@ -51,30 +51,30 @@ impl Default for Limits {
 /// An event for the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request; a body or trailers follow unless `end_stream`.
+    /// A request. A body or trailers follow unless `end_stream`.
     Request {
         /// Its stream.
         id: u32,
         /// Its fields.
         head: FieldSection,
-        /// It is whole.
+        /// The request has no body and no trailers.
         end_stream: bool,
     },
-    /// A request whose fields exceed `header_list_bytes_max`: it is to be answered with 431.
+    /// A request whose fields exceed `header_list_bytes_max`. The caller answers it with 431.
     HeadTooLarge(u32),
-    /// `read` has something, after it had not.
+    /// `read` returns something again after `Body::NotYet`.
     Readable(u32),
-    /// `capacity` has something, after it had not.
+    /// `capacity` is above 0 again after it was 0.
     Writable(u32),
-    /// A stream is over before the response is. Its state is gone.
+    /// A stream was closed before its response was complete. Its state is gone.
     Reset(u32, Reason),
     /// The peer will send no more requests.
     GoAway(Reason),
-    /// The connection is over, and so are all streams; what is queued can be written still.
+    /// The connection has failed, and all streams are closed. Queued output can still be written.
     Closed(Reason),
 }
 
-/// The stream is over: reset, or answered.
+/// The stream is closed: reset, or answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamClosed;
 
@@ -95,7 +95,7 @@ pub struct Connection {
     pub(super) encoder: Encoder,
     pub(super) streams: Streams,
     pub(super) early: EarlyPriorities,
-    /// The greatest number of a request.
+    /// The highest stream number of a request.
     pub(super) last: u32,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
@@ -106,26 +106,26 @@ pub struct Connection {
     /// Positions in the output at which ended streams end. A stream counts as open until then.
     pub(super) ends: VecDeque<u64>,
     pub(super) events: VecDeque<Event>,
-    /// All events were taken since the last share was granted.
+    /// `true` if all events were taken since the last share was granted.
     is_settled: bool,
     pub(super) flood: Flood,
-    pub(super) leaving: Leaving,
+    pub(super) shutdown: Shutdown,
     pub(super) closed: Option<Reason>,
     pub(super) now_ms: u64,
 }
 
 /// The state of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(super) enum Shutdown {
     No,
-    /// The peer was told, and may have requests on their way.
+    /// A first GOAWAY was sent. Requests sent before the peer received it are accepted.
     Announced,
-    /// Requests beyond the last are not looked at.
+    /// The final GOAWAY was sent. Later requests are ignored.
     Final,
 }
 
 impl Connection {
-    /// Begins a connection; queues SETTINGS.
+    /// Creates a connection and queues SETTINGS.
     pub fn new(limits: &Limits, now_ms: u64) -> Connection {
         let mut limits = *limits;
         let window = |bytes: u32| bytes.clamp(WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX);
@@ -162,15 +162,15 @@ impl Connection {
             events: VecDeque::new(),
             is_settled: false,
             flood: Flood::new(now_ms),
-            leaving: Leaving::No,
+            shutdown: Shutdown::No,
             closed: None,
             now_ms,
             limits,
         }
     }
 
-    /// The next event. To be called until it gives none: after bytes were received or written, and
-    /// after the streams that were told of something had the occasion to act.
+    /// The next event. The caller takes events until there are none: after it received or wrote
+    /// bytes, and after the streams of earlier events have acted.
     pub fn next_event(&mut self) -> Option<Event> {
         while let Some(event) = self.events.pop_front() {
             if self.events.is_empty() && self.events.capacity() > EVENTS_KEPT {
@@ -178,9 +178,9 @@ impl Connection {
             }
             if let Event::Request { id, .. } | Event::HeadTooLarge(id) | Event::Readable(id) = event
             {
-                // A stream that was reset in the meantime never was.
+                // The stream was reset before the caller learned of it.
                 let Some(stream) = self.streams.get(id) else { continue };
-                stream.is_told = true;
+                stream.is_announced = true;
             }
             return Some(event);
         }
@@ -197,7 +197,7 @@ impl Connection {
         None
     }
 
-    /// Bytes of data that may be queued now, by all streams together.
+    /// Bytes of data that all streams together may queue now.
     pub(super) fn room(&self) -> usize {
         let queue = match self.limits.queued_bytes_max.checked_sub(self.output.len()) {
             None | Some(0) => 0,
@@ -206,17 +206,17 @@ impl Connection {
         queue.min(self.send_window.bytes())
     }
 
-    /// The bytes to be written, in their order.
+    /// The bytes to write, in order.
     pub fn output(&self) -> impl Iterator<Item = &[u8]> {
         self.output.pieces()
     }
 
-    /// Bytes that wait to be written.
+    /// The number of bytes to write.
     pub fn queued(&self) -> usize {
         self.output.len()
     }
 
-    /// Takes away bytes that were written, from the first on.
+    /// Removes the first `bytes` of the output, which were written.
     pub fn consume(&mut self, bytes: usize) {
         let bytes = bytes.min(self.queued());
         self.output.consume(bytes);
@@ -229,25 +229,25 @@ impl Connection {
         }
     }
 
-    /// Announces the end: requests that are on their way are taken, and when all are answered
-    /// `is_finished` is true.
+    /// Sends a first GOAWAY. Requests in flight are accepted. `is_finished` is true once all
+    /// requests are answered.
     pub fn graceful_shutdown(&mut self) {
-        if self.leaving == Leaving::No && self.closed.is_none() {
-            self.leaving = Leaving::Announced;
+        if self.shutdown == Shutdown::No && self.closed.is_none() {
+            self.shutdown = Shutdown::Announced;
             self.go_away(WINDOW_BYTES_MAX, Reason::NO_ERROR);
-            self.output.gather(|out| frame::write(out, frame::PING, 0, 0, &LEAVING));
+            self.output.gather(|out| frame::write(out, frame::PING, 0, 0, &SHUTDOWN_PING));
         }
     }
 
-    /// The peer has seen that there is an end: no request is on its way.
-    pub(super) fn leave(&mut self) {
-        if self.leaving == Leaving::Announced {
-            self.leaving = Leaving::Final;
+    /// Sends the final GOAWAY. The peer has acknowledged the first one, so no request is in flight.
+    pub(super) fn finish_shutdown(&mut self) {
+        if self.shutdown == Shutdown::Announced {
+            self.shutdown = Shutdown::Final;
             self.go_away(self.last, Reason::NO_ERROR);
         }
     }
 
-    /// Ends the connection at once, for this reason.
+    /// Fails the connection with this error code.
     pub fn abrupt(&mut self, reason: Reason) {
         if self.closed.is_some() {
             return;
@@ -267,74 +267,74 @@ impl Connection {
         self.output.gather(|out| frame::write(out, frame::GOAWAY, 0, 0, &payload));
     }
 
-    /// Returns whether the connection is over once the queued bytes are written.
+    /// Returns `true` if the connection ends once the queued bytes are written.
     pub fn is_finished(&self) -> bool {
-        let is_done = self.leaving == Leaving::Final && self.streams.open.is_empty();
+        let is_done = self.shutdown == Shutdown::Final && self.streams.open.is_empty();
         self.closed.is_some() || is_done
     }
 
-    /// Returns whether the peer has sent its preface and its settings.
+    /// Returns `true` if the peer has sent its preface and its settings.
     pub fn is_established(&self) -> bool {
         self.reader.is_established()
     }
 
-    /// Since when the peer owes the rest of something that is not a body: of the preface, a frame, a
-    /// field block. Milliseconds, by the clock that `receive` is given.
+    /// Time at which an incomplete preface, control frame or field block began, in milliseconds of
+    /// `receive`'s clock; `None` if nothing is incomplete.
     pub fn begun_ms(&self) -> Option<u64> {
         if self.closed.is_some() { None } else { self.reader.begun_ms() }
     }
 
-    /// Requests that are being answered.
+    /// Number of open streams.
     pub fn open_streams(&self) -> usize {
         self.streams.open.len()
     }
 
-    /// Returns whether the stream's response may go on.
+    /// Returns `true` if the stream is open, so that its response may continue.
     pub fn is_open(&self, id: u32) -> bool {
         self.streams.position(id).is_some()
     }
 
-    /// Whether the stream stands in line: others send before it, or nobody can. As long as `sent_bytes`
-    /// grows the peer is not late for this stream.
+    /// `true` if the stream waits for its turn to send, because other streams go first or the
+    /// connection cannot send. The peer is not late for this stream as long as `sent_bytes` grows.
     pub fn waits_for_turn(&self, id: u32) -> bool {
         let at = self.streams.position(id);
         at.is_some_and(|at| matches!(self.streams.open[at].turn, Turn::Waits(_)))
     }
 
-    /// Bytes that were written since the connection began.
+    /// Bytes written since the connection began.
     pub fn sent_bytes(&self) -> u64 {
         self.output.begin()
     }
 
-    /// Ends a stream for a peer's fault (RFC 9113 section 5.4.2).
+    /// Resets a stream after an error of the peer (RFC 9113 section 5.4.2).
     ///
     /// # Errors
-    /// A connection error: the peer has caused too many.
+    /// A connection error: the peer has caused too many stream errors.
     pub(super) fn breach(&mut self, id: u32, reason: Reason) -> Result<(), Reason> {
         self.flood.count(Kind::Breach, self.now_ms)?;
-        self.lose_stream(id, reason, Past::ResetHere);
+        self.lose_stream(id, reason, Closure::ResetHere);
         self.reply(|out| frame::write(out, frame::RST_STREAM, 0, id, &reason.0.to_be_bytes()))
     }
 
-    /// Takes a stream out that the caller did not end, and tells of it.
-    pub(super) fn lose_stream(&mut self, id: u32, reason: Reason, past: Past) {
+    /// Removes a stream that the caller has not ended, and queues an event.
+    pub(super) fn lose_stream(&mut self, id: u32, reason: Reason, closure: Closure) {
         match self.streams.get(id) {
-            Some(stream) if stream.is_told => self.events.push_back(Event::Reset(id, reason)),
+            Some(stream) if stream.is_announced => self.events.push_back(Event::Reset(id, reason)),
             Some(_) => {}
-            None => return self.streams.remember(id, past),
+            None => return self.streams.remember(id, closure),
         }
-        self.close_stream(id, past);
+        self.close_stream(id, closure);
     }
 
-    /// Takes a stream out: what was received of it and not read is given back to the connection.
-    pub(super) fn close_stream(&mut self, id: u32, past: Past) {
+    /// Removes a stream. Its unread bytes are credited to the connection's window.
+    pub(super) fn close_stream(&mut self, id: u32, closure: Closure) {
         if let Some(at) = self.streams.position(id) {
-            let stream = self.streams.remove(at, past);
+            let stream = self.streams.remove(at, closure);
             self.free(stream.receive_window.held());
         }
     }
 
-    /// Gives back so many bytes of the connection's window.
+    /// Credits bytes to the connection's receive window.
     pub(super) fn free(&mut self, bytes: u32) {
         self.receive_window.free(bytes);
         if let Some(increment) = self.receive_window.increment() {
@@ -347,7 +347,7 @@ impl Connection {
         self.output.gather(|out| frame::write(out, frame::WINDOW_UPDATE, 0, id, &payload));
     }
 
-    /// Queues a reply to something that costs the peer nothing.
+    /// Queues a reply to a frame that costs the peer nothing.
     pub(super) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Reason> {
         self.output.gather(write);
         if self.output.count_reply() { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }

@@ -1,16 +1,16 @@
 //! The effect of each frame (RFC 9113 section 6): settings, pings, resets, windows, priorities.
 
-use super::connection::{Connection, Event, LEAVING, Leaving};
+use super::connection::{Connection, Event, SHUTDOWN_PING, Shutdown};
 use super::flow::WINDOW_BYTES_MAX;
 use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
-use super::stream::Past;
+use super::stream::Closure;
 use crate::semantics::priority::Priority;
 
-/// SETTINGS_MAX_FRAME_SIZE at most (RFC 9113 section 6.5.2).
+/// Maximum of SETTINGS_MAX_FRAME_SIZE (RFC 9113 section 6.5.2).
 const FRAME_BYTES_MAX: usize = (1 << 24) - 1;
 
 impl Connection {
-    /// Takes a frame that is whole and not DATA.
+    /// Handles a complete frame other than DATA.
     pub(super) fn dispatch(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         match head.kind {
             frame::HEADERS => self.headers(head, payload),
@@ -26,13 +26,13 @@ impl Connection {
         }
     }
 
-    /// Whether the stream was never open (RFC 9113 section 5.1.1). This side opens none; and streams
-    /// beyond the last that GOAWAY names are ignored, open or not (section 6.8).
+    /// `true` if the stream is idle (RFC 9113 section 5.1.1). The server opens none. Streams beyond
+    /// the last one in a final GOAWAY do not count as idle: their frames are ignored (section 6.8).
     pub(super) fn is_idle(&self, id: u32) -> bool {
-        id.is_multiple_of(2) || id > self.last && self.leaving != Leaving::Final
+        id.is_multiple_of(2) || id > self.last && self.shutdown != Shutdown::Final
     }
 
-    /// Section 6.3. What it says is not heeded (section 5.3.2).
+    /// PRIORITY (section 6.3), whose contents are ignored (section 5.3.2).
     fn priority(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         if head.stream == 0 {
             return Err(Reason::PROTOCOL_ERROR);
@@ -41,13 +41,13 @@ impl Connection {
             Some((parent, [_weight])) if parent != head.stream => Ok(()),
             // RFC 7540 section 5.3.1.
             Some((_, [_weight])) => self.breach(head.stream, Reason::PROTOCOL_ERROR),
-            // No stream error may be told of a stream that was never open (section 6.4).
+            // RST_STREAM must not be sent for an idle stream (section 6.4).
             _ if self.is_idle(head.stream) => Err(Reason::FRAME_SIZE_ERROR),
             _ => self.breach(head.stream, Reason::FRAME_SIZE_ERROR),
         }
     }
 
-    /// Section 6.4.
+    /// RST_STREAM (section 6.4).
     fn rst_stream(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         let code = payload.try_into().map_err(|_| Reason::FRAME_SIZE_ERROR)?;
         if head.stream == 0 || self.is_idle(head.stream) {
@@ -55,12 +55,12 @@ impl Connection {
         }
         if self.streams.position(head.stream).is_some() {
             let reason = Reason(u32::from_be_bytes(code));
-            self.lose_stream(head.stream, reason, Past::ResetByPeer);
+            self.lose_stream(head.stream, reason, Closure::ResetByPeer);
         }
         Ok(())
     }
 
-    /// Section 6.5.
+    /// SETTINGS (section 6.5).
     fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);
@@ -77,7 +77,7 @@ impl Connection {
         self.reply(|out| frame::write(out, frame::SETTINGS, frame::ACK, 0, &[]))
     }
 
-    /// Section 6.5.2.
+    /// One setting (section 6.5.2).
     fn setting(&mut self, id: u16, value: u32) -> Result<(), Reason> {
         match id {
             frame::HEADER_TABLE_SIZE => self.encoder.set_table_bytes_max(value as usize),
@@ -108,7 +108,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Section 6.7.
+    /// PING (section 6.7).
     fn ping(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);
@@ -119,13 +119,13 @@ impl Connection {
         if !head.has(frame::ACK) {
             return self.reply(|out| frame::write(out, frame::PING, frame::ACK, 0, payload));
         }
-        if payload == LEAVING && self.leaving == Leaving::Announced {
-            self.leave();
+        if payload == SHUTDOWN_PING && self.shutdown == Shutdown::Announced {
+            self.finish_shutdown();
         }
         Ok(())
     }
 
-    /// Section 6.8. Requests that were sent before are answered.
+    /// GOAWAY (section 6.8). Earlier requests are answered.
     fn goaway(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);
@@ -136,7 +136,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Section 6.9.
+    /// WINDOW_UPDATE (section 6.9).
     fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         let Some((increment, [])) = frame::number(payload) else {
             return Err(Reason::FRAME_SIZE_ERROR);
@@ -150,7 +150,7 @@ impl Connection {
         if self.is_idle(head.stream) {
             return Err(Reason::PROTOCOL_ERROR);
         }
-        // It may be late, for a stream that is over.
+        // The stream may have been closed meanwhile.
         let Some(at) = self.streams.position(head.stream) else { return Ok(()) };
         if increment == 0 {
             return self.breach(head.stream, Reason::PROTOCOL_ERROR);
@@ -162,7 +162,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9218 section 7.1.
+    /// PRIORITY_UPDATE (RFC 9218 section 7.1).
     fn priority_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);

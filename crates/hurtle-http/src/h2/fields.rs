@@ -1,11 +1,11 @@
-//! The fields of a request or of its trailers: one buffer that holds them all, in their order.
+//! The fields of a request or of its trailers, in order, in one buffer.
 
 use std::fmt;
 
 /// Bytes in front of each field: the lengths of its name and its value.
 pub(super) const LENGTHS_BYTES: usize = 8;
 
-/// Fields that were received. Names are in lower case.
+/// Received fields. Names are in lower case.
 #[derive(Clone, Default)]
 pub struct FieldSection {
     /// The pseudo-fields' values, then each field: its lengths, its name, its value.
@@ -18,7 +18,7 @@ pub struct FieldSection {
 /// Offset and length of a pseudo-field's value; `None` if there is none.
 pub(super) type Span = Option<(u32, u32)>;
 
-/// Places in `FieldSection::pseudo`.
+/// Indices into `FieldSection::pseudo`.
 pub(super) const METHOD: usize = 0;
 pub(super) const SCHEME: usize = 1;
 pub(super) const AUTHORITY: usize = 2;
@@ -55,13 +55,13 @@ impl FieldSection {
         self.bytes.get(self.begin as usize..).unwrap_or_default()
     }
 
-    /// The names and values, without pseudo-fields, in their order. There is one `cookie` at most
-    /// (RFC 9113 section 8.2.3).
+    /// The names and values in order, without pseudo-fields. There is at most one `cookie` (RFC
+    /// 9113 section 8.2.3).
     pub fn iter(&self) -> Fields<'_> {
         Fields::of(self.as_bytes())
     }
 
-    /// The first value of this name, which is in lower case.
+    /// The first value of a field. `name` is in lower case.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
@@ -76,7 +76,7 @@ impl<'a> IntoIterator for &'a FieldSection {
     }
 }
 
-/// The fields of a section, one after the other.
+/// An iterator over the fields of a section.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],

@@ -1,26 +1,27 @@
-//! Bounds on frames that cost the peer nothing and this side something: each kind has an allowance
-//! that fills with time. What goes beyond ends the connection with ENHANCE_YOUR_CALM.
+//! Rate limits on frames that cost the peer little and the server much. Each kind of frame has an
+//! allowance that refills with time. A frame beyond it ends the connection with ENHANCE_YOUR_CALM.
 
 use super::frame::Reason;
 
-/// Frames that ask for a reply or do nothing: PING, SETTINGS, PRIORITY, frames of unknown kinds, and
-/// DATA that is empty.
+/// Frames that require a reply or do nothing: PING, SETTINGS, PRIORITY, frames of unknown kinds,
+/// and empty DATA.
 const CHATTER: Rate = Rate { burst: 500, per_second: 100 };
 
-/// Streams that the peer opens and resets (CVE-2023-44487): a browser that leaves a page resets many.
+/// Streams that the peer opens and resets (CVE-2023-44487). A browser that leaves a page resets
+/// many.
 const RESETS: Rate = Rate { burst: 200, per_second: 50 };
 
-/// Streams that the peer makes this side reset, by malformed requests or late frames.
+/// Streams that the server resets because of malformed requests or late frames.
 const BREACHES: Rate = Rate { burst: 64, per_second: 5 };
 
-/// WINDOW_UPDATE; and one more for so many bytes sent.
+/// WINDOW_UPDATE. `BYTES_PER_UPDATE` sent bytes allow one more.
 const UPDATES: Rate = Rate { burst: 2_000, per_second: 200 };
 const BYTES_PER_UPDATE: u64 = 256;
 
-/// DATA with few bytes that does not end its stream: an interactive client's.
+/// Small DATA frames that do not end their stream, as an interactive client sends them.
 const SMALL_DATA: Rate = Rate { burst: 10_000, per_second: 2_000 };
 
-/// DATA with fewer bytes than this is small.
+/// Bytes from which DATA is not small.
 pub(super) const SMALL_DATA_BYTES: usize = 32;
 
 /// The allowance of a kind of frame.
@@ -42,7 +43,7 @@ pub(super) enum Kind {
 
 const RATES: [Rate; 5] = [CHATTER, RESETS, BREACHES, UPDATES, SMALL_DATA];
 
-/// The rest of a connection's allowances.
+/// The remaining allowances of a connection.
 #[derive(Debug)]
 pub(super) struct Flood([Allowance; RATES.len()]);
 
@@ -61,7 +62,7 @@ impl Flood {
     /// Counts a frame.
     ///
     /// # Errors
-    /// ENHANCE_YOUR_CALM: it is one too many.
+    /// ENHANCE_YOUR_CALM: the allowance is used up.
     pub(super) fn count(&mut self, kind: Kind, now_ms: u64) -> Result<(), Reason> {
         let (rate, allowance) = (RATES[kind as usize], &mut self.0[kind as usize]);
         let passed_ms = now_ms.saturating_sub(allowance.filled_ms);
@@ -71,7 +72,7 @@ impl Flood {
         Ok(())
     }
 
-    /// Bytes have left: the peer may tell that it took them.
+    /// Counts sent bytes, for which the peer may send WINDOW_UPDATE.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.0[Kind::Update as usize].fill(UPDATES, bytes as u64 * 1_000 / BYTES_PER_UPDATE);
     }
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_takes_bytes_may_tell() {
+    fn sent_bytes_allow_window_updates() {
         let mut flood = Flood::new(0);
         for n in 0..20_000 {
             flood.sent(1_000);

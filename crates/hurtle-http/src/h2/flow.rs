@@ -1,14 +1,14 @@
-//! Flow control (RFC 9113 section 5.2): windows as numbers.
+//! Flow-control windows (RFC 9113 section 5.2).
 
 use super::frame::Reason;
 
-/// A window's bound (RFC 9113 section 6.9.1), in bytes.
+/// Maximum of a window (RFC 9113 section 6.9.1), in bytes.
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// A window before anything is agreed (section 6.9.2), in bytes.
+/// Initial window without a setting (section 6.9.2), in bytes.
 pub(super) const WINDOW_BYTES_DEFAULT: u32 = 65_535;
 
-/// Bytes that may be sent; the number may be negative (section 6.9.2).
+/// A window for sending. It may be negative (section 6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendWindow(i32);
 
@@ -22,15 +22,15 @@ impl SendWindow {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Takes bytes that are sent: no more than `bytes` says.
+    /// Subtracts sent bytes, at most `bytes()`.
     pub(super) fn take(&mut self, bytes: usize) {
         self.0 = self.0.saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
     }
 
-    /// Opens or, by a setting, shuts the window.
+    /// Enlarges the window, or shrinks it after a setting.
     ///
     /// # Errors
-    /// It would be larger than any may be.
+    /// The window would exceed `WINDOW_BYTES_MAX`.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Reason> {
         let changed = i64::from(self.0) + by;
         self.0 = i32::try_from(changed).map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
@@ -38,14 +38,14 @@ impl SendWindow {
     }
 }
 
-/// Bytes that the peer may send, and bytes that are held.
+/// A window for receiving.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
     /// Bytes the peer may send.
     open: u32,
-    /// Bytes that were received and are held.
+    /// Received bytes that are not freed.
     held: u32,
-    /// Bytes that are free again, and the peer was not told.
+    /// Freed bytes that no WINDOW_UPDATE has announced.
     freed: u32,
 }
 
@@ -54,22 +54,22 @@ impl ReceiveWindow {
         ReceiveWindow { open: bytes, held: 0, freed: 0 }
     }
 
-    /// Takes received bytes.
+    /// Adds received bytes.
     ///
     /// # Errors
-    /// The peer may not send so many.
+    /// FLOW_CONTROL_ERROR: the peer exceeded the window.
     pub(super) fn take(&mut self, bytes: u32) -> Result<(), Reason> {
         self.open = self.open.checked_sub(bytes).ok_or(Reason::FLOW_CONTROL_ERROR)?;
         self.held += bytes;
         Ok(())
     }
 
-    /// Bytes that are held.
+    /// Received bytes that are not freed.
     pub(super) fn held(&self) -> u32 {
         self.held
     }
 
-    /// Frees bytes; how many were held of them.
+    /// Frees at most `bytes`; returns the number of freed bytes.
     pub(super) fn free(&mut self, bytes: u32) -> u32 {
         let freed = bytes.min(self.held);
         self.held -= freed;
@@ -77,7 +77,7 @@ impl ReceiveWindow {
         freed
     }
 
-    /// The increment to tell the peer of, once half the window is free.
+    /// The increment for a WINDOW_UPDATE, once half the window is free.
     pub(super) fn increment(&mut self) -> Option<u32> {
         let size = u64::from(self.open) + u64::from(self.held) + u64::from(self.freed);
         if self.freed == 0 || u64::from(self.freed) * 2 < size {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_of_less_than_nothing_opens_byte_by_byte() {
+    fn a_negative_window_opens_byte_by_byte() {
         let mut window = SendWindow::new(3);
         window.take(3);
         assert_eq!((window.change(-2), window.bytes()), (Ok(()), 0));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_is_told_when_half_is_free() {
+    fn the_peer_gets_an_update_when_half_is_free() {
         let mut window = ReceiveWindow::new(100);
         assert_eq!(window.take(101), Err(Reason::FLOW_CONTROL_ERROR));
         assert_eq!(window.take(100), Ok(()));

@@ -1,12 +1,12 @@
-//! Frames as bytes (RFC 9113 sections 4.1 and 6), error codes and settings. What a frame means is
-//! left to the connection.
+//! The encoding of frames (RFC 9113 sections 4.1 and 6), error codes and settings. `dispatch`
+//! handles the frames.
 
 use std::fmt;
 
 /// Bytes of a frame's header.
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// Bytes of a payload at most: the default of SETTINGS_MAX_FRAME_SIZE, both ways the least.
+/// Maximum payload in bytes: the default, and the minimum, of SETTINGS_MAX_FRAME_SIZE.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// The client's first bytes (RFC 9113 section 3.4).
@@ -31,7 +31,7 @@ pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const PADDED: u8 = 0x8;
 pub(super) const PRIORITISED: u8 = 0x20;
 
-/// The others are reserved (RFC 9113 section 4.1).
+/// The stream bits of a header; the remaining bit is reserved (RFC 9113 section 4.1).
 const STREAM_BITS: u32 = 0x7fff_ffff;
 
 /// Settings (RFC 9113 section 6.5.2).
@@ -49,37 +49,37 @@ pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
 pub struct Reason(pub u32);
 
 impl Reason {
-    /// Nothing went wrong.
+    /// No error.
     pub const NO_ERROR: Reason = Reason(0);
-    /// The peer broke a rule that has no code of its own.
+    /// The peer broke a rule without a code of its own.
     pub const PROTOCOL_ERROR: Reason = Reason(1);
-    /// Something here went wrong.
+    /// The server failed.
     pub const INTERNAL_ERROR: Reason = Reason(2);
-    /// The peer broke a rule of flow control.
+    /// The peer exceeded a flow-control window.
     pub const FLOW_CONTROL_ERROR: Reason = Reason(3);
-    /// Settings were not acknowledged in time.
+    /// The peer did not acknowledge SETTINGS in time.
     pub const SETTINGS_TIMEOUT: Reason = Reason(4);
-    /// A frame for a stream that is over.
+    /// A frame for a closed stream.
     pub const STREAM_CLOSED: Reason = Reason(5);
     /// A frame of the wrong size.
     pub const FRAME_SIZE_ERROR: Reason = Reason(6);
-    /// The stream was not looked at: the request may be sent again.
+    /// The request was not processed, so the client may repeat it.
     pub const REFUSED_STREAM: Reason = Reason(7);
-    /// Nobody needs the stream any more.
+    /// The stream is no longer needed.
     pub const CANCEL: Reason = Reason(8);
-    /// A field block cannot be read.
+    /// A field block cannot be decoded.
     pub const COMPRESSION_ERROR: Reason = Reason(9);
-    /// A tunnel's connection broke.
+    /// A tunnel's connection failed.
     pub const CONNECT_ERROR: Reason = Reason(10);
-    /// The peer is a burden.
+    /// The peer causes excessive load.
     pub const ENHANCE_YOUR_CALM: Reason = Reason(11);
-    /// The transport is not safe enough.
+    /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: Reason = Reason(12);
     /// The request needs HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: Reason = Reason(13);
 }
 
-/// Names of the codes, in their order.
+/// Names of the codes, in order.
 const REASONS: [&str; 14] = [
     "NO_ERROR",
     "PROTOCOL_ERROR",
@@ -144,7 +144,7 @@ impl Head {
     }
 }
 
-/// Appends a frame with a payload that is at hand.
+/// Appends a frame with its payload.
 pub(super) fn write(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend_from_slice(&Head { len: payload.len(), kind, flags, stream }.bytes());
     out.extend_from_slice(payload);
@@ -160,7 +160,7 @@ pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     }
 }
 
-/// The settings of a payload, which is a multiple of 6 bytes.
+/// The settings of a payload, whose length is a multiple of 6.
 pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
     payload
         .as_chunks::<6>()
@@ -169,17 +169,17 @@ pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
         .map(|&[a, b, c, d, e, f]| (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f])))
 }
 
-/// A payload that begins with 31 bits: a stream, or a window's increment; and what follows.
+/// Splits a payload into its first 31 bits (a stream or an increment) and the rest.
 pub(super) fn number(payload: &[u8]) -> Option<(u32, &[u8])> {
     let (bytes, rest) = payload.split_first_chunk::<4>()?;
     Some((u32::from_be_bytes(*bytes) & STREAM_BITS, rest))
 }
 
-/// The fragment of a field block in a HEADERS payload: without padding and priority; and the stream
-/// that the priority of RFC 7540 names.
+/// The field block fragment of a HEADERS payload, without padding and priority, and the parent
+/// stream of an RFC 7540 priority.
 ///
 /// # Errors
-/// It is too short for its flags, or its padding is longer than it (RFC 9113 section 6.2).
+/// The payload is too short for its flags, or shorter than its padding (RFC 9113 section 6.2).
 pub(super) fn fragment(head: Head, payload: &[u8]) -> Result<(&[u8], Option<u32>), Reason> {
     let mut rest = payload;
     let mut padding = 0;

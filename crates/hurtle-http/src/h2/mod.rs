@@ -1,13 +1,13 @@
-//! A server's side of HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218), without
-//! sockets, clocks and tasks: bytes that were received go in, events and bytes to be written come
-//! out. Times are milliseconds of the caller's clock.
+//! The server side of HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218), without
+//! sockets, clocks and tasks. The input is received bytes; the output is events and bytes to write.
+//! Times are milliseconds of the caller's clock.
 //!
 //! ```
 //! use bytes::Bytes;
 //! use hurtle_http::h2::{Connection, Event, Limits};
 //!
 //! let mut connection = Connection::new(&Limits::default(), 0);
-//! // What a client may send: the preface, SETTINGS, and HEADERS that ask for `/`.
+//! // The client sends the preface, SETTINGS, and HEADERS that request `/`.
 //! connection.receive(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
 //! connection.receive(b"\0\0\0\x04\0\0\0\0\0", 0);
 //! connection.receive(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a", 0);
@@ -22,17 +22,17 @@
 //! assert_eq!(connection.open_streams(), 0);
 //! ```
 //!
-//! A driver does this, again and again:
-//! 1. it reads from its socket and calls [`Connection::receive`];
-//! 2. it calls [`Connection::next_event`] until there is none, and lets what answers the requests act
-//!    on it: [`Connection::send_head`], [`Connection::capacity`], [`Connection::send_data`],
-//!    [`Connection::read`], [`Connection::release`];
-//! 3. it writes [`Connection::output`] and tells by [`Connection::consume`] how much was written;
-//! 4. it closes the socket once [`Connection::is_finished`] and nothing is [`Connection::queued`].
+//! A driver repeats these steps:
+//! 1. Read from the socket and call [`Connection::receive`].
+//! 2. Call [`Connection::next_event`] until there is none, and let the requests' handlers act:
+//!    [`Connection::send_head`], [`Connection::capacity`], [`Connection::send_data`],
+//!    [`Connection::read`], [`Connection::release`].
+//! 3. Write [`Connection::output`] and pass the number of written bytes to [`Connection::consume`].
+//! 4. Close the socket once [`Connection::is_finished`] and [`Connection::queued`] is 0.
 //!
-//! A stream asks for capacity when it has something to send, so that a stream that waits for a disk
-//! or an upstream holds up nobody. Its state is gone when both sides have ended it or one has reset
-//! it; the calls then return [`StreamClosed`].
+//! A stream requests capacity only when it has data, so a stream that waits for a disk or an
+//! upstream does not delay others. A stream is closed when both sides have ended it, or one has
+//! reset it. Calls for it then return [`StreamClosed`].
 
 mod connection;
 mod dispatch;

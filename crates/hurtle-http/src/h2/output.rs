@@ -1,31 +1,31 @@
-//! The bytes that wait to be written, in order: small pieces gathered in one buffer, large ones as they were
-//! given. It takes no memory while it is empty.
+//! The queue of bytes to write. Small pieces are gathered in one buffer, large ones are kept as
+//! they are. An empty queue takes no memory.
 
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 
-/// Data from so many bytes on is not copied: a piece of its own costs a record or an entry of
-/// `writev`, some hundred instructions.
+/// Minimum size in bytes of data that is not copied. A piece of its own costs a TLS record or an
+/// entry of `writev(2)`, some hundred instructions.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
-/// Replies that wait at most. Requests and data are bounded otherwise.
+/// Maximum number of queued replies to control frames. Responses have limits of their own.
 const REPLIES_MAX: u32 = 1_024;
 
-/// Bytes a gathered piece has room for at first: a response's head and a small body.
+/// Initial capacity of a gathered piece in bytes: a response's head and a small body.
 const GATHERED_BYTES: usize = 512;
 
-/// Pieces there is always room for, in an idle connection too.
+/// Pieces for which an idle connection keeps memory.
 const PIECES_KEPT: usize = 4;
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are written, if it is gathered.
+    /// Written bytes of the first piece, if it is gathered.
     written: usize,
     len: usize,
-    /// All bytes that were ever written.
+    /// Bytes written since the connection began.
     total: u64,
     replies: u32,
 }
@@ -37,22 +37,22 @@ enum Piece {
 }
 
 impl Output {
-    /// Bytes that wait.
+    /// Number of queued bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The position behind the last byte, counted from the connection's begin.
+    /// The position after the last queued byte, counted from the connection's start.
     pub(super) fn end(&self) -> u64 {
         self.total + self.len as u64
     }
 
-    /// The position of the first byte that waits.
+    /// The position of the first queued byte.
     pub(super) fn begin(&self) -> u64 {
         self.total
     }
 
-    /// Appends what `write` appends to a buffer.
+    /// Appends the bytes that `write` appends to its buffer.
     pub(super) fn gather<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         if !matches!(self.pieces.back(), Some(Piece::Gathered(_))) {
             self.pieces.push_back(Piece::Gathered(Vec::with_capacity(GATHERED_BYTES)));
@@ -75,13 +75,13 @@ impl Output {
         self.pieces.push_back(Piece::Shared(data));
     }
 
-    /// Counts a reply to something that costs the peer nothing; false: too many wait already.
+    /// Counts a reply to a control frame; `false` if too many are queued.
     pub(super) fn count_reply(&mut self) -> bool {
         self.replies += 1;
         self.replies <= REPLIES_MAX
     }
 
-    /// The pieces in their order.
+    /// The pieces in order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().enumerate().map(|(at, piece)| match piece {
             Piece::Gathered(bytes) if at == 0 => &bytes[self.written..],
@@ -90,7 +90,7 @@ impl Output {
         })
     }
 
-    /// Takes away bytes that were written, from the first on; more than there are take all.
+    /// Removes written bytes from the front; at most all.
     pub(super) fn consume(&mut self, bytes: usize) {
         let mut left = bytes.min(self.len);
         self.len -= left;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use crate::semantics::priority::Priority;
 
-/// Values kept for streams that are not open yet: the latest.
+/// Maximum number of kept priorities; the oldest are dropped.
 const EARLY_MAX: usize = 32;
 
-/// Priorities of streams that are not open yet, the oldest first.
+/// Priorities of streams that are not open yet; the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct EarlyPriorities(VecDeque<(u32, Priority)>);
 
@@ -20,7 +20,7 @@ impl EarlyPriorities {
         self.0.push_back((stream, priority));
     }
 
-    /// The priority of a stream that opens now. Those of earlier streams are of no use any more.
+    /// Takes the priority of a stream that opens, and drops those of earlier streams.
     pub(super) fn take(&mut self, stream: u32) -> Option<Priority> {
         if self.0.is_empty() {
             return None;

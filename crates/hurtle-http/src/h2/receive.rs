@@ -1,36 +1,36 @@
-//! Bytes to frames, wherever reads end: finds each frame, judges its header, and hands its payload
-//! to `dispatch` or, if it is data, to `data` piece by piece.
+//! Splits received bytes into frames, wherever reads end. It validates each header, and passes
+//! complete payloads to `dispatch` and DATA piece by piece to `data`.
 
 use super::connection::Connection;
 use super::flood::Kind;
 use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, PREFACE, Reason};
 
-/// The state of reading.
+/// The state of the frame reader.
 #[derive(Debug)]
 pub(super) struct Reader {
     state: State,
     head: [u8; HEAD_BYTES],
     head_len: usize,
-    /// The received part of a payload that is not complete.
+    /// The received part of an incomplete payload.
     payload: Vec<u8>,
-    /// The peer's settings were received.
+    /// `true` once the peer's first SETTINGS was received.
     is_established: bool,
-    /// A field block that goes on in CONTINUATION.
+    /// A field block that continues in CONTINUATION.
     pub(super) block: Option<Block>,
-    /// Since when something other than a body is begun and not whole.
+    /// Time at which an incomplete preface, control frame or field block began, in milliseconds.
     begun_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many bytes of the preface were received.
+    /// Within the preface, after this number of bytes.
     Preface(usize),
     Head,
     Payload(Head),
-    /// The byte that tells how long the padding is.
+    /// Before the byte with the padding's length.
     PadLength(Head),
     Data(Data),
-    /// So many bytes that nobody looks at.
+    /// Within an ignored payload, with this number of bytes to come.
     Skip(usize),
 }
 
@@ -38,21 +38,21 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     pub(super) stream: u32,
-    /// Bytes of data, then of padding, that are to come.
+    /// Bytes of data, then of padding, still to come.
     pub(super) left: usize,
     pub(super) padding: usize,
     pub(super) is_last: bool,
 }
 
-/// A field block that is not whole.
+/// An incomplete field block.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The HEADERS frame's.
+    /// The header of its HEADERS frame.
     pub(super) head: Head,
-    /// The stream that the priority of RFC 7540 names.
+    /// The parent stream of an RFC 7540 priority.
     pub(super) parent: Option<u32>,
     pub(super) bytes: Vec<u8>,
-    /// CONTINUATION frames that were received.
+    /// Number of received CONTINUATION frames.
     pub(super) frames: u32,
 }
 
@@ -77,13 +77,13 @@ impl Reader {
         self.begun_ms
     }
 
-    /// Lets go of what was received: nothing more is read.
+    /// Drops the buffered input.
     pub(super) fn forget(&mut self) {
         self.payload = Vec::new();
         self.block = None;
     }
 
-    /// Returns whether a frame other than DATA is incomplete.
+    /// Returns `true` if a frame other than DATA is incomplete.
     fn is_within(&self) -> bool {
         match self.state {
             State::Head => self.head_len > 0 || self.block.is_some() || !self.is_established,
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Takes a frame's header, once it is whole.
+    /// Collects a frame's header; `None` until it is complete.
     fn take_head(&mut self, bytes: &mut &[u8]) -> Option<Head> {
         if self.head_len == 0
             && let Some((head, rest)) = bytes.split_first_chunk()
@@ -113,8 +113,8 @@ impl Reader {
 }
 
 impl Connection {
-    /// Takes bytes that were received: all of them. After an error of the connection GOAWAY is queued
-    /// and the rest is ignored. `now_ms`: of a clock that never goes back, in milliseconds.
+    /// Processes received bytes. A connection error queues GOAWAY, and later bytes are ignored.
+    /// `now_ms`: time of a monotonic clock, in milliseconds.
     pub fn receive(&mut self, bytes: &[u8], now_ms: u64) {
         self.now_ms = now_ms;
         let mut rest = bytes;
@@ -123,7 +123,7 @@ impl Connection {
             if let Err(reason) = self.advance(&mut rest) {
                 self.abrupt(reason);
             }
-            // A frame that begins now has a time of its own.
+            // The next frame gets its own start time.
             if !self.reader.is_within() {
                 is_within = false;
             }
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Reads the next part of what is received: not nothing.
+    /// Reads the next part of `bytes`, which is not empty.
     fn advance(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
         match self.reader.state {
             State::Preface(len) => self.preface(len, bytes),
@@ -169,7 +169,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Judges a frame's header, and goes on to its payload.
+    /// Validates a frame's header and enters the state for its payload.
     fn begin_frame(&mut self, head: Head, bytes: &mut &[u8]) -> Result<(), Reason> {
         // RFC 9113 section 4.2.
         if head.len > PAYLOAD_BYTES_MAX {
@@ -182,7 +182,7 @@ impl Connection {
             }
             self.reader.is_established = true;
         }
-        // Section 6.10: nothing but its rest comes within a block, and no rest elsewhere.
+        // Section 6.10: within a block only CONTINUATION is allowed, and nowhere else.
         let within = self.reader.block.as_ref().map(|block| block.head.stream);
         let goes_on = (head.kind == frame::CONTINUATION).then_some(head.stream);
         if within != goes_on {
@@ -218,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Takes a payload, once it is whole.
+    /// Collects a payload and handles it once it is complete.
     fn payload(&mut self, head: Head, bytes: &mut &[u8]) -> Result<(), Reason> {
         let held = &mut self.reader.payload;
         let (some, rest) = bytes.split_at(bytes.len().min(head.len - held.len()));
@@ -240,7 +240,7 @@ impl Connection {
         self.dispatch(head, &payload)
     }
 
-    /// Begins the data of a frame whose header is in order.
+    /// Starts the payload of a valid DATA frame.
     fn begin_data(&mut self, head: Head, padding: Option<u8>) -> Result<(), Reason> {
         let padding_bytes = usize::from(padding.unwrap_or(0));
         let len = head.len - usize::from(padding.is_some());
@@ -253,10 +253,10 @@ impl Connection {
             is_last: head.has(frame::END_STREAM),
         };
         self.open_data(data, head.len)?;
-        self.go_on(data)
+        self.continue_data(data)
     }
 
-    /// Takes a part of a frame's data, then its padding.
+    /// Reads a part of a DATA frame's data, then its padding.
     fn data(&mut self, mut data: Data, bytes: &mut &[u8]) -> Result<(), Reason> {
         let (some, rest) = bytes.split_at(bytes.len().min(data.left));
         if !some.is_empty() {
@@ -268,10 +268,10 @@ impl Connection {
             data.padding -= some.len();
         }
         *bytes = rest;
-        self.go_on(data)
+        self.continue_data(data)
     }
 
-    fn go_on(&mut self, data: Data) -> Result<(), Reason> {
+    fn continue_data(&mut self, data: Data) -> Result<(), Reason> {
         if data.left + data.padding > 0 {
             self.reader.state = State::Data(data);
             return Ok(());

@@ -1,9 +1,9 @@
-//! Requests on their way in: field blocks, data, and what is given to the caller of them
-//! (RFC 9113 sections 5.1, 6.1, 6.2, 6.10 and 8.1).
+//! Receives requests: field blocks, data, and the calls that read a body (RFC 9113 sections 5.1,
+//! 6.1, 6.2, 6.10 and 8.1).
 
 use bytes::Bytes;
 
-use super::connection::{Connection, Event, Leaving, StreamClosed};
+use super::connection::{Connection, Event, Shutdown, StreamClosed};
 use super::fields::FieldSection;
 use super::flood::{Kind, SMALL_DATA_BYTES};
 use super::flow::{ReceiveWindow, SendWindow};
@@ -11,34 +11,34 @@ use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::receive::{Block, Data};
 use super::schedule::Turn;
 use super::section::{self, Fault, Purpose, Section};
-use super::stream::{Past, Stream};
+use super::stream::{Closure, Stream};
 use crate::semantics::priority::Priority;
 
-/// CONTINUATION frames of one block at most (CVE-2024-24549 and others).
+/// Maximum number of CONTINUATION frames in a block (CVE-2024-24549 and others).
 const CONTINUATIONS_MAX: u32 = 64;
 
 /// The next part of a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Bytes, at least one. `release` gives their window back.
+    /// Bytes, at least one. `release` credits them to the window.
     Data(Bytes),
-    /// The trailers; the end follows.
+    /// The trailers; `End` follows.
     Trailers(FieldSection),
-    /// There is no more.
+    /// The body is complete.
     End,
-    /// Nothing was received; `Event::Readable` follows.
+    /// No data is buffered; `Event::Readable` follows.
     NotYet,
 }
 
 /// The role of a field block, by the state of its stream.
-enum Fate {
+enum Disposition {
     Request,
     Trailers,
-    /// It is not looked at, but for the tables.
+    /// Decoded for the compression tables only.
     Ignored,
-    /// Nor is it, and the stream is reset.
+    /// Decoded for the tables only; the stream is reset with this error.
     Rejected(Reason),
-    /// Nor is it, and the request may be sent again.
+    /// Decoded for the tables only; the stream is reset with REFUSED_STREAM.
     Refused,
 }
 
@@ -60,7 +60,7 @@ impl Connection {
         let mut block = self.reader.block.take().ok_or(Reason::PROTOCOL_ERROR)?;
         block.frames += 1;
         let bytes = block.bytes.len() + payload.len();
-        // One frame more than the fields may have.
+        // One frame beyond the largest allowed field section.
         let bytes_max = self.limits.header_list_bytes_max + PAYLOAD_BYTES_MAX;
         if block.frames > CONTINUATIONS_MAX || bytes > bytes_max {
             return Err(Reason::ENHANCE_YOUR_CALM);
@@ -73,67 +73,69 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a field block that is whole.
+    /// Handles a complete field block.
     fn block(&mut self, head: Head, parent: Option<u32>, block: &[u8]) -> Result<(), Reason> {
-        let fate = self.fate(head)?;
-        let purpose = match fate {
-            Fate::Request => Purpose::Request,
-            Fate::Trailers => Purpose::Trailers,
-            Fate::Ignored | Fate::Rejected(_) | Fate::Refused => Purpose::Tables,
+        let disposition = self.classify(head)?;
+        let purpose = match disposition {
+            Disposition::Request => Purpose::Request,
+            Disposition::Trailers => Purpose::Trailers,
+            Disposition::Ignored | Disposition::Rejected(_) | Disposition::Refused => {
+                Purpose::Tables
+            }
         };
         let section =
             section::read(&mut self.decoder, block, purpose, self.limits.header_list_bytes_max)
                 .map_err(|_| Reason::COMPRESSION_ERROR)?;
-        match fate {
+        match disposition {
             // RFC 7540 section 5.3.1.
-            Fate::Request | Fate::Trailers if parent == Some(head.stream) => {
+            Disposition::Request | Disposition::Trailers if parent == Some(head.stream) => {
                 self.breach(head.stream, Reason::PROTOCOL_ERROR)
             }
-            Fate::Request => self.request(head, section),
-            Fate::Trailers => self.trailers(head, section),
-            Fate::Ignored => Ok(()),
-            Fate::Rejected(reason) => self.breach(head.stream, reason),
-            Fate::Refused => self.refuse(head.stream),
+            Disposition::Request => self.request(head, section),
+            Disposition::Trailers => self.trailers(head, section),
+            Disposition::Ignored => Ok(()),
+            Disposition::Rejected(reason) => self.breach(head.stream, reason),
+            Disposition::Refused => self.refuse(head.stream),
         }
     }
 
-    /// RFC 9113 section 5.1.
-    fn fate(&mut self, head: Head) -> Result<Fate, Reason> {
+    /// Decides the role of a HEADERS frame's block (RFC 9113 section 5.1).
+    fn classify(&mut self, head: Head) -> Result<Disposition, Reason> {
         let id = head.stream;
         if let Some(stream) = self.streams.get(id) {
             let is_open = stream.is_receiving;
             return Ok(if is_open {
-                Fate::Trailers
+                Disposition::Trailers
             } else {
-                Fate::Rejected(Reason::STREAM_CLOSED)
+                Disposition::Rejected(Reason::STREAM_CLOSED)
             });
         }
         if id.is_multiple_of(2) {
             return Err(Reason::PROTOCOL_ERROR);
         }
         if id > self.last {
-            if self.leaving == Leaving::Final {
-                return Ok(Fate::Ignored);
+            if self.shutdown == Shutdown::Final {
+                return Ok(Disposition::Ignored);
             }
             self.last = id;
             let open = self.streams.open.len() + self.ends.len();
             let is_full = open >= self.limits.streams_max as usize;
-            return Ok(if is_full { Fate::Refused } else { Fate::Request });
+            return Ok(if is_full { Disposition::Refused } else { Disposition::Request });
         }
-        match self.streams.past(id) {
-            Past::ResetHere => Ok(Fate::Ignored),
-            Past::ResetByPeer => Ok(Fate::Rejected(Reason::STREAM_CLOSED)),
-            Past::Ended => Err(Reason::STREAM_CLOSED),
+        match self.streams.closure(id) {
+            Closure::ResetHere => Ok(Disposition::Ignored),
+            Closure::ResetByPeer => Ok(Disposition::Rejected(Reason::STREAM_CLOSED)),
+            Closure::Ended => Err(Reason::STREAM_CLOSED),
             // Section 5.1.1.
-            Past::Unknown => Err(Reason::PROTOCOL_ERROR),
+            Closure::Unknown => Err(Reason::PROTOCOL_ERROR),
         }
     }
 
-    /// There are as many requests as are taken (section 5.1.2). A client that does not know yet how
-    /// many that is does nothing wrong.
+    /// Refuses a request beyond SETTINGS_MAX_CONCURRENT_STREAMS (section 5.1.2). It is not the
+    /// peer's error if it has not received the setting yet.
     fn refuse(&mut self, id: u32) -> Result<(), Reason> {
         self.flood.count(Kind::Reset, self.now_ms)?;
-        self.streams.remember(id, Past::ResetHere);
+        self.streams.remember(id, Closure::ResetHere);
         let code = Reason::REFUSED_STREAM.0.to_be_bytes();
         self.reply(|out| frame::write(out, frame::RST_STREAM, 0, id, &code))
     }
@@ -159,7 +161,7 @@ impl Connection {
             is_answered: false,
             receive_window: ReceiveWindow::new(self.limits.stream_window_bytes),
             is_receiving: !end_stream,
-            is_told: false,
+            is_announced: false,
             is_awaited: false,
             body_left: section.content_length,
             body: Vec::new(),
@@ -172,7 +174,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Section 8.1: they end the request.
+    /// Handles trailers, which end the request (section 8.1).
     fn trailers(&mut self, head: Head, section: Section) -> Result<(), Reason> {
         let id = head.stream;
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
@@ -183,11 +185,11 @@ impl Connection {
             return self.breach(id, reason);
         }
         stream.trailers = Some(Box::new(section.fields));
-        self.tell(id);
+        self.notify_reader(id);
         Ok(())
     }
 
-    /// Judges a DATA frame's header: whether there may be data at all.
+    /// Validates the header of a DATA frame: its stream must be receiving.
     pub(super) fn check_data(&mut self, head: Head) -> Result<(), Reason> {
         if head.stream == 0 {
             return Err(Reason::PROTOCOL_ERROR);
@@ -201,22 +203,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes note of data that follows: of windows, of the body's length, of the stream's state.
+    /// Counts announced data against the windows and the content length.
     pub(super) fn open_data(&mut self, data: Data, frame_len: usize) -> Result<(), Reason> {
         if data.left < SMALL_DATA_BYTES && !data.is_last {
             let kind = if data.left == 0 { Kind::Chatter } else { Kind::SmallData };
             self.flood.count(kind, self.now_ms)?;
         }
-        // RFC 9113 section 6.9.1: whatever becomes of the stream.
+        // RFC 9113 section 6.9.1: it counts against the connection's window in any case.
         self.receive_window.take(frame_len as u32)?;
         let id = data.stream;
         let Some(stream) = self.streams.get(id) else {
             self.free(frame_len as u32);
-            return match self.streams.past(id) {
+            return match self.streams.closure(id) {
                 _ if id > self.last => Ok(()),
-                Past::ResetHere => Ok(()),
-                Past::ResetByPeer => self.breach(id, Reason::STREAM_CLOSED),
-                Past::Ended | Past::Unknown => Err(Reason::STREAM_CLOSED),
+                Closure::ResetHere => Ok(()),
+                Closure::ResetByPeer => self.breach(id, Reason::STREAM_CLOSED),
+                Closure::Ended | Closure::Unknown => Err(Reason::STREAM_CLOSED),
             };
         };
         let checked = match stream.is_receiving {
@@ -230,30 +232,30 @@ impl Connection {
         if let Err(reason) = stream.expect(data.left as u64) {
             return self.breach(id, reason);
         }
-        // The padding, and the byte that tells of it.
+        // The padding and its length byte.
         self.release(id, frame_len - data.left);
         Ok(())
     }
 
-    /// Takes a piece of data. That of a stream which is over was given back already.
+    /// Buffers a piece of data. Data of a closed stream was credited already.
     pub(super) fn take_data(&mut self, id: u32, piece: &[u8]) {
         if let Some(stream) = self.streams.get(id) {
             stream.body.extend_from_slice(piece);
-            self.tell(id);
+            self.notify_reader(id);
         }
     }
 
-    /// The request's last DATA was received.
+    /// Ends a request after its last DATA.
     pub(super) fn end_data(&mut self, id: u32) -> Result<(), Reason> {
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         match stream.end_request() {
-            Ok(()) => self.tell(id),
+            Ok(()) => self.notify_reader(id),
             Err(reason) => return self.breach(id, reason),
         }
         Ok(())
     }
 
-    fn tell(&mut self, id: u32) {
+    fn notify_reader(&mut self, id: u32) {
         if let Some(stream) = self.streams.get(id)
             && stream.is_awaited
         {
@@ -262,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// The next part of a request's body: all that was received of it.
+    /// Takes the next part of a request's body: all buffered bytes.
     ///
     /// # Errors
     /// The stream is over.
@@ -278,12 +280,11 @@ impl Connection {
         Ok(stream.trailers.take().map_or(Body::End, |trailers| Body::Trailers(*trailers)))
     }
 
-    /// Gives the window of so many bytes that were read back to the peer. Those of a stream that is
-    /// over were given back with it.
+    /// Credits read bytes to the windows. Bytes of a closed stream were credited when it closed.
     pub fn release(&mut self, id: u32, bytes: usize) {
         let Some(stream) = self.streams.get(id) else { return };
         let freed = stream.receive_window.free(u32::try_from(bytes).unwrap_or(u32::MAX));
-        // A request that has ended needs no window.
+        // A complete request needs no window.
         let increment = if stream.is_receiving { stream.receive_window.increment() } else { None };
         if let Some(increment) = increment {
             self.write_update(id, increment);

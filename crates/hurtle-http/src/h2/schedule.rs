@@ -1,14 +1,15 @@
-//! Which stream sends next (RFC 9218 section 10): the most urgent; of equals, those that are of no
-//! use in parts in the order of their numbers, then the incremental ones in turn.
+//! Selects the next stream to send (RFC 9218 section 10): the most urgent one. Among equally urgent
+//! streams, non-incremental ones go first in the order of their numbers, then incremental ones in
+//! turn.
 //!
-//! A stream asks (`ask`) when it has something to send. If it cannot have a share at once it waits in
-//! line, and is granted one (`grant`) when there is room. A share is reserved until the stream uses
-//! it. A stream that does not use it holds up nobody for long: when nothing is queued, the next is
-//! granted a share beside it. A stream whose own window is shut does not stand in line.
+//! A stream requests a share (`ask`) when it has data. If none is free it waits, and `grant` gives
+//! it one later. A share is reserved until the stream uses it. If nothing is queued, the next
+//! stream is granted a share as well, so an unused share delays others only briefly. A stream whose
+//! own window is closed does not wait for a share.
 
 use super::stream::{Stream, Streams};
 
-/// Bytes of a share at most: what one stream sends before others have their turn.
+/// Maximum bytes of a share, after which other streams have their turn.
 pub(super) const SHARE_BYTES_MAX: usize = 64 << 10;
 
 /// The state of a stream that wants to send.
@@ -16,20 +17,20 @@ pub(super) const SHARE_BYTES_MAX: usize = 64 << 10;
 pub(super) enum Turn {
     /// Nothing.
     None,
-    /// Its own window, to send so many bytes.
+    /// Its own window, for this number of bytes.
     Window(usize),
-    /// A share of so many bytes.
+    /// A share, for this number of bytes.
     Waits(usize),
-    /// Nothing: it was granted a share of so many bytes, and may send.
+    /// Nothing: it holds a share of this number of bytes.
     Granted(usize),
 }
 
-/// Places in line, the least first.
+/// The order of waiting streams; the lowest goes first.
 type Rank = (u8, bool, u64);
 
 impl Streams {
-    /// The stream would send `wanted` bytes, and `room` is what the connection has for all: how many
-    /// it may send now. After 0 it stands in line.
+    /// Requests a share of `wanted` bytes; `room` is the connection's free capacity. Returns the
+    /// number of bytes that the stream may send now. After 0 the stream waits.
     pub(super) fn ask(&mut self, at: usize, wanted: usize, room: usize) -> usize {
         let stream = &self.open[at];
         let turn = stream.turn;
@@ -52,8 +53,8 @@ impl Streams {
         0
     }
 
-    /// Grants a share to the next in line; its number. `is_unused`: nothing is queued, so who was
-    /// granted a share before does not use it.
+    /// Grants a share to the next waiting stream, and returns its number. `is_unused`: nothing is
+    /// queued, so streams with a share do not use it.
     pub(super) fn grant(&mut self, room: usize, is_unused: bool) -> Option<u32> {
         while self.waiting > 0 {
             let free = room.saturating_sub(self.reserved);
@@ -75,14 +76,14 @@ impl Streams {
         None
     }
 
-    /// The stream has sent something: it asks again if there is more.
+    /// Ends a stream's share after it has sent data. It requests another one for more.
     pub(super) fn sent(&mut self, id: u32) {
         if let Some(at) = self.position(id) {
             self.set_turn(at, Turn::None);
         }
     }
 
-    /// The stream's own window has opened.
+    /// Lets a stream wait for a share once its own window has opened.
     pub(super) fn window_opened(&mut self, at: usize) {
         if let Turn::Window(wanted) = self.open[at].turn
             && self.open[at].send_window.bytes() > 0
@@ -91,7 +92,7 @@ impl Streams {
         }
     }
 
-    /// Has the stream stand in line.
+    /// Adds the stream to those that wait.
     fn wait(&mut self, at: usize, wanted: usize) {
         if !matches!(self.open[at].turn, Turn::Waits(_) | Turn::Granted(_)) {
             self.tickets += 1;
@@ -100,7 +101,7 @@ impl Streams {
         self.set_turn(at, Turn::Waits(wanted));
     }
 
-    /// Whether another that waits, or has a share that it did not use yet, comes before this stream.
+    /// `true` if another stream goes first: it waits, or has an unused share.
     fn is_behind(&self, at: usize) -> bool {
         if self.waiting == 0 && self.reserved == 0 {
             return false;

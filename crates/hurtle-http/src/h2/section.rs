@@ -1,14 +1,14 @@
-//! Field blocks to requests and trailers: which are well-formed (RFC 9113 sections 8.1 to 8.3), and
-//! how large they may be.
+//! Reads requests and trailers from field blocks, and checks their form (RFC 9113 sections 8.1 to
+//! 8.3) and size.
 
 use super::fields::{AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, SCHEME};
 use super::hpack::{Class, Decoded, Decoder, FIELD_OVERHEAD_BYTES, HpackError};
 use crate::semantics::priority::Priority;
 
-/// Bytes a section has room for at first: most requests fit.
+/// Initial capacity of a section in bytes; most requests fit.
 const SECTION_BYTES: usize = 768;
 
-/// A field block that was read to its end.
+/// The result of reading a field block.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) fields: FieldSection,
@@ -17,12 +17,12 @@ pub(super) struct Section {
     pub(super) priority: Option<Priority>,
 }
 
-/// Why a block is no request, or no trailers.
+/// The reason for rejecting a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// RFC 9113 section 8.1.1.
+    /// Malformed (RFC 9113 section 8.1.1).
     Malformed,
-    /// It has more bytes than are taken (section 10.5.1).
+    /// Larger than the limit (section 10.5.1).
     TooLarge,
 }
 
@@ -31,14 +31,14 @@ pub(super) enum Fault {
 pub(super) enum Purpose {
     Request,
     Trailers,
-    /// The tables only: nobody wants the fields.
+    /// Updating the compression tables only.
     Tables,
 }
 
-/// Reads a block; `list_bytes_max`: bound on its fields as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+/// Reads a block; `list_bytes_max`: maximum size, counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
 ///
 /// # Errors
-/// The block is no HPACK.
+/// The block cannot be decoded.
 pub(super) fn read(
     decoder: &mut Decoder,
     block: &[u8],
@@ -86,12 +86,12 @@ struct Reader {
     list_bytes_left: usize,
     /// The offset of the cookie's field; `true` if it is the last field so far.
     cookie: Option<(usize, bool)>,
-    /// Cookies that are not right behind the first.
+    /// Cookies that do not directly follow the first.
     crumbs: Vec<u8>,
 }
 
 impl Reader {
-    /// Takes the field that was just appended: at `begin` are its lengths, which are not known yet.
+    /// Handles the field that was just appended. Its lengths are still to be written at `begin`.
     fn field(&mut self, begin: usize, field: Decoded) {
         let Decoded { name_len, value_len, verdict } = field;
         let cost = name_len + value_len + FIELD_OVERHEAD_BYTES;
@@ -144,8 +144,8 @@ impl Reader {
         }
     }
 
-    /// Pseudo-fields stand before all others, each once, and not in trailers (section 8.3). Their
-    /// names are not kept.
+    /// Stores a pseudo-field's value. Pseudo-fields precede all others, occur once, and are not
+    /// allowed in trailers (section 8.3).
     fn pseudo(&mut self, which: usize, begin: usize, value_at: usize) {
         let fields = &mut self.section.fields;
         let is_first = begin == fields.begin as usize;
@@ -170,7 +170,7 @@ impl Reader {
                 self.cookie = Some((begin, true));
             }
             Some((first, true)) => {
-                // The separator takes the place of the lengths and of the name.
+                // The separator replaces the lengths and the name.
                 bytes[begin..begin + 2].copy_from_slice(b"; ");
                 bytes.copy_within(value_at.., begin + 2);
                 bytes.truncate(bytes.len() + 2 + begin - value_at);
@@ -215,7 +215,7 @@ fn set_lengths(bytes: &mut [u8], begin: usize, name_len: usize, value_len: usize
     bytes[begin + 4..begin + LENGTHS_BYTES].copy_from_slice(&(value_len as u32).to_le_bytes());
 }
 
-/// Returns whether the pseudo-fields are those of a request (RFC 9113 sections 8.3.1 and 8.5).
+/// Returns `true` if the pseudo-fields are those of a request (RFC 9113 sections 8.3.1 and 8.5).
 fn is_request_line(fields: &FieldSection) -> bool {
     let [method, scheme, authority, path] = fields.pseudo.map(|span| span.is_some());
     if fields.method() == b"CONNECT" {
@@ -225,19 +225,19 @@ fn is_request_line(fields: &FieldSection) -> bool {
     method && is_token(fields.method()) && scheme && is_scheme(fields.scheme()) && path && is_path
 }
 
-/// RFC 9110 section 5.6.2.
+/// Tests for a token (RFC 9110 section 5.6.2).
 fn is_token(text: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     !text.is_empty() && text.iter().all(is_token)
 }
 
-/// RFC 3986 section 3.1.
+/// Tests for a URI scheme (RFC 3986 section 3.1).
 fn is_scheme(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(is_part)
 }
 
-/// RFC 9110 section 8.6.
+/// Parses Content-Length (RFC 9110 section 8.6).
 fn decimal(text: &[u8]) -> Option<u64> {
     let digit = |value: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;

@@ -1,19 +1,18 @@
-//! Responses on their way out (RFC 9113 section 8.1): heads, data within windows and shares,
-//! trailers, resets.
+//! Sends responses (RFC 9113 section 8.1): heads, data within windows and shares, trailers, resets.
 
 use bytes::Bytes;
 
 use super::connection::{Connection, StreamClosed};
 use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::hpack::Encoder;
-use super::stream::{Past, Stream};
+use super::stream::{Closure, Stream};
 
 impl Connection {
-    /// Queues an interim response (1xx). Names may have capitals; none may be a pseudo-field or one
-    /// of HTTP/1.1's connections.
+    /// Queues an interim response (1xx). Names may have capitals. Pseudo-fields and
+    /// connection-specific fields are not allowed.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream is closed.
     pub fn send_informational<'f>(
         &mut self,
         id: u32,
@@ -25,10 +24,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Queues a response's head; `is_end`: there is no body. Fields as for `send_informational`.
+    /// Queues a response's head; `is_end`: there is no body. For the fields see
+    /// `send_informational`.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream is closed.
     pub fn send_head<'f>(
         &mut self,
         id: u32,
@@ -44,7 +44,7 @@ impl Connection {
     /// Queues trailers, which end the response.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream is closed.
     pub fn send_trailers<'f>(
         &mut self,
         id: u32,
@@ -55,23 +55,23 @@ impl Connection {
         Ok(())
     }
 
-    /// How many of `wanted` bytes of body the stream may queue now: within both windows, within
-    /// `queued_bytes_max`, in its turn, and 64 KiB at most. After 0, `Event::Writable` or
-    /// `Event::Reset` follows; it is asked again then, and when there is more to send than it said.
+    /// The number of body bytes that the stream may queue now, at most `wanted` and at most 64 KiB.
+    /// Both flow-control windows, `queued_bytes_max` and the stream's turn limit it. After 0, the
+    /// caller asks again on `Event::Writable`, or gives up on `Event::Reset`.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream is closed.
     pub fn capacity(&mut self, id: u32, wanted: usize) -> Result<usize, StreamClosed> {
         let at = self.streams.position(id).ok_or(StreamClosed)?;
         let room = self.room();
         Ok(if wanted == 0 { 0 } else { self.streams.ask(at, wanted, room) })
     }
 
-    /// Queues data, no more than `capacity` gave; `is_end`: the response ends with it. An empty end
+    /// Queues data, at most `capacity` bytes; `is_end`: the response ends with it. An empty end
     /// needs no capacity. Data beyond the windows resets the stream with INTERNAL_ERROR.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream is closed.
     pub fn send_data(
         &mut self,
         id: u32,
@@ -100,17 +100,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a stream at once; nothing if it is over.
+    /// Resets a stream, unless it is closed.
     pub fn reset(&mut self, id: u32, reason: Reason) {
         if self.streams.position(id).is_some() {
             self.write_reset(id, reason);
-            self.close_stream(id, Past::ResetHere);
+            self.close_stream(id, Closure::ResetHere);
             self.ends.push_back(self.output.end());
         }
     }
 
-    /// The stream, if its head was sent or not, as it has to be. A caller that sends things in the
-    /// wrong order resets the stream with INTERNAL_ERROR.
+    /// The stream, if its head was sent or not as required. A call in the wrong order resets the
+    /// stream with INTERNAL_ERROR.
     fn check_state(&mut self, id: u32, is_answered: bool) -> Result<&mut Stream, StreamClosed> {
         let at = self.streams.position(id).ok_or(StreamClosed)?;
         if self.streams.open[at].is_answered != is_answered {
@@ -151,14 +151,14 @@ impl Connection {
         }
     }
 
-    /// The response is whole. A request that is not is needed no more (RFC 9113 section 8.1).
+    /// Ends a response. The rest of an incomplete request is not needed (RFC 9113 section 8.1).
     fn end_response(&mut self, id: u32) {
         let Some(stream) = self.streams.get(id) else { return };
         if stream.is_receiving {
             self.write_reset(id, Reason::NO_ERROR);
-            self.close_stream(id, Past::ResetHere);
+            self.close_stream(id, Closure::ResetHere);
         } else {
-            self.close_stream(id, Past::Ended);
+            self.close_stream(id, Closure::Ended);
         }
         self.ends.push_back(self.output.end());
     }
@@ -179,8 +179,8 @@ fn encode<'f>(
     }
 }
 
-/// Writes the header of a block that is in `out` behind room for it, and those of CONTINUATION where
-/// the block is longer than a frame.
+/// Writes the frame header of a block in `out` into the space reserved before it, and inserts
+/// CONTINUATION headers if the block is longer than a frame.
 fn finish_block(out: &mut Vec<u8>, begin: usize, id: u32, is_end: bool, frame_bytes_max: usize) {
     let flags = if is_end { frame::END_STREAM } else { 0 };
     let block_at = begin + HEAD_BYTES;

@@ -1,5 +1,5 @@
-//! A connection's streams (RFC 9113 section 5.1): those that are open, and of those that are over as
-//! much as late frames need.
+//! A connection's streams (RFC 9113 section 5.1): open ones, and as much of closed ones as late
+//! frames need.
 
 use std::collections::VecDeque;
 
@@ -9,42 +9,41 @@ use super::frame::Reason;
 use super::schedule::Turn;
 use crate::semantics::priority::Priority;
 
-/// Streams that were reset and are remembered: frames for them may be on their way. As many as are
-/// open at once.
+/// Number of remembered reset streams, for which frames may be in flight. As many as may be open.
 const RESETS_MAX: usize = 128;
 
-/// Streams that ended and are remembered, which tells one error code from another only.
+/// Number of remembered ended streams. They only determine the error code of late frames.
 const ENDED_MAX: usize = 8;
 
-/// Streams there is always room for, in an idle connection too.
+/// Streams for which an idle connection keeps memory.
 const STREAMS_KEPT: usize = 2;
 
-/// A stream that is open, at least on this side.
+/// A stream that is open, at least on the server's side.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) priority: Priority,
     pub(super) turn: Turn,
-    /// Its place among streams as urgent that wait for a turn.
+    /// Its order among equally urgent streams that wait for a turn.
     pub(super) order: u64,
     pub(super) send_window: SendWindow,
-    /// The response's head was sent.
+    /// `true` once the response's head was sent.
     pub(super) is_answered: bool,
     pub(super) receive_window: ReceiveWindow,
-    /// The request is not whole.
+    /// `true` while the request is incomplete.
     pub(super) is_receiving: bool,
-    /// The caller was told of the request.
-    pub(super) is_told: bool,
-    /// The caller found nothing to read, and is to be told when there is something.
+    /// `true` once the caller has taken the request's event.
+    pub(super) is_announced: bool,
+    /// `true` if the caller found nothing to read, so that `Event::Readable` is due.
     pub(super) is_awaited: bool,
-    /// Bytes of the body that are to come, if `content-length` was sent.
+    /// Bytes of the body still to come, if there was a `content-length`.
     pub(super) body_left: Option<u64>,
     pub(super) body: Vec<u8>,
     pub(super) trailers: Option<Box<FieldSection>>,
 }
 
 impl Stream {
-    /// Takes note of so many bytes of body (RFC 9113 section 8.1.1).
+    /// Counts bytes of the body against `content-length` (RFC 9113 section 8.1.1).
     pub(super) fn expect(&mut self, bytes: u64) -> Result<(), Reason> {
         if let Some(left) = &mut self.body_left {
             *left = left.checked_sub(bytes).ok_or(Reason::PROTOCOL_ERROR)?;
@@ -52,7 +51,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the request.
+    /// Ends the request, which must have its full length.
     pub(super) fn end_request(&mut self) -> Result<(), Reason> {
         self.is_receiving = false;
         if self.body_left.is_some_and(|left| left > 0) {
@@ -64,29 +63,29 @@ impl Stream {
 
 /// The way in which a stream was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Past {
-    /// This side reset it: frames of any kind may be on their way.
+pub(super) enum Closure {
+    /// The server reset it. Frames of any kind may be in flight.
     ResetHere,
-    /// The peer did.
+    /// The peer reset it.
     ResetByPeer,
     /// Both sides ended it.
     Ended,
-    /// It is not remembered, or was never open.
+    /// Not remembered, or never open.
     Unknown,
 }
 
 /// All streams of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// By their numbers, which grow.
+    /// Open streams, in ascending order of their numbers.
     pub(super) open: Vec<Stream>,
-    /// Streams that wait for a turn.
+    /// Number of streams that wait for a turn.
     pub(super) waiting: usize,
-    /// Bytes that streams were told they may send, and have not yet.
+    /// Bytes of granted shares that are not used yet.
     pub(super) reserved: usize,
-    /// Places given out among streams that wait.
+    /// Order numbers given to waiting streams so far.
     pub(super) tickets: u64,
-    resets: VecDeque<(u32, Past)>,
+    resets: VecDeque<(u32, Closure)>,
     ended: [u32; ENDED_MAX],
     ended_next: usize,
 }
@@ -102,7 +101,7 @@ impl Streams {
         self.open.get_mut(at)
     }
 
-    /// Adds a stream, whose number is greater than all before.
+    /// Adds a stream, whose number is the highest so far.
     pub(super) fn push(&mut self, stream: Stream) {
         if self.open.capacity() == 0 {
             self.open.reserve_exact(STREAMS_KEPT);
@@ -110,19 +109,19 @@ impl Streams {
         self.open.push(stream);
     }
 
-    /// Takes a stream out that is over.
-    pub(super) fn remove(&mut self, at: usize, past: Past) -> Stream {
+    /// Removes a closed stream.
+    pub(super) fn remove(&mut self, at: usize, closure: Closure) -> Stream {
         self.set_turn(at, Turn::None);
         let stream = self.open.remove(at);
-        self.remember(stream.id, past);
+        self.remember(stream.id, closure);
         if self.open.is_empty() && self.open.capacity() > STREAMS_KEPT {
             self.open = Vec::new();
         }
         stream
     }
 
-    pub(super) fn remember(&mut self, id: u32, past: Past) {
-        if past == Past::Ended {
+    pub(super) fn remember(&mut self, id: u32, closure: Closure) {
+        if closure == Closure::Ended {
             self.ended[self.ended_next] = id;
             self.ended_next = (self.ended_next + 1) % ENDED_MAX;
             return;
@@ -130,16 +129,16 @@ impl Streams {
         if self.resets.len() == RESETS_MAX {
             self.resets.pop_front();
         }
-        self.resets.push_back((id, past));
+        self.resets.push_back((id, closure));
     }
 
     /// The record of a stream that is no longer open.
-    pub(super) fn past(&self, id: u32) -> Past {
+    pub(super) fn closure(&self, id: u32) -> Closure {
         let reset = self.resets.iter().rev().find(|(of, _)| *of == id);
         match reset {
-            Some((_, past)) => *past,
-            None if self.ended.contains(&id) => Past::Ended,
-            None => Past::Unknown,
+            Some((_, closure)) => *closure,
+            None if self.ended.contains(&id) => Closure::Ended,
+            None => Closure::Unknown,
         }
     }
 }

@@ -36,21 +36,21 @@ pub struct Described<'a> {
 
 /// Reads a response's fields, given as names and values.
 pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Described<'a> {
-    let mut said = Described::default();
+    let mut found = Described::default();
     let mut targeted = Vec::new();
     for (name, value) in fields {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match name.len() {
             // RFC 9111 5.1: of several values, whether in one line or in several, the first counts.
-            3 if is("age") && said.age.is_none() => said.age = list(value).next().map(seconds),
-            4 if is("date") => said.date = date::parse(value),
-            4 if is("etag") => said.etag = Some(value),
-            4 if is("vary") => said.vary.extend(list(value)),
+            3 if is("age") && found.age.is_none() => found.age = list(value).next().map(seconds),
+            4 if is("date") => found.date = date::parse(value),
+            4 if is("etag") => found.etag = Some(value),
+            4 if is("vary") => found.vary.extend(list(value)),
             // RFC 9111 4.2: a cache should read dates in any case.
-            7 if is("expires") => said.expires = Some(date::parse_any_case(value).unwrap_or(0)),
-            10 if is("set-cookie") => said.sets_cookie = true,
-            13 if is("cache-control") => said.directives.read(value),
-            13 if is("last-modified") => said.last_modified = Some(value),
+            7 if is("expires") => found.expires = Some(date::parse_any_case(value).unwrap_or(0)),
+            10 if is("set-cookie") => found.sets_cookie = true,
+            13 if is("cache-control") => found.directives.read(value),
+            13 if is("last-modified") => found.last_modified = Some(value),
             17 if is("cdn-cache-control") => {
                 // RFC 9651 4.2: the lines of a structured field are joined.
                 if !targeted.is_empty() {
@@ -63,10 +63,10 @@ pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> De
     }
     // RFC 9213 2.2: it replaces Cache-Control and Expires.
     if let Some(directives) = Directives::targeted(&targeted) {
-        said.directives = directives;
-        said.expires = None;
+        found.directives = directives;
+        found.expires = None;
     }
-    said
+    found
 }
 
 impl Described<'_> {
@@ -76,7 +76,7 @@ impl Described<'_> {
     }
 }
 
-/// How long a stored response may be used, in seconds of its age.
+/// Limits on a stored response's age, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Fresh below this age (RFC 9111 4.2.1).
@@ -131,13 +131,13 @@ fn is_never_stored(status: StatusCode) -> bool {
 /// The reason why not.
 pub fn may_store(
     status: StatusCode,
-    said: &Described<'_>,
+    response: &Described<'_>,
     request: &Directives,
     authorized: bool,
     received: u64,
     heuristic_percent: u64,
 ) -> Result<Freshness, Refused> {
-    let d = &said.directives;
+    let d = &response.directives;
     // RFC 9111 5.2.2.3: `must-understand` replaces `no-store` where the status is understood.
     let understood = d.must_understand && is_understood(status);
     if is_never_stored(status)
@@ -148,17 +148,17 @@ pub fn may_store(
     {
         return Err(Refused::Response);
     }
-    if said.vary.contains(&b"*".as_slice()) {
+    if response.vary.contains(&b"*".as_slice()) {
         return Err(Refused::Response);
     }
     // RFC 9111 7.3 leaves Set-Cookie to origins, many of which do not think of caches.
     let meant_for_all = d.public || d.s_maxage.is_some();
-    if said.sets_cookie && !meant_for_all {
+    if response.sets_cookie && !meant_for_all {
         return Err(Refused::Response);
     }
-    let lifetime = said
+    let lifetime = response
         .explicit_lifetime(received)
-        .or_else(|| said.heuristic_lifetime(status, received, heuristic_percent))
+        .or_else(|| response.heuristic_lifetime(status, received, heuristic_percent))
         .filter(|lifetime| *lifetime > 0)
         .ok_or(Refused::Response)?;
     // RFC 9111 3.5.
@@ -196,16 +196,16 @@ impl Described<'_> {
     }
 }
 
-/// The age of a response when it arrived, in milliseconds (RFC 9111 4.2.3). `delay_ms`: the time from
-/// the request to the response, in milliseconds. `received`: when the response arrived, in seconds
-/// since 1970.
-pub fn age_on_arrival(said: &Described<'_>, delay_ms: u64, received: u64) -> u64 {
-    let apparent = said.date.map_or(0, |date| received.saturating_sub(date));
-    let corrected = said.age.unwrap_or(0).saturating_mul(1_000).saturating_add(delay_ms);
+/// The age of a response when it arrived, in milliseconds (RFC 9111 4.2.3). `delay_ms`: the time
+/// from the request to the response, in milliseconds. `received`: when the response arrived, in
+/// seconds since 1970.
+pub fn age_on_arrival(response: &Described<'_>, delay_ms: u64, received: u64) -> u64 {
+    let apparent = response.date.map_or(0, |date| received.saturating_sub(date));
+    let corrected = response.age.unwrap_or(0).saturating_mul(1_000).saturating_add(delay_ms);
     apparent.saturating_mul(1_000).max(corrected)
 }
 
-/// How a stored response may answer a request.
+/// Permitted use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It is fresh: it is sent.
@@ -218,7 +218,8 @@ pub enum Use {
     Validate,
 }
 
-/// Whether a stored response of this age may answer a request (RFC 9111 4.2, 5.2.1).
+/// Decides if a stored response of this age, in seconds, may answer a request (RFC 9111 4.2,
+/// 5.2.1).
 pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     if request.no_cache || request.max_age.is_some_and(|max| age > max) {
         return Use::Validate;
@@ -240,18 +241,19 @@ pub fn usable(freshness: &Freshness, age: u64, request: &Directives) -> Use {
     Use::Validate
 }
 
-/// Whether a stored response may be sent when the origin fails (RFC 5861 4).
+/// `true` if a stored response of this age, in seconds, may be sent when the origin fails
+/// (RFC 5861 4).
 pub fn usable_on_error(freshness: &Freshness, age: u64, request: &Directives) -> bool {
     !request.no_cache && age.saturating_sub(freshness.lifetime) < freshness.if_error
 }
 
-/// Whether a method may have changed its target (RFC 9111 4.4, RFC 9110 9.2.1).
+/// `true` if a method may have changed its target (RFC 9111 4.4, RFC 9110 9.2.1).
 pub fn is_unsafe(method: &[u8]) -> bool {
     !matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE")
 }
 
-/// Whether a field of a stored response is kept when a 304 has another value for it (RFC 9111 3.2):
-/// fields that describe the content stay, because the content does.
+/// `true` if a field of a stored response is kept although a 304 has another value for it (RFC 9111
+/// 3.2). Fields that describe the content are kept, because the content is.
 pub fn survives_update(name: &[u8]) -> bool {
     ["content-length", "content-encoding", "content-type", "content-range"]
         .iter()
@@ -273,20 +275,27 @@ mod tests {
     }
 
     fn stored(status: u16, text: &str, request: &str, authorized: bool) -> Result<u64, Refused> {
-        let said = fields(text);
-        let said = of_response(said.into_iter());
-        let asked = fields(request);
+        let response = fields(text);
+        let response = of_response(response.into_iter());
+        let request_directives = fields(request);
         let status = StatusCode::from_u16(status).unwrap();
-        may_store(status, &said, &Directives::of_request(asked.into_iter()), authorized, NOW, 0)
-            .map(|freshness| freshness.lifetime)
+        may_store(
+            status,
+            &response,
+            &Directives::of_request(request_directives.into_iter()),
+            authorized,
+            NOW,
+            0,
+        )
+        .map(|freshness| freshness.lifetime)
     }
 
     #[test]
-    fn what_is_stored_and_how_long() {
+    fn storability_and_lifetimes() {
         use Refused::{Request, Response};
         #[rustfmt::skip]
         let rows = [
-            ("3: nothing is said, and nothing is guessed (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
+            ("3: no lifetime, and no heuristic (4.2.2)", 200, "ETag: \"a\"", Err(Response)),
             ("5.2.2.1 max-age", 200, "Cache-Control: max-age=60", Ok(60)),
             ("5.2: names have no case", 200, "cache-control: Max-Age=60", Ok(60)),
             ("5.2: an argument may be quoted", 200, "Cache-Control: max-age=\"60\"", Ok(60)),
@@ -334,11 +343,11 @@ mod tests {
         }
         #[rustfmt::skip]
         let authorized = [
-            ("3.5: of one who has shown who he is", "max-age=60", Err(Request)),
+            ("3.5: a request with Authorization", "max-age=60", Err(Request)),
             ("3.5: public", "max-age=60, public", Ok(60)),
             ("3.5: s-maxage", "s-maxage=60", Ok(60)),
             ("3.5: must-revalidate", "max-age=60, must-revalidate", Ok(60)),
-            ("3.5: what nobody may store is the response's doing", "no-store", Err(Response)),
+            ("3.5: no-store is the response's refusal", "no-store", Err(Response)),
         ];
         for (sentence, value, expected) in authorized {
             let text = format!("Cache-Control: {value}");
@@ -350,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_that_are_guessed() {
+    fn heuristic_lifetimes() {
         const UNTIL: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\n";
         // 1,000 seconds before that.
         const SINCE: &str = "Last-Modified: Sun, 06 Nov 1994 08:32:57 GMT";
@@ -373,15 +382,15 @@ mod tests {
         for (sentence, status, cache, modified, percent, expected) in rows {
             let text = format!("{UNTIL}{cache}{modified}");
             let text = fields(&text);
-            let said = of_response(text.into_iter());
+            let response = of_response(text.into_iter());
             let status = StatusCode::from_u16(status).unwrap();
-            let found = may_store(status, &said, &Directives::default(), false, NOW, percent);
+            let found = may_store(status, &response, &Directives::default(), false, NOW, percent);
             assert_eq!(found.ok().map(|f| f.lifetime), expected, "{sentence}");
         }
     }
 
     #[test]
-    fn what_is_used() {
+    fn permitted_uses_of_stored_responses() {
         use Use::{Fresh, Meanwhile, Stale, Validate};
         #[rustfmt::skip]
         let rows = [
@@ -407,11 +416,12 @@ mod tests {
             ("RFC 5861 3: the client wants it fresh", "max-age=60, stale-while-revalidate=10", 61, "Cache-Control: no-cache", Validate),
         ];
         for (sentence, value, age, request, expected) in rows {
-            let mut said = Described::default();
-            said.directives.read(value.as_bytes());
+            let mut response = Described::default();
+            response.directives.read(value.as_bytes());
             let request = Directives::of_request(fields(request).into_iter());
             let freshness =
-                may_store(StatusCode::OK, &said, &Directives::default(), false, NOW, 0).unwrap();
+                may_store(StatusCode::OK, &response, &Directives::default(), false, NOW, 0)
+                    .unwrap();
             assert_eq!(usable(&freshness, age, &request), expected, "{sentence}");
         }
     }
@@ -420,7 +430,7 @@ mod tests {
     fn ages() {
         #[rustfmt::skip]
         let rows = [
-            ("4.2.3: nothing is said", "", 0, 0),
+            ("4.2.3: neither Age nor Date", "", 0, 0),
             ("4.2.3: by Age", "Age: 5", 0, 5_000),
             ("4.2.3: and the time the response took", "Age: 5", 3_000, 8_000),
             ("4.2.3: which may be a part of a second", "Age: 5", 20, 5_020),
@@ -434,28 +444,28 @@ mod tests {
             ("5.1: the first is no number", "Age: old\nAge: 7", 0, 0),
         ];
         for (sentence, text, delay_ms, expected) in rows {
-            let said = of_response(fields(text).into_iter());
-            assert_eq!(age_on_arrival(&said, delay_ms, NOW), expected, "{sentence}");
+            let response = of_response(fields(text).into_iter());
+            assert_eq!(age_on_arrival(&response, delay_ms, NOW), expected, "{sentence}");
         }
     }
 
     #[test]
-    fn stale_where_asking_fails() {
-        let mut said = Described::default();
-        said.directives.read(b"max-age=60, stale-if-error=10");
+    fn stale_responses_when_the_origin_fails() {
+        let mut response = Described::default();
+        response.directives.read(b"max-age=60, stale-if-error=10");
         let none = Directives::default();
-        let freshness = may_store(StatusCode::OK, &said, &none, false, NOW, 0).unwrap();
+        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
         assert!(usable_on_error(&freshness, 69, &none));
         assert!(!usable_on_error(&freshness, 70, &none));
         assert!(!usable_on_error(&freshness, 69, &Directives { no_cache: true, ..none }));
-        said.directives.read(b"must-revalidate");
-        let freshness = may_store(StatusCode::OK, &said, &none, false, NOW, 0).unwrap();
+        response.directives.read(b"must-revalidate");
+        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
         assert!(!usable_on_error(&freshness, 61, &none), "5.2.2.2");
     }
 
     proptest! {
         #[test]
-        fn what_is_fresh_was_fresh_before(lifetime in 1..1000_u64, age in 1..2000_u64, min in 0..50_u64) {
+        fn a_fresh_response_was_fresh_at_every_smaller_age(lifetime in 1..1000_u64, age in 1..2000_u64, min in 0..50_u64) {
             let freshness = Freshness { lifetime, while_revalidating: 0, if_error: 0, strict: false };
             let request = Directives { min_fresh: Some(min), ..Directives::default() };
             if usable(&freshness, age, &request) == Use::Fresh {

@@ -29,7 +29,7 @@ pub fn parse(value: &[u8]) -> Option<u64> {
     Some(SystemTime::from(date).duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// The same whatever the case of its letters, as caches should read dates (RFC 9111 4.2).
+/// Like `parse`, but ignores the case of letters, as caches should (RFC 9111 4.2).
 pub fn parse_any_case(value: &[u8]) -> Option<u64> {
     parse(value).or_else(|| {
         let mut value = <[u8; LEN]>::try_from(value).ok()?;

@@ -203,7 +203,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_the_numbers(field in "bytes=[0-9]{0,21}-[0-9]{0,21}", len: u64) {
+        fn ranges_of_any_numbers_lie_within_the_file(field in "bytes=[0-9]{0,21}-[0-9]{0,21}", len: u64) {
             check(select(field.as_bytes(), len), len);
         }
 

@@ -1,30 +1,30 @@
-//! RFC 9113 against raw frames: sizes, streams, settings, windows, messages. What is an error of the
-//! connection, what of a stream, what of none.
+//! Tests with raw frames: sizes, streams, settings, windows and messages. Each row is a connection
+//! error, a stream error or no error (RFC 9113).
 
 use hurtle_http::h2::{Event, Reason};
 
 use crate::wire::*;
 
-/// What becomes of a connection that was sent something.
-enum Then {
-    /// It ends.
+/// Expected state of a connection after it received a row's bytes.
+enum Expected {
+    /// The connection ends.
     Ends(Reason),
-    /// This stream is reset, and the connection goes on.
+    /// This stream is reset, and the connection continues.
     Resets(u32, Reason),
-    /// The request of stream 1 is there, and whole once its body is read.
+    /// The request of stream 1 is received, and complete once its body is read.
     Asks,
-    /// Nothing.
+    /// The server sends nothing about it.
     Passes,
 }
 
-/// Goes through the rows, each on a connection of its own.
+/// Checks the rows, each on a new connection.
 #[track_caller]
-fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
+fn check(rows: Vec<(&str, Vec<u8>, Expected)>) {
     let mut wrong = Vec::new();
     for (why, bytes, then) in rows {
-        // In one piece and in many.
+        // The input arrives in one piece and in many.
         for piece in [bytes.len().max(1), 1] {
-            if let Some(found) = became(&bytes, piece, &then) {
+            if let Some(found) = mismatch(&bytes, piece, &then) {
                 wrong.push(format!("{why}, in pieces of {piece}: {found}"));
             }
         }
@@ -32,7 +32,7 @@ fn check(rows: Vec<(&str, Vec<u8>, Then)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn became(bytes: &[u8], piece: usize, then: &Then) -> Option<String> {
+fn mismatch(bytes: &[u8], piece: usize, then: &Expected) -> Option<String> {
     let mut connection = begun();
     for piece in bytes.chunks(piece) {
         connection.receive(piece, 0);
@@ -42,7 +42,7 @@ fn became(bytes: &[u8], piece: usize, then: &Then) -> Option<String> {
     let frames = written(&mut connection);
     let last = frames.last()?;
     let end = (last.kind == GOAWAY).then(|| last.code());
-    if let Then::Ends(code) = then {
+    if let Expected::Ends(code) = then {
         let closed = events == [Event::Closed(*code)];
         return (end != Some(*code) || !closed).then(|| format!("{frames:?} {events:?}"));
     }
@@ -56,15 +56,17 @@ fn became(bytes: &[u8], piece: usize, then: &Then) -> Option<String> {
         .collect();
     let is_asked = events.iter().any(|event| matches!(event, Event::Request { id: 1, .. }));
     match *then {
-        Then::Resets(stream, code) => (resets != [(stream, code)]).then(|| format!("{frames:?}")),
-        Then::Asks if !is_asked => Some(format!("{events:?}")),
+        Expected::Resets(stream, code) => {
+            (resets != [(stream, code)]).then(|| format!("{frames:?}"))
+        }
+        Expected::Asks if !is_asked => Some(format!("{events:?}")),
         _ => (!resets.is_empty()).then(|| format!("{frames:?}")),
     }
 }
 
 #[test]
 fn frames_of_the_wrong_size_or_place() {
-    use Then::{Asks, Ends, Passes};
+    use Expected::{Asks, Ends, Passes};
     const PROTOCOL: Reason = Reason::PROTOCOL_ERROR;
     const SIZE: Reason = Reason::FRAME_SIZE_ERROR;
     check(vec![
@@ -127,7 +129,7 @@ fn frames_of_the_wrong_size_or_place() {
         (
             "6.3: the same for a stream that is open",
             [open(1, &POST), frame(PRIORITY, 0, 1, &[0; 6])].concat(),
-            Then::Resets(1, SIZE),
+            Expected::Resets(1, SIZE),
         ),
         ("6.4: a reset of no stream", frame(RST_STREAM, 0, 0, &[0; 4]), Ends(PROTOCOL)),
         (
@@ -172,7 +174,7 @@ fn frames_of_the_wrong_size_or_place() {
 
 #[test]
 fn streams_that_are_not_in_the_state_for_it() {
-    use Then::{Asks, Ends, Passes, Resets};
+    use Expected::{Asks, Ends, Passes, Resets};
     const PROTOCOL: Reason = Reason::PROTOCOL_ERROR;
     const CLOSED: Reason = Reason::STREAM_CLOSED;
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
@@ -234,7 +236,7 @@ fn streams_that_are_not_in_the_state_for_it() {
 
 #[test]
 fn settings_and_windows_beyond_their_bounds() {
-    use Then::{Asks, Ends, Passes, Resets};
+    use Expected::{Asks, Ends, Passes, Resets};
     const PROTOCOL: Reason = Reason::PROTOCOL_ERROR;
     const SIZE: Reason = Reason::FRAME_SIZE_ERROR;
     const FLOW: Reason = Reason::FLOW_CONTROL_ERROR;
@@ -286,7 +288,7 @@ fn data_beyond_the_connections_window() {
 
 #[test]
 fn blocks_that_cannot_be_read() {
-    use Then::{Asks, Ends};
+    use Expected::{Asks, Ends};
     const PROTOCOL: Reason = Reason::PROTOCOL_ERROR;
     const COMPRESSION: Reason = Reason::COMPRESSION_ERROR;
     let get = block(&GET);
@@ -369,7 +371,7 @@ fn the_first_bytes() {
 }
 
 trait ReplaceLast {
-    /// The same with another byte at the end.
+    /// A copy whose last byte differs.
     fn replace_last(&self) -> Vec<u8>;
 }
 

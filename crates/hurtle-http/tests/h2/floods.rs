@@ -1,4 +1,4 @@
-//! What costs a client nothing and a server something, without end: it ends the connection.
+//! Tests of floods: frames that cost a client little and a server much end the connection.
 
 use hurtle_http::h2::{Event, Reason};
 
@@ -78,9 +78,9 @@ fn streams_that_the_server_is_made_to_reset() {
     }
 }
 
-/// A peer that never reads: whatever it asks for, little waits for it.
+/// The output queued for a peer that never reads is bounded, whatever it requests.
 #[test]
-fn responses_that_nobody_takes_are_bounded() {
+fn unread_responses_are_bounded() {
     let mut connection = begun();
     let mut n = 0;
     while !connection.is_finished() && n < FLOOD as u32 {

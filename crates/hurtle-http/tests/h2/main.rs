@@ -1,6 +1,6 @@
-//! HTTP/2 as a client sees it, without sockets: frames in, frames out.
+//! Tests of the HTTP/2 state machine with frames, without sockets.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 mod errors;

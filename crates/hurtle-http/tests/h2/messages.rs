@@ -1,4 +1,4 @@
-//! RFC 9113 section 8: which blocks are requests, and which bodies theirs.
+//! Tests of malformed requests and bodies (RFC 9113 section 8).
 
 use hurtle_http::h2::{Body, Event, FieldSection, Limits, Reason};
 
@@ -27,7 +27,7 @@ fn request(bytes: &[u8]) -> Option<FieldSection> {
 }
 
 #[test]
-fn fields_that_make_no_request() {
+fn invalid_requests_are_refused() {
     let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
     let rows = [
         ("an ordinary request", with(&[]), true),
@@ -96,7 +96,7 @@ fn fields_that_make_no_request() {
 }
 
 #[test]
-fn a_request_is_what_was_sent() {
+fn a_request_has_the_fields_that_were_sent() {
     let fields = [
         ("accept", "*/*"),
         ("cookie", "a=1"),
@@ -115,7 +115,7 @@ fn a_request_is_what_was_sent() {
     assert_eq!((head.get(b"x-two"), head.get(b"x-none")), (Some(&b"2"[..]), None));
 }
 
-/// What is read of a body, and how it ends.
+/// Reads a body: its data, its trailers, `true` if it ended well, and further events.
 fn body(bytes: &[u8]) -> (Vec<u8>, Option<FieldSection>, bool, Vec<Event>) {
     let mut connection = begun();
     connection.receive(bytes, 0);
@@ -180,7 +180,7 @@ fn bodies() {
 }
 
 #[test]
-fn a_reset_is_told_of_once_the_request_was() {
+fn a_reset_is_reported_after_its_request() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let mut connection = begun();
     connection.receive(&[whole(1, &GET), reset.clone()].concat(), 0);
@@ -193,7 +193,7 @@ fn a_reset_is_told_of_once_the_request_was() {
 }
 
 #[test]
-fn a_head_larger_than_is_taken_is_an_event() {
+fn a_head_beyond_the_limit_is_an_event() {
     let limits = Limits { header_list_bytes_max: 4_096, ..Limits::default() };
     let mut connection = begun_with(&limits);
     let long = field("a", &"x".repeat(100));
@@ -201,7 +201,7 @@ fn a_head_larger_than_is_taken_is_an_event() {
     connection.receive(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head), 0);
     assert_eq!(events(&mut connection), [Event::HeadTooLarge(1)]);
     connection.send_head(1, 431, [], true).unwrap();
-    // Much larger: it is not decoded.
+    // A much larger head is not decoded.
     connection
         .receive(&frame(HEADERS, END_STREAM, 3, &[block(&GET), long.repeat(100)].concat()), 0);
     connection.receive(&frame(CONTINUATION, 0, 3, &long.repeat(120)), 0);
@@ -209,7 +209,7 @@ fn a_head_larger_than_is_taken_is_an_event() {
 }
 
 #[test]
-fn late_frames_for_a_stream_that_was_reset_here_do_no_harm() {
+fn late_frames_for_a_reset_stream_are_ignored() {
     let mut connection = begun();
     connection.receive(&open(1, &POST), 0);
     assert_eq!(events(&mut connection).len(), 1);
@@ -218,7 +218,7 @@ fn late_frames_for_a_stream_that_was_reset_here_do_no_harm() {
     let frames = written(&mut connection);
     assert_eq!((frames[0].kind, frames[0].flags), (HEADERS, END_HEADERS | END_STREAM));
     assert_eq!((frames[1].kind, frames[1].code()), (RST_STREAM, Reason::NO_ERROR));
-    // More than the connection's window: it is given back.
+    // More than the connection's window, which is credited.
     for _ in 0..100 {
         connection.receive(&frame(DATA, 0, 1, &[0; 16_384]), 0);
         for update in written(&mut connection) {
@@ -232,7 +232,7 @@ fn late_frames_for_a_stream_that_was_reset_here_do_no_harm() {
 }
 
 #[test]
-fn an_orderly_end_takes_what_is_on_its_way() {
+fn a_graceful_shutdown_accepts_requests_in_flight() {
     let mut connection = begun();
     connection.receive(&whole(1, &GET), 0);
     connection.graceful_shutdown();
@@ -243,7 +243,7 @@ fn an_orderly_end_takes_what_is_on_its_way() {
     connection.receive(&[whole(3, &GET), pong].concat(), 0);
     assert_eq!(events(&mut connection).len(), 2);
     assert_eq!(written(&mut connection)[0].payload[..4], 3_u32.to_be_bytes());
-    // Later ones are not looked at.
+    // Later requests are ignored.
     let late =
         [open(5, &POST), frame(DATA, 0, 5, b"x"), window(5, 1), frame(RST_STREAM, 0, 5, &[0; 4])];
     connection.receive(&late.concat(), 0);
@@ -256,11 +256,11 @@ fn an_orderly_end_takes_what_is_on_its_way() {
 }
 
 #[test]
-fn windows_are_given_back_as_bodies_are_read() {
+fn windows_are_credited_as_bodies_are_read() {
     let mut connection = begun();
     connection.receive(&open(1, &POST), 0);
     let mut told = [0, 0];
-    // Half of each frame is padding: more of it than either window holds.
+    // Half of each frame is padding, and the padding exceeds both windows.
     let payload = [&[199][..], &[7; 400]].concat();
     let frames = 6_000;
     for _ in 0..frames {
@@ -295,7 +295,7 @@ fn a_readers_wait_ends_with_an_event() {
 }
 
 #[test]
-fn what_is_begun_is_known() {
+fn an_incomplete_frame_has_a_start_time() {
     let mut connection = begun();
     assert_eq!(connection.begun_ms(), None);
     let ping = frame(PING, 0, 0, &[0; 8]);
@@ -316,9 +316,9 @@ fn what_is_begun_is_known() {
     }
 }
 
-/// Each row leaves bytes unread, many times over: the connection's window must not shrink by them.
+/// Each row leaves bytes unread many times. The connection's window must not shrink by them.
 #[test]
-fn what_a_stream_held_is_given_back_when_it_ends() {
+fn a_closed_stream_credits_its_unread_bytes() {
     let data = |stream, flags| frame(DATA, flags, stream, &[0; 16_384]);
     let short = [&POST[..], &[("content-length", "5")]].concat();
     let rows: [(&str, Box<dyn Fn(u32) -> Vec<u8>>); 4] = [
@@ -344,7 +344,7 @@ fn what_a_stream_held_is_given_back_when_it_ends() {
     ];
     for (why, each) in rows {
         let mut connection = begun();
-        // Slowly, so that it is no flood.
+        // Slowly, so that this does not count as a flood.
         for n in 0..100 {
             connection.receive(&each(2 * n + 1), u64::from(n) * 1_000);
             for event in events(&mut connection) {

@@ -1,4 +1,4 @@
-//! Another implementation as the peer: the client of the crate `h2`, over a channel in memory.
+//! Tests with the client of the crate `h2` over a channel in memory.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use hurtle_http::h2::{Body, Connection, Event, FieldSection, Limits, Reason};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// A response on its way: the request's fields, body and trailers come back.
+/// A response in progress, which echoes the request's fields, body and trailers.
 #[derive(Default)]
 struct Echo {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -20,7 +20,7 @@ struct Echo {
     sent: usize,
 }
 
-/// Serves until the peer leaves.
+/// Serves until the peer disconnects.
 async fn serve(io: DuplexStream, limits: Limits) {
     let mut connection = Connection::new(&limits, 0);
     let mut echoes: HashMap<u32, Echo> = HashMap::new();
@@ -28,7 +28,7 @@ async fn serve(io: DuplexStream, limits: Limits) {
     let mut buffer = vec![0; 5_000];
     let mut now_ms = 0;
     loop {
-        // Until those that were told of something have nothing to tell of themselves.
+        // Repeats until the streams of the last events cause no further events.
         while act(&mut connection, &mut echoes) {}
         let bytes = connection.output().next().map(<[u8]>::to_vec).unwrap_or_default();
         if bytes.is_empty() && connection.is_finished() {
@@ -71,7 +71,7 @@ fn act(connection: &mut Connection, echoes: &mut HashMap<u32, Echo>) -> bool {
     has_acted
 }
 
-/// Reads and sends what can be.
+/// Reads and sends as much as possible.
 fn pump(connection: &mut Connection, id: u32, echoes: &mut HashMap<u32, Echo>) {
     let Some(echo) = echoes.get_mut(&id) else { return };
     while !echo.is_read {
@@ -116,7 +116,7 @@ fn pump(connection: &mut Connection, id: u32, echoes: &mut HashMap<u32, Echo>) {
     }
 }
 
-/// A request, and what becomes of it.
+/// A request and the end of its exchange.
 #[derive(Clone, Debug)]
 struct Exchange {
     fields: Vec<(String, String)>,
@@ -185,7 +185,7 @@ async fn talk(client: SendRequest<Bytes>, exchange: Exchange, seed: usize) {
     assert_eq!(sum, exchange.has_trailers.then(|| seed.to_string()));
 }
 
-/// How the client and the channel are set.
+/// Settings of the client and the channel.
 #[derive(Clone, Debug)]
 struct Setting {
     window: u32,
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_comes_back(
+    fn every_request_and_response_arrives_equal(
         exchanges in prop::collection::vec(exchange(), 1..30),
         window in prop_oneof![Just(65_535_u32), 1..3_000_u32, Just(1 << 20)],
         frame in prop_oneof![Just(16_384_u32), Just(40_000)],

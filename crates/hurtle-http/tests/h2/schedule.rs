@@ -1,4 +1,5 @@
-//! RFC 9218, flow control and the bound on what is queued: which stream sends next.
+//! Tests of the order of streams: priorities (RFC 9218), flow control and the limit on queued
+//! output.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use crate::wire::*;
 
 const LARGE: usize = 400_000;
 
-/// Answers requests by so many bytes each, as windows and turns allow, and reads what comes.
+/// Answers each request with a number of bytes, within windows and turns, and reads the output.
 struct Driver {
     connection: Connection,
-    /// What is left of each response.
+    /// Bytes of each response still to be sent, by stream.
     left: BTreeMap<u32, usize>,
-    /// What was written of each.
+    /// Bytes of each response already written, by stream.
     sent: BTreeMap<u32, usize>,
-    /// Streams in the order of their ends.
+    /// Streams in the order in which they ended.
     ends: Vec<u32>,
 }
 
@@ -27,7 +28,7 @@ impl Driver {
         Driver { connection, left: BTreeMap::new(), sent: BTreeMap::new(), ends: vec![] }
     }
 
-    /// Takes the events there are.
+    /// Handles all events.
     fn act(&mut self) {
         for event in events(&mut self.connection) {
             match event {
@@ -56,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Acts and writes until nothing happens; then opens the connection's window by a frame.
+    /// Acts and writes until nothing happens, then enlarges the connection's window by one frame.
     fn turn(&mut self) {
         loop {
             self.act();
@@ -96,7 +97,7 @@ fn ask(stream: u32, path: &'static str, priority: &'static str) -> Vec<u8> {
     whole(stream, &fields)
 }
 
-/// With windows for streams that are never shut.
+/// The requests, after a setting that gives streams large windows.
 fn wide(requests: &[Vec<u8>]) -> Vec<u8> {
     [setting(4, 1 << 30), requests.concat()].concat()
 }
@@ -144,7 +145,7 @@ fn incremental_responses_share() {
 }
 
 #[test]
-fn something_urgent_overtakes_a_download() {
+fn an_urgent_response_overtakes_a_download() {
     let mut driver = Driver::new(&wide(&[ask(1, "/large", "u=6")]));
     driver.turn();
     driver.connection.receive(&ask(3, "/small", "u=1, i"), 0);
@@ -171,7 +172,7 @@ fn a_priority_may_change() {
 }
 
 #[test]
-fn a_stream_whose_window_is_shut_holds_up_nobody() {
+fn a_stream_with_a_closed_window_delays_no_other() {
     let requests = [ask(1, "/large", "u=0"), ask(3, "/large", "u=7")].concat();
     let mut driver = Driver::new(&[setting(4, 1_000), requests, window(3, 1 << 24)].concat());
     driver.run(1);
@@ -182,7 +183,7 @@ fn a_stream_whose_window_is_shut_holds_up_nobody() {
 }
 
 #[test]
-fn a_stream_that_does_not_use_its_turn_holds_up_nobody() {
+fn a_stream_with_an_unused_share_delays_no_other() {
     let mut driver = Driver::new(&wide(&[ask(1, "/large", "u=0"), ask(3, "/large", "u=7")]));
     driver.act();
     written(&mut driver.connection);
@@ -192,11 +193,11 @@ fn a_stream_that_does_not_use_its_turn_holds_up_nobody() {
     assert!(connection.sent_bytes() > 65_535);
     connection.receive(&window(0, 1_000), 0);
     assert_eq!(events(connection), [Event::Writable(1)]);
-    // Its disk is slow, though it was said to be ready: the other's turn comes.
+    // The stream has a share but no data yet, so the other one gets its turn.
     assert_eq!(events(connection), [Event::Writable(3)]);
     assert_eq!(connection.capacity(3, 600), Ok(600));
     connection.send_data(3, Bytes::from(vec![0; 600]), false).unwrap();
-    // The first has what is left, and comes first again.
+    // The first stream has data again, and goes first.
     assert_eq!(connection.capacity(1, 600), Ok(400));
     connection.send_data(1, Bytes::from(vec![0; 400]), false).unwrap();
     for stream in [3, 1] {
@@ -208,7 +209,7 @@ fn a_stream_that_does_not_use_its_turn_holds_up_nobody() {
 }
 
 #[test]
-fn a_new_stream_comes_after_those_that_wait() {
+fn a_new_stream_waits_behind_earlier_ones() {
     let asked: Vec<_> = (0..10).map(|n| ask(2 * n + 1, "/large", "")).collect();
     let mut driver = Driver::new(&wide(&asked));
     for n in 10..60 {
@@ -220,7 +221,7 @@ fn a_new_stream_comes_after_those_that_wait() {
 }
 
 #[test]
-fn what_is_queued_is_bounded() {
+fn queued_output_is_bounded() {
     let limits = Limits { queued_bytes_max: 100_000, ..Limits::default() };
     let mut connection = begun_with(&limits);
     connection.receive(&[setting(4, 1 << 30), window(0, 1 << 30)].concat(), 0);
@@ -245,7 +246,7 @@ fn what_is_queued_is_bounded() {
 }
 
 #[test]
-fn a_window_opens_byte_by_byte_and_may_be_less_than_nothing() {
+fn a_window_opens_byte_by_byte_and_may_be_negative() {
     let mut driver = Driver::new(&[setting(4, 3), ask(1, "/small", "")].concat());
     let sent = |driver: &mut Driver, bytes: &[u8]| {
         driver.connection.receive(bytes, 0);

@@ -1,11 +1,11 @@
-//! It does not matter in which pieces bytes arrive, and no bytes do harm.
+//! Tests that splits of the input do not change the result, and that no input causes a panic.
 
 use hurtle_http::h2::{Body, Connection, Event, Limits};
 use proptest::prelude::*;
 
 use crate::wire::*;
 
-/// All there is to see of a connection: what it tells of, and what it writes.
+/// The visible behaviour of a connection: its events and its output.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     events: Vec<Event>,
@@ -13,7 +13,8 @@ struct Seen {
     written: Vec<u8>,
 }
 
-/// Sends the bytes in pieces. Bodies are read at the end, since when they are is no promise.
+/// Sends the bytes in pieces. Bodies are read at the end, since the time of their events is not
+/// specified.
 fn see(bytes: &[u8], cuts: &[usize]) -> Seen {
     let mut connection = Connection::new(&Limits::default(), 0);
     let mut seen = Seen::default();
@@ -44,7 +45,7 @@ fn see(bytes: &[u8], cuts: &[usize]) -> Seen {
     seen
 }
 
-/// A frame that makes sense, or nearly.
+/// A valid or slightly invalid frame.
 fn a_frame() -> impl Strategy<Value = Vec<u8>> {
     let stream = || (0..5_u32).prop_map(|n| 2 * n + 1);
     let bytes = || prop::collection::vec(any::<u8>(), 0..40);
@@ -83,7 +84,7 @@ fn traffic() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn pieces_are_as_good_as_the_whole(
+    fn any_split_of_the_input_gives_the_same_events(
         bytes in traffic(),
         cuts in prop::collection::vec(1..60_usize, 0..200),
     ) {

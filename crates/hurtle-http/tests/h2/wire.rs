@@ -1,4 +1,4 @@
-//! Frames as bytes, and a connection to send them to.
+//! Encodes frames, and decodes those that a connection writes.
 
 use hurtle_http::h2::{Connection, Event, Limits, Reason};
 
@@ -21,12 +21,12 @@ pub(crate) const PADDED: u8 = 8;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A request for a file, and one with a method that takes a body.
+/// Fields of a request for a file, and of one whose method takes a body.
 pub(crate) const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
 pub(crate) const POST: [(&str, &str); 4] = [(":method", "POST"), GET[1], GET[2], GET[3]];
 
-/// A frame that was sent.
+/// A frame that the connection wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -51,7 +51,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// A field as HPACK has it without its tables (RFC 7541 section 6.2.2).
+/// Encodes a field without indexing (RFC 7541 section 6.2.2).
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -66,12 +66,12 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| field(name, value)).collect()
 }
 
-/// A head that is not the end.
+/// A head without END_STREAM.
 pub(crate) fn open(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &block(fields))
 }
 
-/// A head that is all.
+/// A head with END_STREAM.
 pub(crate) fn whole(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(fields))
 }
@@ -96,7 +96,7 @@ pub(crate) fn begun_with(limits: &Limits) -> Connection {
     connection
 }
 
-/// All that the connection writes now.
+/// Takes all output.
 pub(crate) fn written(connection: &mut Connection) -> Vec<Frame> {
     let bytes: Vec<u8> = connection.output().flatten().copied().collect();
     connection.consume(bytes.len());
@@ -113,7 +113,7 @@ pub(crate) fn written(connection: &mut Connection) -> Vec<Frame> {
     frames
 }
 
-/// The events there are.
+/// Takes all events.
 pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.next_event()).collect()
 }

@@ -222,7 +222,10 @@ impl Acme {
     fn failure(&self, job: &Job, current: Option<&IssuedCertificate>, next: u64) -> String {
         let meanwhile = match current {
             Some(current) => {
-                format!("the previous one stays in use, valid until {}", when(current.valid.1))
+                format!(
+                    "the previous one stays in use, valid until {}",
+                    format_time(current.valid.1)
+                )
             }
             None => "handshakes for it are refused until then".to_owned(),
         };
@@ -231,7 +234,7 @@ impl Acme {
             "{}: no certificate was issued; {meanwhile}. The next attempt is at {}. To retry at once \
              after you fixed the cause, stop the server, remove {} and start it",
             job.name,
-            when(next),
+            format_time(next),
             record.display()
         )
     }
@@ -254,7 +257,7 @@ impl Acme {
             Some(Ok((window, in_secs))) => {
                 let (least, most) = RENEWAL_INFO_SECS;
                 (job.window, job.window_due) = (Some(window), now() + in_secs.clamp(least, most));
-                tracing::debug!("{}: renewal window from {}", job.name, when(window.0));
+                tracing::debug!("{}: renewal window from {}", job.name, format_time(window.0));
             }
             // RFC 9773 section 4.3: renew as without a window.
             Some(Err(reason)) => {
@@ -290,7 +293,7 @@ impl Job {
     /// Logs once when the first certificate will be ordered.
     fn log_wait(&mut self, current: Option<&IssuedCertificate>, due: u64) {
         if current.is_none() && !std::mem::replace(&mut self.has_logged_wait, true) {
-            let (name, due) = (&self.name, when(due));
+            let (name, due) = (&self.name, format_time(due));
             tracing::warn!("{name}: no certificate yet; the next attempt is at {due}");
         }
     }
@@ -316,6 +319,6 @@ fn now() -> u64 {
 }
 
 /// Formats a time.
-fn when(secs: u64) -> String {
+fn format_time(secs: u64) -> String {
     String::from_utf8_lossy(&date::format(secs)).into_owned()
 }

@@ -153,7 +153,7 @@ impl Drop for Feeder {
 impl RequestBody {
     /// Sends an interim response before more of the body is read. It is dropped if another one still
     /// waits, if no more of the body is read, or if the protocol has no interim responses.
-    pub fn tell(&self, interim: Interim) {
+    pub fn send_interim(&self, interim: Interim) {
         if let Some(slot) = &self.slot {
             slot.state().interim.get_or_insert(interim);
         }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn either_end_learns_that_the_other_is_gone() {
+    fn each_end_notices_a_dropped_other_end() {
         run(async {
             let (feeder, body) = feed(None);
             drop(body);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_the_end_waits_no_longer() {
+    fn a_feeder_does_not_wait_after_the_end() {
         run(async {
             let (feeder, mut body) = feed(Some(5));
             let fed = async {

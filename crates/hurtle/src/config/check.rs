@@ -37,7 +37,7 @@ pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
 /// problems.
 pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     let document = reader.parse();
-    let top = Table::top(&document, &TOP, reader);
+    let top = Table::document(&document, &TOP, reader);
     top.check_companions(reader);
     let mut config = Config::new(sites(&top, reader));
 

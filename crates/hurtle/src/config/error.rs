@@ -18,7 +18,7 @@ pub struct ConfigError {
     pub key: String,
     /// The error.
     pub what: String,
-    /// How to correct it.
+    /// The correction to make.
     pub hint: Option<String>,
 }
 

@@ -152,8 +152,8 @@ pub(super) fn fastcgi(
     reader: &mut Reader<'_>,
 ) -> Option<FastCgi> {
     let upstream = upstream(written, reader);
-    let mut made = FastCgi::new(Upstream::Unix(PathBuf::new()));
-    let f = &mut made;
+    let mut fastcgi = FastCgi::new(Upstream::Unix(PathBuf::new()));
+    let f = &mut fastcgi;
     table.set("root", reader, |v, r| v.directory(r).map(Some), &mut f.root);
     table.set("index", reader, index, &mut f.index);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
@@ -162,21 +162,21 @@ pub(super) fn fastcgi(
     table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
     f.timeouts = timeouts(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
-    Some(FastCgi { upstream: upstream?, ..made })
+    Some(FastCgi { upstream: upstream?, ..fastcgi })
 }
 
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
     let root = written.directory(reader);
     let (internal, timeouts) = (internal(table, reader), timeouts(table, reader));
-    let mut made = BTreeMap::new();
-    table.set("params", reader, |v, r| Some(params(v, r)), &mut made);
+    let mut variables = BTreeMap::new();
+    table.set("params", reader, |v, r| Some(params(v, r)), &mut variables);
     let mut limits = ProgramLimits::default();
     table.set("cpu_time", reader, Value::duration, &mut limits.cpu_time);
     table.set("memory", reader, Value::size, &mut limits.memory);
     table.set("open_files", reader, Value::integer, &mut limits.open_files);
     table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
-    Some(Cgi { root: root?, internal, timeouts, params: made, limits })
+    Some(Cgi { root: root?, internal, timeouts, params: variables, limits })
 }
 
 /// Reads the key of an authorizer.

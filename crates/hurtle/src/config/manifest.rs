@@ -39,7 +39,7 @@ static MANIFEST: Section = Section {
         Key::new("command", List("a program and its arguments"), Words("see `upstream`"),
             "[\"python3\", \"app.py\"]", "Command to start, in the application's directory."),
         Key::new("socket", Choice(names::<SocketPassing>), Toml("\"stdin\""), "\"path\"",
-            "How its listening socket is passed.").with(COMMAND),
+            "Method of passing its listening socket.").with(COMMAND),
         Key::new("env", Map("a table of names and values"), Toml("{}"), "{ LANG = \"C.UTF-8\" }",
             "Environment variables, in addition to PATH and HURTLE_*.").with(COMMAND),
         Key::new("user", Text("a user's name"), Words("the server's"), "\"blog\"",
@@ -86,11 +86,11 @@ pub enum AppBackend {
 pub struct AppCommand {
     /// The program and its arguments; not empty.
     pub command: Vec<String>,
-    /// How its socket is passed to it.
+    /// Method of passing the socket to it.
     pub socket: SocketPassing,
     /// Additional environment variables, in the order written.
     pub env: Vec<(String, String)>,
-    /// User that backend it; `None`: the server's.
+    /// User that runs it; `None`: the server's.
     pub user: Option<String>,
     /// Time limit until it accepts connections.
     pub start_timeout: Duration,
@@ -102,7 +102,7 @@ pub struct AppCommand {
     pub processes: Option<u64>,
 }
 
-/// How the listening socket is passed to an application.
+/// Method of passing the listening socket to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SocketPassing {
     /// Descriptor 0 is the listening socket.
@@ -120,7 +120,7 @@ pub enum SocketPassing {
 pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<ConfigError>> {
     let mut reader = Reader::new(text, file);
     let document = reader.parse();
-    let table = Table::top(&document, &MANIFEST, &mut reader);
+    let table = Table::document(&document, &MANIFEST, &mut reader);
     let manifest = read(&table, config, &mut reader);
     match reader.finish(manifest)? {
         Some(manifest) => Ok(manifest),

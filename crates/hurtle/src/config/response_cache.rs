@@ -21,8 +21,8 @@ pub struct ResponseCache {
     /// Size of the largest body kept, in bytes.
     #[serde(serialize_with = "print::size")]
     pub max_object: u64,
-    /// How long a response without a lifetime is fresh, in percent of the time since Last-Modified;
-    /// 0: it is not stored.
+    /// Lifetime of a response that names none, in percent of the time since Last-Modified; 0: such
+    /// a response is not stored.
     pub heuristic_percent: u64,
 }
 

@@ -193,10 +193,10 @@ pub(super) static TOP: Section = Section {
             "Connections the kernel may queue for each listener; the kernel's own limit \
              (`net.core.somaxconn` on Linux) also applies."),
         Key::new("sendfile", Choice(names::<Sendfile>), Toml("\"auto\""), "\"off\"",
-            "How file bodies are sent: chosen for each response (`\"auto\"`), always by \
+            "System call for file bodies: chosen for each response (`\"auto\"`), always by \
              `sendfile(2)`, or never. `\"auto\"` is the fastest; the others exist for comparison."),
         Key::new("schedule", Choice(names::<Schedule>), Toml("\"wait\""), "\"yield\"",
-            "When a connection reads again after a response: once the socket is readable \
+            "Time of the next read after a response: once the socket is readable \
              (`\"wait\"`), at once (`\"eager\"`), or at once but after every other connection that \
              is ready (`\"yield\"`). `\"wait\"` makes no useless system call; the others exist for \
              comparison."),
@@ -209,7 +209,7 @@ pub(super) static TOP: Section = Section {
         Key::new("cache_bytes", Size(0, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
             "Memory for cached file contents and response heads, for the whole process."),
         Key::new("drain", Time(0, TIME_MS_MAX), Toml("\"10s\""), "\"30s\"",
-            "How long a stop waits for requests in flight."),
+            "Time that a stop waits for requests in flight."),
         Key::new("user", Text("a user's name"), Words("stay as started"), "\"www-data\"",
             "User to switch to once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",

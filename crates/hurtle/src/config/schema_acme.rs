@@ -25,8 +25,8 @@ pub(super) static ACME: Section = Section {
              only. Servers of the same host names share it."),
         Key::new("challenge", Choices(names::<ChallengeKind>),
             Words("both that the listeners allow"), "[\"http-01\"]",
-            "How control of a name is proved: in a TLS handshake on port 443, or by a request in \
-             clear on port 80. If one fails, the next attempt uses the other."),
+            "Method of proving control of a name: in a TLS handshake on port 443, or by a request \
+             in clear on port 80. If one fails, the next attempt uses the other."),
         Key::new("authority", Tables(&AUTHORITY), Words("Let's Encrypt"),
             "[{ directory = \"https://acme.example/directory\" }]",
             "Authorities in order of preference; the next is used when one fails."),

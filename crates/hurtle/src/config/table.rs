@@ -19,7 +19,7 @@ pub(super) struct Table<'v> {
 
 impl<'v> Table<'v> {
     /// The top of a document.
-    pub(super) fn top(
+    pub(super) fn document(
         entries: &'v DeTable<'v>,
         section: &'static Section,
         reader: &mut Reader<'_>,

@@ -39,9 +39,9 @@ pub struct Config {
     pub workers: NonZeroUsize,
     /// Connections the kernel may queue for each listener (`listen(2)`), 1 to 65,535.
     pub backlog: u32,
-    /// How file bodies are sent.
+    /// The system call that sends file bodies.
     pub sendfile: Sendfile,
-    /// When a connection reads again after a response.
+    /// Scheduling of a connection's next read after a response.
     pub schedule: Schedule,
     /// Threads that wait for disks, 1 to 256.
     pub disk_threads: NonZeroUsize,

@@ -15,7 +15,7 @@ use super::entry::{Entry, Representation};
 use crate::answer::Answer;
 use crate::body::{Body, FileSlice, Part};
 
-/// The request fields that select what is sent of a file.
+/// The request fields that select the representation and the ranges of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileQuery<'a> {
     /// The preconditions (RFC 9110 section 13.1).

@@ -104,7 +104,7 @@ impl Scripts {
 
     fn find_plain(&self, rest: &[u8]) -> io::Result<Found> {
         if self.suffix.is_empty() || self.names_a_script(rest) {
-            return self.named(rest);
+            return self.find_named(rest);
         }
         if has_hidden_segment(rest, false) {
             return Ok(Found::Other);
@@ -117,7 +117,7 @@ impl Scripts {
             Target::File { .. } => Ok(Found::Other),
             Target::SlashMissing if self.has_index(rest)? => Ok(Found::Other),
             Target::Denied => Ok(Found::Denied),
-            _ => self.front(),
+            _ => self.find_front(),
         }
     }
 
@@ -132,7 +132,7 @@ impl Scripts {
     }
 
     /// Finds the script named by the path up to the end of one of its segments.
-    fn named(&self, rest: &[u8]) -> io::Result<Found> {
+    fn find_named(&self, rest: &[u8]) -> io::Result<Found> {
         let ends = memchr::memchr_iter(b'/', rest).chain([rest.len()]);
         let ends = ends.filter(|&end| {
             let name = rest[..end].rsplit(|&b| b == b'/').next().unwrap_or_default();
@@ -155,7 +155,7 @@ impl Scripts {
     }
 
     /// Finds the index script of the root, which handles paths that do not exist.
-    fn front(&self) -> io::Result<Found> {
+    fn find_front(&self) -> io::Result<Found> {
         let suffix = &self.suffix;
         let Some(front) = self.lookup.index.iter().find(|name| name.ends_with(suffix)) else {
             return Ok(Found::Other);

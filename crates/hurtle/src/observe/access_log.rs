@@ -254,9 +254,9 @@ mod tests {
         (0..LINES).for_each(|number| record(&log, number));
         log.flush();
         assert!(writer.dropped() > LINES / 2, "lines without room are dropped");
-        let asked = Instant::now();
+        let begun = Instant::now();
         assert!(!writer.close(Duration::from_millis(50)), "closed although blocked");
-        assert!(asked.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < PATIENCE);
 
         // The first reader gets the accepted lines in order, and all lines are accounted for.
         let read = read_numbers(path);

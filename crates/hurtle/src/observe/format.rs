@@ -446,7 +446,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_client_sends_is_one_printable_line_and_json_that_gives_it_back(
+        fn any_request_is_one_printable_line_and_json_that_restores_it(
             sent in proptest::collection::vec(any::<u8>(), 0..200),
             utf8 in ".{0,100}",
         ) {

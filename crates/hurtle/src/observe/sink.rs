@@ -39,7 +39,7 @@ pub(super) struct Feed {
     shared: Arc<Shared>,
 }
 
-/// Whole lines. An empty chunk only wakes the thread.
+/// Complete lines. An empty chunk only wakes the thread.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// The lines; each ends in a newline and holds no other.
@@ -354,12 +354,12 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let mut reader = open_fifo_reader(&path);
-        sink.feed().offer(chunk(b"heard\n")).expect("the queue has room");
+        sink.feed().offer(chunk(b"received\n")).expect("the queue has room");
         assert!(matches!(reports.recv_timeout(PATIENCE), Ok(Report::Dropped(1))));
         assert!(sink.close(PATIENCE));
-        let mut heard = String::new();
-        reader.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "heard\n");
+        let mut received = String::new();
+        reader.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "received\n");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 thread_local! {
-    /// When the simulation of this thread began.
+    /// Start of this thread's simulation.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// What `clock::now_ms` says when a simulation begins.
+/// Value of `clock::now_ms` at the start of a simulation, in milliseconds.
 const BEGIN_MS: u64 = 1_000_000;
 
 /// From now on this thread's time is the runtime's, which must be paused.

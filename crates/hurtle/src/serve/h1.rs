@@ -55,12 +55,12 @@ impl<T: Transport> Exchange<H1<T>> {
                             self.input.put_back(rest);
                             self.exchange(request).await
                         }
-                        Err(_) if self.is_preface(&head) => return Some(self.give_back(&head)),
+                        Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
                         Err(error) => self.refuse(*error).await,
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
-                        return Some(self.give_back(b""));
+                        return Some(self.into_parts(b""));
                     }
                     Err(error) => self.refuse(error).await,
                 };
@@ -90,7 +90,7 @@ impl<T: Transport> Exchange<H1<T>> {
     }
 
     /// Returns the channel, and the unserved bytes: `head`, and the input behind it.
-    fn give_back(self, head: &[u8]) -> (T, Input) {
+    fn into_parts(self, head: &[u8]) -> (T, Input) {
         let early = [head, self.input.bytes()].concat();
         (self.io.0, Input::holding(early))
     }
@@ -126,7 +126,7 @@ impl<T: Transport> Exchange<H1<T>> {
         let mut scan = Scan::default();
         let mut begun = false;
         let mut skipped = false;
-        let mut came = false;
+        let mut received = false;
         loop {
             let bytes = self.input.bytes();
             // RFC 9112 section 2.2: one empty line before a request line is ignored.
@@ -137,7 +137,7 @@ impl<T: Transport> Exchange<H1<T>> {
             }
             // Usually one read brings exactly one head; the parser then finds its end. If it holds
             // several, the bytes behind the first are put back.
-            if came && !begun && bytes.ends_with(EMPTY_LINE) {
+            if received && !begun && bytes.ends_with(EMPTY_LINE) {
                 let n = bytes.len();
                 return Ok(Some(self.input.take(n)));
             }
@@ -160,7 +160,7 @@ impl<T: Transport> Exchange<H1<T>> {
             let filled = self.fill().await;
             self.watch.set_idle(false);
             match filled {
-                Ok(()) => came = true,
+                Ok(()) => received = true,
                 // RFC 9110 section 15.5.9: 408 applies to an incomplete request only.
                 Err(Ended::Late) if begun => return Err(ParseError::HeadTooSlow),
                 Err(Ended::Late | Ended::Failed) => return Ok(None),

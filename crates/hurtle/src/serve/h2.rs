@@ -18,14 +18,14 @@ use crate::{clock, rt};
 
 /// Time for a peer to close after the last response, and again after the server's end, in
 /// milliseconds.
-const LEAVE_MS_MAX: u64 = 2_000;
+const CLOSE_MS_MAX: u64 = 2_000;
 
 /// A connection.
 struct Driver<T: Transport> {
     session: Session<T>,
     worker: Rc<Worker>,
     peer: Option<IpAddr>,
-    place: Rc<ConnectionSlot>,
+    slot: Rc<ConnectionSlot>,
     clocks: Clocks,
     served: u64,
 }
@@ -37,7 +37,7 @@ struct Clocks {
     /// Time of the last check that found open streams, in milliseconds.
     seen_busy_ms: u64,
     /// Time at which GOAWAY was sent, in milliseconds; `NEVER`: not yet.
-    left_ms: u64,
+    goaway_ms: u64,
     /// The schedule of writes while the peer does not read.
     stall: Stall,
 }
@@ -62,9 +62,9 @@ pub async fn run<T: Transport>(
     io: T,
     early: Input,
     peer: Option<IpAddr>,
-    place: Rc<ConnectionSlot>,
+    slot: Rc<ConnectionSlot>,
 ) {
-    let worker = place.worker();
+    let worker = slot.worker();
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
     // A stopping server checks this connection at once.
@@ -74,10 +74,10 @@ pub async fn run<T: Transport>(
         shared: Rc::clone(session.shared()),
         worker: Rc::clone(&worker),
         seen_busy_ms: 0,
-        left_ms: NEVER,
+        goaway_ms: NEVER,
         stall: Stall::new(NEVER, 0),
     };
-    Driver { session, worker, peer, place, clocks, served: 0 }.run(&watch).await;
+    Driver { session, worker, peer, slot, clocks, served: 0 }.run(&watch).await;
 }
 
 impl<T: Transport> Driver<T> {
@@ -85,42 +85,42 @@ impl<T: Transport> Driver<T> {
         loop {
             let Driver { session, clocks, .. } = &mut self;
             match watch.wait_until(session.next(), || clocks.due().0).await {
-                Ok(Some((arrived, stream))) => self.answer(arrived, stream),
+                Ok(Some((arrived, stream))) => self.start_exchange(arrived, stream),
                 Ok(None) => return,
-                Err(DeadlineError) if self.goes_on() => {}
+                Err(DeadlineError) if self.run_due_check() => {}
                 Err(DeadlineError) => return,
             }
         }
     }
 
     /// Starts an exchange for a request.
-    fn answer(&mut self, arrived: Arrived, stream: Stream) {
+    fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
         let most = self.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
-            self.leave();
+            self.send_goaway();
         }
-        let place = Rc::clone(&self.place);
-        let connection = Exchange::new(stream, Input::default(), self.peer, place);
+        let slot = Rc::clone(&self.slot);
+        let connection = Exchange::new(stream, Input::default(), self.peer, slot);
         self.session.aside(|| rt::begin(connection.answer_request(arrived)));
     }
 
-    fn leave(&mut self) {
-        if !self.clocks.is_leaving() {
-            self.clocks.left_ms = clock::now_ms();
+    fn send_goaway(&mut self) {
+        if !self.clocks.has_sent_goaway() {
+            self.clocks.goaway_ms = clock::now_ms();
             self.session.leave();
         }
     }
 
     /// Performs the due check. `false`: the connection must be dropped.
-    fn goes_on(&mut self) -> bool {
+    fn run_due_check(&mut self) -> bool {
         let now_ms = clock::now_ms();
         let (at_ms, due) = self.clocks.due();
         if at_ms > now_ms {
             return true;
         }
         match due {
-            Due::Drain => self.leave(),
+            Due::Drain => self.send_goaway(),
             Due::Finished => return false,
             Due::Blocked => return self.clocks.try_blocked(),
             Due::Unfinished if !self.clocks.shared.is_established() => return false,
@@ -128,8 +128,8 @@ impl<T: Transport> Driver<T> {
             Due::Idle if self.clocks.shared.pulse().streams() > 0 => {
                 self.clocks.seen_busy_ms = now_ms;
             }
-            Due::Idle if self.clocks.is_leaving() => return false,
-            Due::Idle => self.leave(),
+            Due::Idle if self.clocks.has_sent_goaway() => return false,
+            Due::Idle => self.send_goaway(),
         }
         true
     }
@@ -139,18 +139,18 @@ impl Clocks {
     /// Returns the time and the reason of the next check.
     fn due(&self) -> (u64, Due) {
         let Limits { head_timeout, idle_timeout, .. } = &self.worker.limits;
-        if self.worker.deadlines.is_draining() && !self.is_leaving() {
+        if self.worker.deadlines.is_draining() && !self.has_sent_goaway() {
             return (0, Due::Drain);
         }
         let finished = self.shared.pulse().finished_ms();
         let begun = self.shared.begun_ms().unwrap_or(NEVER);
         let busy_ms = self.shared.pulse().ended_ms().max(self.seen_busy_ms);
-        let idle_at_ms = match self.is_leaving() {
-            true => busy_ms.max(self.left_ms).saturating_add(LEAVE_MS_MAX),
+        let idle_at_ms = match self.has_sent_goaway() {
+            true => busy_ms.max(self.goaway_ms).saturating_add(CLOSE_MS_MAX),
             false => busy_ms.saturating_add(ms(*idle_timeout)),
         };
         [
-            (finished.saturating_add(LEAVE_MS_MAX), Due::Finished),
+            (finished.saturating_add(CLOSE_MS_MAX), Due::Finished),
             (self.stall().due_ms(), Due::Blocked),
             (begun.saturating_add(ms(*head_timeout)), Due::Unfinished),
             (idle_at_ms, Due::Idle),
@@ -160,8 +160,8 @@ impl Clocks {
         .unwrap_or((NEVER, Due::Idle))
     }
 
-    fn is_leaving(&self) -> bool {
-        self.left_ms != NEVER
+    fn has_sent_goaway(&self) -> bool {
+        self.goaway_ms != NEVER
     }
 
     /// Returns the write schedule of the current stall.

@@ -15,10 +15,10 @@ use crate::transport::{Input, Transport};
 
 /// Serves a cleartext connection to its end, with HTTP/1.1 or HTTP/2. `input` holds the bytes that
 /// were already read.
-pub async fn run<T: Transport>(io: T, input: Input, peer: Option<IpAddr>, place: ConnectionSlot) {
-    let place = Rc::new(place);
-    let connection = Exchange::new(H1(io), input, peer, Rc::clone(&place));
+pub async fn run<T: Transport>(io: T, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
+    let slot = Rc::new(slot);
+    let connection = Exchange::new(H1(io), input, peer, Rc::clone(&slot));
     if let Some((io, early)) = connection.run().await {
-        Box::pin(h2::run(io, early, peer, place)).await;
+        Box::pin(h2::run(io, early, peer, slot)).await;
     }
 }

@@ -37,7 +37,7 @@ enum Closed {
 }
 
 /// Logs a closed connection, at a limited rate.
-fn tell(balancers: &Balancers, peer: Option<IpAddr>, why: &Closed) {
+fn log_closed(balancers: &Balancers, peer: Option<IpAddr>, why: &Closed) {
     let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.to_string());
     // Balancers check a server's health by connecting and closing.
     if matches!(why, Closed::Gone(_)) || !balancers.is_told(clock::now_ms()) {
@@ -54,7 +54,7 @@ pub async fn introduce(
     worker: &Worker,
 ) -> Option<Introduced> {
     let mut input = Input::default();
-    match heard(socket, &mut input, peer, worker).await {
+    match read_header(socket, &mut input, peer, worker).await {
         Ok(header) => {
             input.consume(header.len);
             let client = match header.client {
@@ -67,14 +67,14 @@ pub async fn introduce(
         Err(why) => {
             // A stopping server does not wait for connections that have sent nothing.
             if !worker.deadlines.is_draining() {
-                tell(&worker.balancers, peer, &why);
+                log_closed(&worker.balancers, peer, &why);
             }
             None
         }
     }
 }
 
-async fn heard(
+async fn read_header(
     socket: &mut Plain,
     input: &mut Input,
     peer: Option<IpAddr>,
@@ -87,7 +87,7 @@ async fn heard(
     watch.set(clock::now_ms() + HEADER_MS_MAX);
     // A stopping server closes connections that have sent nothing.
     watch.set_idle(true);
-    let hearing = async {
+    let reading = async {
         loop {
             if poll_fn(|cx| input.poll_fill(socket, cx)).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
@@ -98,7 +98,7 @@ async fn heard(
             }
         }
     };
-    watch.wait(hearing).await?
+    watch.wait(reading).await?
 }
 
 impl From<DeadlineError> for Closed {

@@ -18,18 +18,18 @@ use crate::transport::handshake::{Choice, HandshakeError, handshake};
 use crate::transport::{Input, Plain, Tls};
 
 /// Serves a connection to its end; `input` has the bytes read so far.
-pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, place: ConnectionSlot) {
-    match Box::pin(secured(socket, input, &place.worker())).await {
+pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
+    match Box::pin(secured(socket, input, &slot.worker())).await {
         Ok(io) if io.speaks_http2() => {
-            Box::pin(h2::run(io, Input::default(), peer, Rc::new(place))).await;
+            Box::pin(h2::run(io, Input::default(), peer, Rc::new(slot))).await;
         }
         Ok(io) => {
-            let connection = Exchange::new(H1(io), Input::default(), peer, Rc::new(place));
+            let connection = Exchange::new(H1(io), Input::default(), peer, Rc::new(slot));
             // Boxed: this future is larger than that of an HTTP/2 connection, which needs no such room.
             drop(Box::pin(connection.run()).await);
         }
         Err(Some(socket)) => {
-            let connection = Exchange::new(H1(socket), Input::default(), peer, Rc::new(place));
+            let connection = Exchange::new(H1(socket), Input::default(), peer, Rc::new(slot));
             Box::pin(connection.turn_down(ParseError::NotTls)).await;
         }
         Err(None) => {}

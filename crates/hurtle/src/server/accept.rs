@@ -1,4 +1,4 @@
-//! Listeners and accepting connections. WorkerListener pauses when descriptors run out, and clients
+//! Listeners and accepting connections. Accepting pauses when descriptors run out, and clients
 //! beyond a connection limit get a 503.
 
 use std::cell::Cell;
@@ -263,11 +263,11 @@ fn admit(
     if thread.open.get() >= admission.connections_max.get() {
         return reject(io, protocols, admission);
     }
-    let place = ConnectionSlot::new(thread);
+    let slot = ConnectionSlot::new(thread);
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
-        true => rt::spawn(serve_proxied(io, peer, protocols, place, Rc::clone(admission))),
-        false => serve_connection((io, peer), Input::default(), protocols, place, admission),
+        true => rt::spawn(serve_proxied(io, peer, protocols, slot, Rc::clone(admission))),
+        false => serve_connection((io, peer), Input::default(), protocols, slot, admission),
     }
 }
 
@@ -276,11 +276,11 @@ async fn serve_proxied(
     mut io: Plain,
     peer: Option<IpAddr>,
     protocols: Protocols,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     admission: Rc<Admission>,
 ) {
-    if let Some(introduced) = proxied::introduce(&mut io, peer, &place.worker()).await {
-        serve_connection((io, introduced.client), introduced.input, protocols, place, &admission);
+    if let Some(introduced) = proxied::introduce(&mut io, peer, &slot.worker()).await {
+        serve_connection((io, introduced.client), introduced.input, protocols, slot, &admission);
     }
 }
 
@@ -289,13 +289,13 @@ fn serve_connection(
     (io, client): Accepted,
     input: Input,
     protocols: Protocols,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     admission: &Rc<Admission>,
 ) {
-    let Ok(slot) = admission.acquire(client) else { return reject(io, protocols, admission) };
+    let Ok(counted) = admission.acquire(client) else { return reject(io, protocols, admission) };
     match protocols.tls {
-        true => run_counted(secure::run(io, input, client, place), slot),
-        false => run_counted(serve::run(io, input, client, place), slot),
+        true => run_counted(secure::run(io, input, client, slot), counted),
+        false => run_counted(serve::run(io, input, client, slot), counted),
     }
 }
 

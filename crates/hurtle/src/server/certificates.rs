@@ -30,7 +30,7 @@ pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
     let (alive, ended) = mpsc::channel();
     let life = move || {
         while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-            keyring.look();
+            keyring.reload_changed();
         }
     };
     thread::Builder::new().name("certificates".to_owned()).spawn(life)?;

@@ -50,7 +50,7 @@ impl Server {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.place(host, path, |site, path| Ok(App::new(site, path, service)))
+        self.mount_app(host, path, |site, path| Ok(App::new(site, path, service)))
     }
 
     /// Mounts an application on threads of its own: a multi-threaded tokio runtime with one thread
@@ -68,12 +68,12 @@ impl Server {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.place(host, path, |site, path| {
+        self.mount_app(host, path, |site, path| {
             Ok(App::isolated(site, path, service, Threads::start("app")?))
         })
     }
 
-    fn place(
+    fn mount_app(
         mut self,
         host: &str,
         path: &str,

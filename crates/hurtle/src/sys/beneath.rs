@@ -76,7 +76,7 @@ enum Found {
 }
 
 impl Below<'_> {
-    fn here(&self) -> BorrowedFd<'_> {
+    fn current(&self) -> BorrowedFd<'_> {
         self.entered.last().map_or(self.dir, AsFd::as_fd)
     }
 
@@ -84,7 +84,7 @@ impl Below<'_> {
         if !is_last {
             return Ok(Found::Entered);
         }
-        openat(self.here(), b".", flags).map(Found::Opened)
+        openat(self.current(), b".", flags).map(Found::Opened)
     }
 
     fn open_last(&self, name: &[u8], flags: OFlags, must_be_directory: bool) -> Result<Found> {
@@ -93,7 +93,7 @@ impl Below<'_> {
         match kind {
             FileType::Symlink => self.read_link(name),
             FileType::RegularFile | FileType::Directory => {
-                or_changed(openat(self.here(), name, flags).map(Found::Opened), kind)
+                or_changed(openat(self.current(), name, flags).map(Found::Opened), kind)
             }
             _ if flags.contains(OFlags::DIRECTORY) => Err(Errno::NOTDIR),
             _ => Err(Errno::NXIO),
@@ -106,7 +106,7 @@ impl Below<'_> {
             FileType::Symlink => self.read_link(name),
             FileType::Directory => {
                 let flags = PROBE | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let entered = openat(self.here(), name, flags).map(|fd| {
+                let entered = openat(self.current(), name, flags).map(|fd| {
                     self.entered.push(fd);
                     Found::Entered
                 });
@@ -118,12 +118,12 @@ impl Below<'_> {
 
     /// The type of a name, checked before opening: the errors of opening a link differ between systems.
     fn kind(&self, name: &[u8]) -> Result<FileType> {
-        let stat = rustix::fs::statat(self.here(), name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat = rustix::fs::statat(self.current(), name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode))
     }
 
     fn read_link(&self, name: &[u8]) -> Result<Found> {
-        match rustix::fs::readlinkat(self.here(), name, Vec::new()) {
+        match rustix::fs::readlinkat(self.current(), name, Vec::new()) {
             Ok(target) => Ok(Found::Link(target.into_bytes())),
             // It is no longer a link.
             Err(Errno::INVAL) => Ok(Found::Changed),

@@ -31,7 +31,9 @@ pub(super) fn head_then_file(
 ///
 /// After any other error the connection is lost and the count is meaningless: a call refused before it
 /// began leaves the requested length in place of the count.
-pub(super) fn taken(mut call: impl FnMut() -> (nix::Result<()>, i64)) -> io::Result<usize> {
+pub(super) fn retry_sendfile(
+    mut call: impl FnMut() -> (nix::Result<()>, i64),
+) -> io::Result<usize> {
     loop {
         let (result, count) = call();
         let count = usize::try_from(count).unwrap_or(0);
@@ -64,7 +66,7 @@ mod tests {
         ];
         for (why, calls, expected) in rows {
             let mut calls = calls.iter().copied();
-            let count = taken(|| calls.next().unwrap()).map_err(|e| e.kind());
+            let count = retry_sendfile(|| calls.next().unwrap()).map_err(|e| e.kind());
             assert_eq!(count, expected, "{why}");
             assert_eq!(calls.len(), 0, "{why}: too few calls");
         }

@@ -69,7 +69,7 @@ fn send(
     let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let headers = (!headers.is_empty()).then_some(headers);
     let flags = SfFlags::empty();
-    count::taken(|| {
+    count::retry_sendfile(|| {
         sendfile(file, socket, offset, Some(len), headers, None, flags, READAHEAD_PAGES)
     })
 }

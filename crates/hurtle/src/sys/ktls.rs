@@ -20,8 +20,8 @@ pub fn offers_tls() -> bool {
     static OFFERED: LazyLock<bool> = LazyLock::new(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None);
         // A kernel that has it requires a connected socket first.
-        let asked = socket.map(|socket| setsockopt(&socket, TcpUlp::default(), ULP));
-        matches!(asked, Ok(Err(Errno::ENOTCONN)))
+        let result = socket.map(|socket| setsockopt(&socket, TcpUlp::default(), ULP));
+        matches!(result, Ok(Err(Errno::ENOTCONN)))
     });
     *OFFERED
 }

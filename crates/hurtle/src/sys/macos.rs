@@ -55,7 +55,9 @@ pub fn send_file(
     }
     let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let len = i64::try_from(len).unwrap_or(i64::MAX);
-    count::taken(|| nix::sys::sendfile::sendfile(file, socket, offset, Some(len), None, None))
+    count::retry_sendfile(|| {
+        nix::sys::sendfile::sendfile(file, socket, offset, Some(len), None, None)
+    })
 }
 
 /// Not used here: nothing was measured on this system.

@@ -31,7 +31,7 @@ mod tests {
 
     /// On systems with a better way the contract's test does not cover this code.
     #[test]
-    fn what_is_read_is_counted_up_to_the_end() {
+    fn read_counts_bytes_up_to_the_end() {
         let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
         let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
         let rows = [("all", 0, len, len), ("some", 3, 5, 5), ("the last", len - 2, 9, 2)];

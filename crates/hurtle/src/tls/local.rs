@@ -106,7 +106,7 @@ fn pair(dir: &Path, name: &str) -> CertificateFiles {
 
 fn authority_params(now: u64) -> CertificateParams {
     let mut params = params(now, AUTHORITY_DAYS);
-    params.distinguished_name = named("Hurtle on this machine only");
+    params.distinguished_name = distinguished_name("Hurtle on this machine only");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     // RFC 5280 section 4.2.1.10: a stolen key is useless for other names. The DNS name includes all
@@ -127,7 +127,7 @@ fn authority_params(now: u64) -> CertificateParams {
 
 fn certificate_params(now: u64) -> Result<CertificateParams, rcgen::Error> {
     let mut params = params(now, CERTIFICATE_DAYS);
-    params.distinguished_name = named("localhost");
+    params.distinguished_name = distinguished_name("localhost");
     // Without `*.localhost`: clients accept no wildcard for a top-level domain, and rustls rejects
     // the whole certificate.
     params.subject_alt_names = vec![
@@ -149,7 +149,7 @@ fn params(now: u64, days: u64) -> CertificateParams {
     params
 }
 
-fn named(name: &str) -> DistinguishedName {
+fn distinguished_name(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished

@@ -142,7 +142,7 @@ impl Keyring {
     }
 
     /// Checks all files and reloads the sites whose files have changed.
-    pub fn look(&self) {
+    pub fn reload_changed(&self) {
         self.challenges.iter().for_each(PendingChallenges::reload);
         self.sites.iter().flatten().for_each(|entry| entry.reload());
     }

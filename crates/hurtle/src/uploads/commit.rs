@@ -75,10 +75,10 @@ impl Unfinished {
     ) -> Result<Committed, UploadError> {
         let mut hidden = self.take()?;
         let named = self.name_if(&mut hidden, conditions, changed);
-        if let Some(kept) = &hidden.kept
+        if let Some(stored) = &hidden.stored
             && !named.as_ref().is_err_and(UploadError::is_temporary)
         {
-            kept.remove();
+            stored.remove();
         }
         named
     }
@@ -92,9 +92,9 @@ impl Unfinished {
         let hash = self.content_hash(hidden)?;
         let _lock = lock(&hidden.directory, &self.target.name)?;
         for _ in 0..RACES_MAX {
-            let old = check(&self.place, &hidden.directory, &self.target, conditions)?;
+            let old = check(&self.root, &hidden.directory, &self.target, conditions)?;
             set_time(&hidden.file, old.as_ref())?;
-            if self.place.fsync {
+            if self.root.fsync {
                 rustix::fs::fsync(&hidden.file)?;
             }
             match hidden.name_it(&self.target.name, old.is_some()) {
@@ -103,11 +103,11 @@ impl Unfinished {
                 named => named?,
             }
             changed.note();
-            if self.place.fsync {
+            if self.root.fsync {
                 sync_directory(&hidden.directory)?;
             }
             let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
-            let tag = (self.place.etag != EtagSource::Off).then(|| files::entry::tag(&stamp, hash));
+            let tag = (self.root.etag != EtagSource::Off).then(|| files::entry::tag(&stamp, hash));
             return Ok(Committed { created: old.is_none(), tag });
         }
         Err(UploadError::BUSY)
@@ -116,36 +116,36 @@ impl Unfinished {
     /// Hash of the content, if the entity-tag is made from it. For a resumed upload the whole file
     /// is read: parts of it came with earlier requests.
     fn content_hash(&self, hidden: &HiddenFile) -> Result<Option<u128>, UploadError> {
-        if self.place.etag != EtagSource::Content {
+        if self.root.etag != EtagSource::Content {
             return Ok(None);
         }
         if let Some(hash) = &self.hash {
             return Ok(Some(hash.digest128()));
         }
         let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
-        let file = OpenFile::new(hidden.file.try_clone()?, stamp, self.place.lane);
+        let file = OpenFile::new(hidden.file.try_clone()?, stamp, self.root.lane);
         Ok(Some(files::lookup::hash(&file)?))
     }
 }
 
 /// Deletes a file, if the preconditions hold.
 pub(super) fn delete(
-    place: &UploadRoot,
+    root: &UploadRoot,
     target: &Target,
     conditions: &Conditions,
     changed: &Changed,
 ) -> Result<(), UploadError> {
-    let directory = match open_directory(place, target) {
+    let directory = match open_directory(root, target) {
         Err(error) if error.is_no_directory() => return Err(UploadError::MISSING),
         other => other?,
     };
     let _lock = lock(&directory, &target.name)?;
-    if check(place, &directory, target, conditions)?.is_none() {
+    if check(root, &directory, target, conditions)?.is_none() {
         return Err(UploadError::MISSING);
     }
     rustix::fs::unlinkat(&directory, &target.name[..], AtFlags::empty())?;
     changed.note();
-    if place.fsync {
+    if root.fsync {
         sync_directory(&directory)?;
     }
     Ok(())
@@ -154,7 +154,7 @@ pub(super) fn delete(
 /// Checks the preconditions against the file that has the name now, and returns its state. Anything
 /// but a regular file is refused.
 pub(super) fn check(
-    place: &UploadRoot,
+    root: &UploadRoot,
     directory: &OwnedFd,
     target: &Target,
     conditions: &Conditions,
@@ -176,7 +176,7 @@ pub(super) fn check(
     }
     let stamp = Stamp::of(&stat);
     let tag = match conditions.name_tags() {
-        true => tag(place, directory, target, stamp)?,
+        true => tag(root, directory, target, stamp)?,
         false => None,
     };
     let validators = Validators {
@@ -191,20 +191,20 @@ pub(super) fn check(
 
 /// The entity-tag that a GET would return now.
 fn tag(
-    place: &UploadRoot,
+    root: &UploadRoot,
     directory: &OwnedFd,
     target: &Target,
     stamp: Stamp,
 ) -> Result<Option<String>, UploadError> {
-    if place.etag == EtagSource::Off {
+    if root.etag == EtagSource::Off {
         return Ok(None);
     }
-    if !files::lookup::hashes(place.etag, &stamp) {
+    if !files::lookup::hashes(root.etag, &stamp) {
         return Ok(Some(files::entry::tag(&stamp, None)));
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, &target.name[..], flags, Mode::empty())?;
-    let hash = files::lookup::hash(&OpenFile::new(file, stamp, place.lane))?;
+    let hash = files::lookup::hash(&OpenFile::new(file, stamp, root.lane))?;
     Ok(Some(files::entry::tag(&stamp, Some(hash))))
 }
 
@@ -226,7 +226,7 @@ impl HiddenFile {
     }
 
     fn rename(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
-        let renamed = rustix::fs::renameat(self.home(), &hidden[..], &self.directory, name);
+        let renamed = rustix::fs::renameat(self.store(), &hidden[..], &self.directory, name);
         if renamed.is_err() {
             self.name = Some(hidden);
         }
@@ -235,7 +235,7 @@ impl HiddenFile {
 
     fn link(&mut self, hidden: Vec<u8>, name: &[u8]) -> rustix::io::Result<()> {
         let flags = AtFlags::empty();
-        match rustix::fs::linkat(self.home(), &hidden[..], &self.directory, name, flags) {
+        match rustix::fs::linkat(self.store(), &hidden[..], &self.directory, name, flags) {
             // The file system has no hard links. A file that another process creates at this moment
             // is replaced.
             Err(Errno::PERM | Errno::OPNOTSUPP) => self.rename(hidden, name),
@@ -284,8 +284,8 @@ pub(super) fn lock(
     name: &[u8],
 ) -> Result<MutexGuard<'static, ()>, UploadError> {
     let stat = rustix::fs::fstat(directory)?;
-    let place = format!("{} {} ", stat.st_dev, stat.st_ino);
-    let key = [place.as_bytes(), &name.to_ascii_lowercase()[..]].concat();
+    let file_id = format!("{} {} ", stat.st_dev, stat.st_ino);
+    let key = [file_id.as_bytes(), &name.to_ascii_lowercase()[..]].concat();
     let number = xxh3_64(&key) % LOCKS as u64;
     // The lock guards no data, so a panic leaves nothing inconsistent.
     Ok(LOCKED[number as usize].lock().unwrap_or_else(PoisonError::into_inner))
@@ -318,7 +318,7 @@ mod tests {
         fn named(&self, contents: &[u8]) -> HiddenFile {
             let (file, name) = create_named(&self.open()).unwrap();
             rustix::io::write(&file, contents).unwrap();
-            HiddenFile { directory: self.open(), file, name: Some(name), kept: None }
+            HiddenFile { directory: self.open(), file, name: Some(name), stored: None }
         }
 
         fn contents(&self) -> Vec<(String, Vec<u8>)> {

@@ -93,7 +93,7 @@ impl UploadError {
         UploadError { status, message, source: None }
     }
 
-    fn because(self, e: Errno) -> UploadError {
+    fn with_source(self, e: Errno) -> UploadError {
         UploadError { source: Some(e.into()), ..self }
     }
 
@@ -113,7 +113,7 @@ impl UploadError {
             || self.is(&UploadError::BROKEN)
     }
 
-    /// Returns the error's response; logs what the client did not cause.
+    /// Returns the error's response. Errors that the client did not cause are logged.
     pub(super) fn answer(self, rest: &[u8]) -> Answer {
         let name = rest.escape_ascii();
         match &self.source {
@@ -142,15 +142,15 @@ impl UploadError {
 impl From<Errno> for UploadError {
     fn from(e: Errno) -> UploadError {
         match e {
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => UploadError::DENIED.because(e),
-            Errno::NOSPC | Errno::DQUOT => UploadError::FULL.because(e),
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => UploadError::DENIED.with_source(e),
+            Errno::NOSPC | Errno::DQUOT => UploadError::FULL.with_source(e),
             Errno::FBIG => UploadError::TOO_LARGE,
             Errno::NOENT | Errno::NOTDIR => UploadError::NO_DIRECTORY,
             Errno::LOOP | Errno::MLINK | Errno::XDEV => UploadError::LINK,
             Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY => UploadError::DIRECTORY,
             Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => UploadError::NAME,
-            Errno::MFILE | Errno::NFILE => UploadError::BUSY.because(e),
-            e => UploadError::DEFECT.because(e),
+            Errno::MFILE | Errno::NFILE => UploadError::BUSY.with_source(e),
+            e => UploadError::DEFECT.with_source(e),
         }
     }
 }

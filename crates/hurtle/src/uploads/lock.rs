@@ -15,7 +15,7 @@ const LOOKS_MAX: usize = 20;
 const LOOK_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The locks of this process. Each belongs to a request, so connections bound their number.
-static HELD: Mutex<BTreeMap<Token, Arc<LockHolder>>> = Mutex::new(BTreeMap::new());
+static HOLDERS: Mutex<BTreeMap<Token, Arc<LockHolder>>> = Mutex::new(BTreeMap::new());
 
 /// State shared with the request that holds a lock.
 #[derive(Debug, Default)]
@@ -50,12 +50,12 @@ impl UploadLock {
 
     /// Takes the lock if it is free; `Err` returns the current holder.
     pub(super) fn try_take(token: &Token) -> Result<UploadLock, Arc<LockHolder>> {
-        let mut held = held();
-        if let Some(holder) = held.get(token) {
+        let mut holders = holders();
+        if let Some(holder) = holders.get(token) {
             return Err(Arc::clone(holder));
         }
         let holder = Arc::<LockHolder>::default();
-        held.insert(token.clone(), Arc::clone(&holder));
+        holders.insert(token.clone(), Arc::clone(&holder));
         Ok(UploadLock { token: token.clone(), holder })
     }
 
@@ -67,21 +67,21 @@ impl UploadLock {
 
 impl Drop for UploadLock {
     fn drop(&mut self) {
-        held().remove(&self.token);
+        holders().remove(&self.token);
         self.holder.gone.ring();
     }
 }
 
 impl LockHolder {
     /// Waits until another request wants the lock.
-    pub(super) async fn superseded(&self) {
+    pub(super) async fn wait_until_superseded(&self) {
         self.ended.wait(None).await;
     }
 }
 
 /// Nothing can panic while the lock is held, so a poisoned one is valid.
-fn held() -> MutexGuard<'static, BTreeMap<Token, Arc<LockHolder>>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+fn holders() -> MutexGuard<'static, BTreeMap<Token, Arc<LockHolder>>> {
+    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
             );
             let holder = older.holder();
             let work = async {
-                match race(std::future::pending::<()>(), holder.superseded()).await {
+                match race(std::future::pending::<()>(), holder.wait_until_superseded()).await {
                     First::A(()) => panic!("it is never done"),
                     First::B(()) => drop(older),
                 }

@@ -59,7 +59,7 @@ const PIECES_PER_SECOND: u64 = 8;
 const GATHER_MS_MAX: u64 = 250;
 
 /// Interval of progress responses (104), in milliseconds.
-const TOLD_EVERY_MS: u64 = 1_000;
+const PROGRESS_INTERVAL_MS: u64 = 1_000;
 
 /// The value of Allow for OPTIONS and 405.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
@@ -67,7 +67,7 @@ const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPT
 /// A directory that accepts uploads.
 #[derive(Clone, Debug)]
 pub struct Uploads {
-    place: UploadRoot,
+    root: UploadRoot,
     limits: crate::config::Uploads,
     /// True if encoded variants are served, so their suffixes are not allowed.
     sidecars: bool,
@@ -97,16 +97,16 @@ struct StoreLimits {
 /// Parameters for receiving a body.
 struct ReceiveMode {
     /// True if an incomplete body is kept, so it must reach the disk soon.
-    kept: bool,
+    is_kept: bool,
     /// Time of the last progress response, in milliseconds; `None` if the client does not support
     /// them.
-    told_ms: Option<u64>,
+    progress_ms: Option<u64>,
 }
 
 /// The directory and its settings, as disk jobs need them.
 #[derive(Clone, Debug)]
 struct UploadRoot {
-    root: PathBuf,
+    path: PathBuf,
     /// True if symbolic links are followed. They must stay beneath the root, whatever the mount's
     /// setting for downloads.
     follow: bool,
@@ -122,8 +122,8 @@ impl Uploads {
         let limits = files.uploads.clone()?;
         // Apart from downloads: if uploads wait for a slow disk, downloads keep their threads.
         let lane = disk.lane_of(format!("uploads {}", files.root.display()));
-        let place = UploadRoot {
-            root: files.root.clone(),
+        let root = UploadRoot {
+            path: files.root.clone(),
             follow: files.symlinks != Symlinks::Never,
             etag: files.etag,
             free_bytes: limits.free_bytes,
@@ -131,7 +131,7 @@ impl Uploads {
             lane,
         };
         let (disk, changed) = (disk.clone(), changed.clone());
-        Some(Uploads { place, limits, sidecars: files.sidecars, disk, lane, changed })
+        Some(Uploads { root, limits, sidecars: files.sidecars, disk, lane, changed })
     }
 
     /// Answers any request except GET and HEAD. `rest` is the decoded path relative to the
@@ -174,9 +174,9 @@ impl Uploads {
             return Err(UploadError::TOO_LARGE);
         }
         let conditions = Conditions::of(fields);
-        let (place, disk) = (self.place.clone(), self.disk.clone());
+        let (root, disk) = (self.root.clone(), self.disk.clone());
         let (to, checked) = (target.clone(), conditions.clone());
-        let begun = self.run(move || Unfinished::begin(&place, disk, to, &checked, len));
+        let begun = self.run(move || Unfinished::begin(&root, disk, to, &checked, len));
         let mut file = begun.await?;
         file = self.receive(file, body, bytes_max, ReceiveMode::whole()).await?;
         let changed = self.changed.clone();
@@ -204,8 +204,8 @@ impl Uploads {
     async fn delete(&self, fields: &HeaderMap, rest: &[u8]) -> Result<Answer, UploadError> {
         let target = Target::of(rest, self.sidecars)?;
         let conditions = Conditions::of(fields);
-        let (place, changed) = (self.place.clone(), self.changed.clone());
-        self.run(move || commit::delete(&place, &target, &conditions, &changed)).await?;
+        let (root, changed) = (self.root.clone(), self.changed.clone());
+        self.run(move || commit::delete(&root, &target, &conditions, &changed)).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     }
 
@@ -217,13 +217,13 @@ impl Uploads {
         bytes_max: u64,
         mut mode: ReceiveMode,
     ) -> Result<Unfinished, UploadError> {
-        let mut reader = PieceReader::new(self.limits.rate, mode.kept);
+        let mut reader = PieceReader::new(self.limits.rate, mode.is_kept);
         let mut piece = reader.next_piece(&mut body, bytes_max).await?;
         while !piece.is_empty() {
             let written = self.run(move || file.write(&piece));
             let (written, next) = rt::both(written, reader.next_piece(&mut body, bytes_max)).await;
             (file, piece) = (written?, next?);
-            mode.tell(&body, file.len);
+            mode.report_progress(&body, file.len);
         }
         Ok(file)
     }
@@ -272,22 +272,22 @@ fn of_done(done: Committed) -> Answer {
 impl ReceiveMode {
     /// An incomplete body is discarded.
     fn whole() -> ReceiveMode {
-        ReceiveMode { kept: false, told_ms: None }
+        ReceiveMode { is_kept: false, progress_ms: None }
     }
 
-    fn kept(tells: bool) -> ReceiveMode {
-        ReceiveMode { kept: true, told_ms: tells.then(clock::now_ms) }
+    fn resumable(has_progress: bool) -> ReceiveMode {
+        ReceiveMode { is_kept: true, progress_ms: has_progress.then(clock::now_ms) }
     }
 
     /// Sends a progress response if the last one is old enough (draft, Upload Append).
-    fn tell(&mut self, body: &RequestBody, offset: u64) {
+    fn report_progress(&mut self, body: &RequestBody, offset: u64) {
         let now_ms = clock::now_ms();
-        if let Some(told_ms) = &mut self.told_ms
-            && now_ms.saturating_sub(*told_ms) >= TOLD_EVERY_MS
+        if let Some(progress_ms) = &mut self.progress_ms
+            && now_ms.saturating_sub(*progress_ms) >= PROGRESS_INTERVAL_MS
         {
-            *told_ms = now_ms;
+            *progress_ms = now_ms;
             let status = resume::upload_resumption_supported();
-            body.tell(Interim { status, fields: headers::progress(offset) });
+            body.send_interim(Interim { status, fields: headers::progress(offset) });
         }
     }
 }

@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_names_one_file_beneath_the_root(rest: Vec<u8>) {
+        fn accepted_names_are_one_file_beneath_the_root(rest: Vec<u8>) {
             if let Ok(Target { directory, name }) = Target::of(&rest, true) {
                 prop_assert!(!name.is_empty() && !name.contains(&b'/') && !rest.contains(&0));
                 prop_assert!(!name.starts_with(b".") && !directory.split(|b| *b == b'/').any(|s| s.starts_with(b".")));

@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn a_written_record_is_read_back_equal(
             rest: Vec<u8>,
             user: Option<String>,
             length: Option<u64>,

@@ -91,9 +91,9 @@ impl Uploads {
         let conditions = Conditions::of(fields);
         let record = Record { created: now_secs(), user, rest: rest.to_vec(), length, conditions };
         let token = Token::random()?;
-        let (place, disk) = (self.place.clone(), self.disk.clone());
+        let (root, disk) = (self.root.clone(), self.disk.clone());
         let (name, bounds) = (token.clone(), self.bounds());
-        let begun = self.run(move || store::create(&place, disk, &name, record, bounds)).await?;
+        let begun = self.run(move || store::create(&root, disk, &name, record, bounds)).await?;
         let Some(file) = begun else {
             return match upload_fields.complete {
                 Some(true) => self.put(fields, rest, body).await,
@@ -102,12 +102,12 @@ impl Uploads {
         };
         let location = HeaderValue::try_from(format!("{base}{DIRECTORY}/{token}"))
             .map_err(|_| UploadError::DEFECT)?;
-        body.tell(Interim {
+        body.send_interim(Interim {
             status: upload_resumption_supported(),
             fields: headers::announcement(&location, limit.clone()),
         });
-        let taken = self.take_in(file, &token, upload_fields, body).await?;
-        Ok(match taken {
+        let received = self.receive_part(file, &token, upload_fields, body).await?;
+        Ok(match received {
             Received::Part(offset) => with_complete(Answer::empty(StatusCode::CREATED), false)
                 .with(header::LOCATION, location)
                 .with(UPLOAD_LIMIT, limit)
@@ -139,7 +139,7 @@ impl Uploads {
     async fn offset(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
         let mut file = self.resume(token, user).await?;
         let offset = file.len;
-        let record = &file.kept().ok_or(UploadError::DEFECT)?.record;
+        let record = &file.stored().ok_or(UploadError::DEFECT)?.record;
         let limit = headers::limit(self.bytes_max(), record.left_secs(now_secs()));
         let answer = with_complete(Answer::empty(StatusCode::NO_CONTENT), false)
             .with(UPLOAD_OFFSET, HeaderValue::from(offset))
@@ -172,20 +172,20 @@ impl Uploads {
         if file.len != offset {
             return Ok(headers::mismatch(file.len, offset));
         }
-        let kept = file.kept().ok_or(UploadError::DEFECT)?;
+        let stored = file.stored().ok_or(UploadError::DEFECT)?;
         let (bytes_max, content) = (self.bytes_max(), body.size_hint().exact());
-        let length = upload_fields.length(kept.record.length, offset, content)?;
+        let length = upload_fields.length(stored.record.length, offset, content)?;
         let reached = content.map(|len| offset.saturating_add(len));
         if length.max(reached).is_some_and(|len| len > bytes_max) {
-            let limit = headers::limit(bytes_max, kept.record.left_secs(now_secs()));
+            let limit = headers::limit(bytes_max, stored.record.left_secs(now_secs()));
             let answer = UploadError::TOO_LARGE.answer(rest).with(UPLOAD_LIMIT, limit);
             return Ok(with_complete(answer, false));
         }
-        if length != kept.record.length {
-            kept.record.length = length;
+        if length != stored.record.length {
+            stored.record.length = length;
             file = self.run(move || file.record_anew()).await?;
         }
-        Ok(match self.take_in(file, token, upload_fields, body).await? {
+        Ok(match self.receive_part(file, token, upload_fields, body).await? {
             Received::Part(offset) => with_complete(Answer::empty(StatusCode::NO_CONTENT), false)
                 .with(UPLOAD_OFFSET, HeaderValue::from(offset)),
             Received::Whole(done) => of_whole(done, rest),
@@ -196,8 +196,8 @@ impl Uploads {
     async fn cancel(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
         let mut file = self.resume(token, user).await?;
         let forget = move || {
-            if let Some(kept) = file.kept() {
-                kept.remove();
+            if let Some(stored) = file.stored() {
+                stored.remove();
             }
             Ok(())
         };
@@ -208,37 +208,41 @@ impl Uploads {
     /// Opens an upload and ends the request that is working on it. It checks first that the upload
     /// belongs to this user.
     async fn resume(&self, token: &Token, user: Option<String>) -> Result<Unfinished, UploadError> {
-        let (place, name, who) = (self.place.clone(), token.clone(), user.clone());
-        self.run(move || store::look(&place, &name, who.as_deref())).await?;
+        let (root, name, owner) = (self.root.clone(), token.clone(), user.clone());
+        self.run(move || store::find_record(&root, &name, owner.as_deref())).await?;
         let lock = UploadLock::take(token).await.ok_or(UploadError::ELSEWHERE)?;
-        let (place, disk) = (self.place.clone(), self.disk.clone());
+        let (root, disk) = (self.root.clone(), self.disk.clone());
         let (name, bounds) = (token.clone(), self.bounds());
         let resume =
-            move || store::resume(&place, disk, &name, user.as_deref(), lock, bounds.sidecars);
+            move || store::resume(&root, disk, &name, user.as_deref(), lock, bounds.sidecars);
         self.run(resume).await
     }
 
     /// Appends a request's content to an upload, and publishes the file if it is complete.
-    async fn take_in(
+    async fn receive_part(
         &self,
         mut file: Unfinished,
         token: &Token,
         upload_fields: UploadFields,
         body: RequestBody,
     ) -> Result<Received, UploadError> {
-        let kept = file.kept().ok_or(UploadError::DEFECT)?;
-        let (holder, length) = (kept.lock.holder(), kept.record.length);
-        let conditions = kept.record.conditions.clone();
+        let stored = file.stored().ok_or(UploadError::DEFECT)?;
+        let (holder, length) = (stored.lock.holder(), stored.record.length);
+        let conditions = stored.record.conditions.clone();
         let bytes_max = self.bytes_max().min(length.unwrap_or(u64::MAX)).saturating_sub(file.len);
-        let receiving =
-            self.receive(file, body, bytes_max, ReceiveMode::kept(upload_fields.supports_interop));
-        let file = match rt::race(receiving, holder.superseded()).await {
+        let receiving = self.receive(
+            file,
+            body,
+            bytes_max,
+            ReceiveMode::resumable(upload_fields.supports_interop),
+        );
+        let file = match rt::race(receiving, holder.wait_until_superseded()).await {
             First::A(Ok(file)) => file,
             First::A(Err(error)) if error.is_temporary() => return Err(error),
             First::A(Err(error)) => {
                 // Draft, Upload Append: an upload that has exceeded its length is deleted.
-                let (place, name) = (self.place.clone(), token.clone());
-                self.run(move || store::forget(&place, &name)).await?;
+                let (root, name) = (self.root.clone(), token.clone());
+                self.run(move || store::forget(&root, &name)).await?;
                 return Err(if length.is_some() { UploadError::LENGTHS } else { error });
             }
             First::B(()) => return Err(UploadError::SUPERSEDED),

@@ -37,7 +37,7 @@ const ORPHAN_SECS_MAX: u64 = 60;
 /// An open unfinished upload, locked for one request.
 pub(super) struct StoredUpload {
     /// The directory of the store.
-    home: OwnedFd,
+    store: OwnedFd,
     token: Token,
     pub(super) record: Record,
     pub(super) lock: UploadLock,
@@ -52,58 +52,68 @@ struct StoreUsage {
 
 /// Creates an empty upload; `None` if a limit is reached or the store cannot be used.
 pub(super) fn create(
-    place: &UploadRoot,
+    root: &UploadRoot,
     disk: Disk,
     token: &Token,
     record: Record,
     bounds: StoreLimits,
 ) -> Result<Option<Unfinished>, UploadError> {
     let target = Target::of(&record.rest, bounds.sidecars)?;
-    let directory = open_directory(place, &target)?;
-    commit::check(place, &directory, &target, &record.conditions)?;
-    has_room(&directory, place.free_bytes, record.length.unwrap_or(0))?;
-    let Some(home) = open(place, true)? else { return Ok(None) };
+    let directory = open_directory(root, &target)?;
+    commit::check(root, &directory, &target, &record.conditions)?;
+    has_room(&directory, root.free_bytes, record.length.unwrap_or(0))?;
+    let Some(store) = open(root, true)? else { return Ok(None) };
     // A file cannot be renamed from one file system to another.
-    if rustix::fs::fstat(&home)?.st_dev != rustix::fs::fstat(&directory)?.st_dev {
+    if rustix::fs::fstat(&store)?.st_dev != rustix::fs::fstat(&directory)?.st_dev {
         return Ok(None);
     }
     // Creation is serialized, so that two requests do not take the last slot.
-    let _lock = commit::lock(&home, b"")?;
-    let usage = StoreUsage::take(&home, bounds, record.created)?;
+    let _lock = commit::lock(&store, b"")?;
+    let usage = StoreUsage::take(&store, bounds, record.created)?;
     let bytes = record.length.unwrap_or(bounds.file_bytes);
     if usage.uploads >= bounds.uploads || usage.bytes.saturating_add(bytes) > bounds.bytes {
         return Ok(None);
     }
     let Ok(lock) = UploadLock::try_take(token) else { return Ok(None) };
     let flags = DATA.union(OFlags::CREATE).union(OFlags::EXCL);
-    let file = rustix::fs::openat(&home, &token.data()[..], flags, MODE)?;
-    let kept = StoredUpload { home, token: token.clone(), record, lock };
+    let file = rustix::fs::openat(&store, &token.data()[..], flags, MODE)?;
+    let stored = StoredUpload { store, token: token.clone(), record, lock };
     lock_data(&file)?;
-    if let Err(error) = kept.write_record(place.fsync) {
-        kept.remove();
+    if let Err(error) = stored.write_record(root.fsync) {
+        stored.remove();
         return Err(error);
     }
-    Ok(Some(Unfinished::resumed(place, disk, target, HiddenFile::kept(directory, file, kept), 0)))
+    Ok(Some(Unfinished::resumed(
+        root,
+        disk,
+        target,
+        HiddenFile::stored(directory, file, stored),
+        0,
+    )))
 }
 
 /// Returns the record of an upload, if it belongs to this user.
-pub(super) fn look(
-    place: &UploadRoot,
+pub(super) fn find_record(
+    root: &UploadRoot,
     token: &Token,
     user: Option<&str>,
 ) -> Result<Record, UploadError> {
-    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
-    look_in(&home, token, user)
+    let store = open(root, false)?.ok_or(UploadError::NO_UPLOAD)?;
+    find_record_in(&store, token, user)
 }
 
-fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, UploadError> {
-    let record = read_record(home, token)?.ok_or(UploadError::NO_UPLOAD)?;
+fn find_record_in(
+    store: &OwnedFd,
+    token: &Token,
+    user: Option<&str>,
+) -> Result<Record, UploadError> {
+    let record = read_record(store, token)?.ok_or(UploadError::NO_UPLOAD)?;
     // Other users get the same response as for an upload that does not exist.
     if record.user.as_deref() != user {
         return Err(UploadError::NO_UPLOAD);
     }
     if record.left_secs(now_secs()) == 0 {
-        remove(home, token);
+        remove(store, token);
         return Err(UploadError::NO_UPLOAD);
     }
     Ok(record)
@@ -111,16 +121,16 @@ fn look_in(home: &OwnedFd, token: &Token, user: Option<&str>) -> Result<Record, 
 
 /// Opens an upload to continue it.
 pub(super) fn resume(
-    place: &UploadRoot,
+    root: &UploadRoot,
     disk: Disk,
     token: &Token,
     user: Option<&str>,
     lock: UploadLock,
     sidecars: bool,
 ) -> Result<Unfinished, UploadError> {
-    let home = open(place, false)?.ok_or(UploadError::NO_UPLOAD)?;
-    let record = look_in(&home, token, user)?;
-    let file = match rustix::fs::openat(&home, &token.data()[..], DATA, Mode::empty()) {
+    let store = open(root, false)?.ok_or(UploadError::NO_UPLOAD)?;
+    let record = find_record_in(&store, token, user)?;
+    let file = match rustix::fs::openat(&store, &token.data()[..], DATA, Mode::empty()) {
         Err(Errno::NOENT) => return Err(UploadError::NO_UPLOAD),
         opened => opened?,
     };
@@ -130,29 +140,29 @@ pub(super) fn resume(
     // Appending would change a file that is served. (Or the upload was removed before it was
     // locked.)
     if stat.st_nlink != 1 {
-        remove(&home, token);
+        remove(&store, token);
         return Err(UploadError::NO_UPLOAD);
     }
     let target = Target::of(&record.rest, sidecars)?;
-    let directory = open_directory(place, &target)?;
-    let kept = StoredUpload { home, token: token.clone(), record, lock };
-    let hidden = HiddenFile::kept(directory, file, kept);
-    Ok(Unfinished::resumed(place, disk, target, hidden, len(&stat)))
+    let directory = open_directory(root, &target)?;
+    let stored = StoredUpload { store, token: token.clone(), record, lock };
+    let hidden = HiddenFile::stored(directory, file, stored);
+    Ok(Unfinished::resumed(root, disk, target, hidden, len(&stat)))
 }
 
 /// Deletes an upload and its content.
-pub(super) fn forget(place: &UploadRoot, token: &Token) -> Result<(), UploadError> {
-    if let Some(home) = open(place, false)? {
-        remove(&home, token);
+pub(super) fn forget(root: &UploadRoot, token: &Token) -> Result<(), UploadError> {
+    if let Some(store) = open(root, false)? {
+        remove(&store, token);
     }
     Ok(())
 }
 
 /// Removes expired uploads from the store of a root; returns their number.
 pub(super) fn expire(root: &OwnedFd) -> usize {
-    let flags = HOME.union(OFlags::NOFOLLOW);
-    let Ok(home) = rustix::fs::openat(root, DIRECTORY, flags, Mode::empty()) else { return 0 };
-    clear(&home, now_secs()).unwrap_or(0)
+    let flags = STORE.union(OFlags::NOFOLLOW);
+    let Ok(store) = rustix::fs::openat(root, DIRECTORY, flags, Mode::empty()) else { return 0 };
+    clear(&store, now_secs()).unwrap_or(0)
 }
 
 impl StoredUpload {
@@ -161,7 +171,7 @@ impl StoredUpload {
         let (new, name) = (self.token.new_record(), self.token.record());
         let flags =
             OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.home, &new, flags, MODE)?;
+        let file = rustix::fs::openat(&self.store, &new, flags, MODE)?;
         let text = self.record.to_text();
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
@@ -173,16 +183,16 @@ impl StoredUpload {
         if fsync {
             rustix::fs::fsync(&file)?;
         }
-        rustix::fs::renameat(&self.home, &new, &self.home, &name)?;
+        rustix::fs::renameat(&self.store, &new, &self.store, &name)?;
         if fsync {
-            rustix::fs::fsync(&self.home)?;
+            rustix::fs::fsync(&self.store)?;
         }
         Ok(())
     }
 
     /// The directory that holds the content.
-    pub(super) fn home(&self) -> &OwnedFd {
-        &self.home
+    pub(super) fn store(&self) -> &OwnedFd {
+        &self.store
     }
 
     /// The name of the content in that directory.
@@ -192,22 +202,27 @@ impl StoredUpload {
 
     /// Deletes the upload.
     pub(super) fn remove(&self) {
-        remove(&self.home, &self.token);
+        remove(&self.store, &self.token);
     }
 }
 
 impl StoreUsage {
     /// Removes expired uploads, then counts the rest.
-    fn take(home: &OwnedFd, bounds: StoreLimits, now_secs: u64) -> Result<StoreUsage, UploadError> {
-        clear(home, now_secs)?;
+    fn take(
+        store: &OwnedFd,
+        bounds: StoreLimits,
+        now_secs: u64,
+    ) -> Result<StoreUsage, UploadError> {
+        clear(store, now_secs)?;
         let mut usage = StoreUsage::default();
-        for entry in Dir::read_from(home)? {
+        for entry in Dir::read_from(store)? {
             let Some(token) = Token::parse(entry?.file_name().to_bytes()) else { continue };
-            let has = match rustix::fs::statat(home, &token.data()[..], AtFlags::SYMLINK_NOFOLLOW) {
+            let has = match rustix::fs::statat(store, &token.data()[..], AtFlags::SYMLINK_NOFOLLOW)
+            {
                 Ok(stat) => len(&stat),
                 Err(_) => continue,
             };
-            let length = read_record(home, &token)?.and_then(|record| record.length);
+            let length = read_record(store, &token)?.and_then(|record| record.length);
             // An upload of unknown length may grow to the maximum size of a file.
             usage.bytes = usage.bytes.saturating_add(has.max(length.unwrap_or(bounds.file_bytes)));
             usage.uploads += 1;
@@ -216,38 +231,42 @@ impl StoreUsage {
     }
 }
 
-const HOME: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const STORE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Content is only appended.
 const DATA: OFlags =
     OFlags::RDWR.union(OFlags::APPEND).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens the directory. `None` if it does not exist, or is not private to the server's user.
-fn open(place: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
+fn open(root: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
-    let root = rustix::fs::open(&place.root, flags, Mode::empty())?;
+    let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;
     if make {
-        match rustix::fs::mkdirat(&root, DIRECTORY, PRIVATE) {
+        match rustix::fs::mkdirat(&directory, DIRECTORY, PRIVATE) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e.into()),
         }
     }
-    let home =
-        match rustix::fs::openat(&root, DIRECTORY, HOME.union(OFlags::NOFOLLOW), Mode::empty()) {
-            Ok(home) => home,
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
-    let stat = rustix::fs::fstat(&home)?;
+    let store = match rustix::fs::openat(
+        &directory,
+        DIRECTORY,
+        STORE.union(OFlags::NOFOLLOW),
+        Mode::empty(),
+    ) {
+        Ok(store) => store,
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let stat = rustix::fs::fstat(&store)?;
     // Another user who created the directory could read the tokens in it.
     let private = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0;
     if !private {
-        let root = place.root.display();
+        let path = root.path.display();
         tracing::warn!(
-            "{root}: {DIRECTORY} is not private to the server's user, so uploads cannot be resumed"
+            "{path}: {DIRECTORY} is not private to the server's user, so uploads cannot be resumed"
         );
     }
-    Ok(private.then_some(home))
+    Ok(private.then_some(store))
 }
 
 /// Another process may work on the upload, such as one that is being replaced by this one.
@@ -259,9 +278,9 @@ fn lock_data(file: &OwnedFd) -> Result<(), UploadError> {
     }
 }
 
-fn read_record(home: &OwnedFd, token: &Token) -> Result<Option<Record>, UploadError> {
+fn read_record(store: &OwnedFd, token: &Token) -> Result<Option<Record>, UploadError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(home, token.record(), flags, Mode::empty()) {
+    let file = match rustix::fs::openat(store, token.record(), flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         opened => opened?,
     };
@@ -278,55 +297,55 @@ fn read_record(home: &OwnedFd, token: &Token) -> Result<Option<Record>, UploadEr
 
 /// Removes expired uploads and orphaned files; returns the number of uploads. Locked uploads are
 /// kept.
-fn clear(home: &OwnedFd, now_secs: u64) -> Result<usize, UploadError> {
+fn clear(store: &OwnedFd, now_secs: u64) -> Result<usize, UploadError> {
     let mut removed = 0;
-    for entry in Dir::read_from(home)? {
+    for entry in Dir::read_from(store)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
         let token = Token::of_record(name.to_bytes());
-        match token.as_ref().map(|token| read_record(home, token)).transpose()?.flatten() {
+        match token.as_ref().map(|token| read_record(store, token)).transpose()?.flatten() {
             Some(record) if record.left_secs(now_secs) > 0 => {}
             Some(_) => {
-                if let Some(token) = token.filter(|token| !is_held(home, token)) {
-                    remove(home, &token);
+                if let Some(token) = token.filter(|token| !is_held(store, token)) {
+                    remove(store, &token);
                     removed += 1;
                 }
             }
-            None => clear_orphan(home, name, now_secs),
+            None => clear_orphan(store, name, now_secs),
         }
     }
     Ok(removed)
 }
 
 /// Removes a file without a record, unless it is too new.
-fn clear_orphan(home: &OwnedFd, name: &std::ffi::CStr, now_secs: u64) {
+fn clear_orphan(store: &OwnedFd, name: &std::ffi::CStr, now_secs: u64) {
     if let Some(token) = Token::parse(name.to_bytes())
-        && rustix::fs::statat(home, token.record(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        && rustix::fs::statat(store, token.record(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     {
         return;
     }
-    let Ok(stat) = rustix::fs::statat(home, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let Ok(stat) = rustix::fs::statat(store, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let modified_secs = u64::try_from(stat.st_mtime).unwrap_or(0);
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     if is_file && modified_secs.saturating_add(ORPHAN_SECS_MAX) < now_secs {
-        let _ = rustix::fs::unlinkat(home, name, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(store, name, AtFlags::empty());
     }
 }
 
-fn is_held(home: &OwnedFd, token: &Token) -> bool {
-    rustix::fs::openat(home, &token.data()[..], DATA, Mode::empty()).is_ok_and(|file| {
+fn is_held(store: &OwnedFd, token: &Token) -> bool {
+    rustix::fs::openat(store, &token.data()[..], DATA, Mode::empty()).is_ok_and(|file| {
         let lock = FlockOperation::NonBlockingLockExclusive;
         rustix::fs::flock(file.as_fd(), lock) == Err(Errno::WOULDBLOCK)
     })
 }
 
 /// A file that cannot be removed now is removed after it has expired.
-fn remove(home: &OwnedFd, token: &Token) {
-    let _ = rustix::fs::unlinkat(home, &token.data()[..], AtFlags::empty());
-    let _ = rustix::fs::unlinkat(home, token.record(), AtFlags::empty());
+fn remove(store: &OwnedFd, token: &Token) {
+    let _ = rustix::fs::unlinkat(store, &token.data()[..], AtFlags::empty());
+    let _ = rustix::fs::unlinkat(store, token.record(), AtFlags::empty());
 }
 
 fn len(stat: &Stat) -> u64 {

@@ -34,7 +34,7 @@ const NAMES_TRIED: usize = 8;
 pub(super) struct Unfinished {
     /// `None` after it was committed or dropped.
     file: Option<HiddenFile>,
-    pub(super) place: UploadRoot,
+    pub(super) root: UploadRoot,
     pub(super) target: Target,
     /// Number of bytes in the file.
     pub(super) len: u64,
@@ -52,43 +52,43 @@ pub(super) struct HiddenFile {
     pub(super) name: Option<Vec<u8>>,
     /// Set for a resumable upload, which outlives this request. It is declared after `file`: the
     /// lock must be released after the file is closed.
-    pub(super) kept: Option<StoredUpload>,
+    pub(super) stored: Option<StoredUpload>,
 }
 
 impl Unfinished {
     /// Checks the preconditions and the free space, then creates a hidden file.
     pub(super) fn begin(
-        place: &UploadRoot,
+        root: &UploadRoot,
         disk: Disk,
         target: Target,
         conditions: &Conditions,
         len: Option<u64>,
     ) -> Result<Unfinished, UploadError> {
-        let directory = open_directory(place, &target)?;
-        commit::check(place, &directory, &target, conditions)?;
-        has_room(&directory, place.free_bytes, len.unwrap_or(0))?;
-        let hash = (place.etag == EtagSource::Content).then(|| Box::new(Xxh3::new()));
+        let directory = open_directory(root, &target)?;
+        commit::check(root, &directory, &target, conditions)?;
+        has_room(&directory, root.free_bytes, len.unwrap_or(0))?;
+        let hash = (root.etag == EtagSource::Content).then(|| Box::new(Xxh3::new()));
         let file = Some(HiddenFile::create(directory)?);
-        Ok(Unfinished { file, place: place.clone(), target, len: 0, hash, unsynced: 0, disk })
+        Ok(Unfinished { file, root: root.clone(), target, len: 0, hash, unsynced: 0, disk })
     }
 
     /// Continues a file of `len` bytes.
     pub(super) fn resumed(
-        place: &UploadRoot,
+        root: &UploadRoot,
         disk: Disk,
         target: Target,
         hidden: HiddenFile,
         len: u64,
     ) -> Unfinished {
-        let (file, place) = (Some(hidden), place.clone());
-        Unfinished { file, place, target, len, hash: None, unsynced: 0, disk }
+        let (file, root) = (Some(hidden), root.clone());
+        Unfinished { file, root, target, len, hash: None, unsynced: 0, disk }
     }
 
     /// Appends a piece of the body.
     pub(super) fn write(mut self, piece: &[Bytes]) -> Result<Unfinished, UploadError> {
         let hidden = self.file.as_ref().ok_or(UploadError::DEFECT)?;
         let len = piece.iter().map(|bytes| bytes.len() as u64).sum();
-        has_room(&hidden.directory, self.place.free_bytes, len)?;
+        has_room(&hidden.directory, self.root.free_bytes, len)?;
         for bytes in piece {
             let mut rest = &bytes[..];
             while !rest.is_empty() {
@@ -105,7 +105,7 @@ impl Unfinished {
             }
         }
         self.unsynced += len;
-        if self.place.fsync && self.unsynced >= UNSYNCED_BYTES_MAX {
+        if self.root.fsync && self.unsynced >= UNSYNCED_BYTES_MAX {
             rustix::fs::fsync(&hidden.file)?;
             self.unsynced = 0;
         }
@@ -113,21 +113,21 @@ impl Unfinished {
     }
 
     /// The stored upload, if it is resumable.
-    pub(super) fn kept(&mut self) -> Option<&mut StoredUpload> {
-        self.file.as_mut().and_then(|hidden| hidden.kept.as_mut())
+    pub(super) fn stored(&mut self) -> Option<&mut StoredUpload> {
+        self.file.as_mut().and_then(|hidden| hidden.stored.as_mut())
     }
 
     /// Writes the record of a resumable upload again.
     pub(super) fn record_anew(mut self) -> Result<Unfinished, UploadError> {
-        let fsync = self.place.fsync;
-        self.kept().ok_or(UploadError::DEFECT)?.write_record(fsync)?;
+        let fsync = self.root.fsync;
+        self.stored().ok_or(UploadError::DEFECT)?.write_record(fsync)?;
         Ok(self)
     }
 
     /// Syncs the file if `fsync` is set, and releases the upload before the client gets a response.
     /// Returns the length in bytes.
     pub(super) fn settle(mut self) -> Result<u64, UploadError> {
-        if let (true, Some(hidden)) = (self.place.fsync, &self.file) {
+        if let (true, Some(hidden)) = (self.root.fsync, &self.file) {
             rustix::fs::fsync(&hidden.file)?;
         }
         drop(self.file.take());
@@ -144,7 +144,7 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // Closing a large file blocks while its blocks are freed, so a disk thread does it.
         if let Some(file) = self.file.take() {
-            self.disk.discard(self.place.lane, file);
+            self.disk.discard(self.root.lane, file);
         }
     }
 }
@@ -162,23 +162,23 @@ impl HiddenFile {
         // The lock protects the file from `sweep`. On a file system without locks there is no such
         // protection.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        Ok(HiddenFile { directory, file, name, kept: None })
+        Ok(HiddenFile { directory, file, name, stored: None })
     }
 
     /// The file of a resumable upload, to be published in `directory`.
-    pub(super) fn kept(directory: OwnedFd, file: OwnedFd, kept: StoredUpload) -> HiddenFile {
-        HiddenFile { directory, file, name: Some(kept.name()), kept: Some(kept) }
+    pub(super) fn stored(directory: OwnedFd, file: OwnedFd, stored: StoredUpload) -> HiddenFile {
+        HiddenFile { directory, file, name: Some(stored.name()), stored: Some(stored) }
     }
 
     /// The directory that holds the hidden name.
-    pub(super) fn home(&self) -> &OwnedFd {
-        self.kept.as_ref().map_or(&self.directory, StoredUpload::home)
+    pub(super) fn store(&self) -> &OwnedFd {
+        self.stored.as_ref().map_or(&self.directory, StoredUpload::store)
     }
 }
 
 impl Drop for HiddenFile {
     fn drop(&mut self) {
-        if let (Some(name), None) = (self.name.take(), &self.kept) {
+        if let (Some(name), None) = (self.name.take(), &self.stored) {
             // A file that cannot be removed now is removed at the next start.
             let _ = rustix::fs::unlinkat(&self.directory, &name[..], AtFlags::empty());
         }
@@ -186,11 +186,11 @@ impl Drop for HiddenFile {
 }
 
 /// Opens the directory of a target, for creating names in it.
-pub(super) fn open_directory(place: &UploadRoot, target: &Target) -> Result<OwnedFd, UploadError> {
+pub(super) fn open_directory(root: &UploadRoot, target: &Target) -> Result<OwnedFd, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
-    let root = rustix::fs::open(&place.root, flags, Mode::empty())?;
+    let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;
     let path = if target.directory.is_empty() { b"." } else { &target.directory[..] };
-    Ok(sys::open_beneath(root.as_fd(), path, flags, place.follow)?)
+    Ok(sys::open_beneath(directory.as_fd(), path, flags, root.follow)?)
 }
 
 /// Makes a unique hidden name.

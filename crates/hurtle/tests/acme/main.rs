@@ -1,8 +1,8 @@
-//! ACME with a real authority (Pebble, Let's Encrypt's test server) and with a scripted one; the server
-//! runs as a process of its own. `cargo xtask test --only packages` installs Pebble and its DNS server;
-//! without them these tests are skipped and say so.
+//! ACME with a real authority (Pebble, Let's Encrypt's test server) and with a scripted one; the
+//! server runs as a process of its own. `cargo xtask test --only packages` installs Pebble and its
+//! DNS server; without them these tests are skipped and say so.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../process/child.rs"]

@@ -1,4 +1,4 @@
-//! Answers: framing, trailers, frames as they come, and what becomes of those that break off.
+//! Tests of applications' responses: framing, trailers, streaming, and aborted responses.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use http_body_util::Full;
 use hurtle::RequestBody;
 
 use crate::client::PATIENCE;
-use crate::support::{App, Frames, GET, Guard, Hand, frames};
+use crate::support::{App, FrameSender, Frames, GET, Guard, frames};
 
-/// An application that answers with each of these bodies in turn.
+/// An application that responds with these bodies in turn.
 fn giving(bodies: Vec<Frames>) -> App {
     let bodies = Arc::new(Mutex::new(bodies.into_iter()));
     App::of(move |_| {
@@ -21,7 +21,7 @@ fn giving(bodies: Vec<Frames>) -> App {
 }
 
 #[test]
-fn each_frame_leaves_as_it_comes() {
+fn each_frame_is_sent_at_once() {
     let (hand, body) = frames();
     let app = giving(vec![body]);
     let mut client = app.connect();
@@ -39,7 +39,7 @@ fn each_frame_leaves_as_it_comes() {
 }
 
 #[test]
-fn lengths_are_said_where_they_are_known() {
+fn known_lengths_are_sent() {
     let app = App::of(|_| async { Response::new(Full::<Bytes>::from("hello")) });
     let (head, body) = app.ask(GET);
     assert_eq!(head, "HTTP/1.1 200 OK\nServer: hurtle\nContent-Length: 5\n");
@@ -91,7 +91,7 @@ fn http_1_0_reads_to_the_end() {
 }
 
 #[test]
-fn trailers_go_to_those_who_take_them() {
+fn trailers_are_sent_to_clients_that_accept_them() {
     let with_trailers = || {
         let (hand, body) = frames();
         hand.data("data");
@@ -106,10 +106,10 @@ fn trailers_go_to_those_who_take_them() {
 }
 
 #[test]
-fn bodies_that_are_not_sent_are_not_asked_for() {
+fn bodies_that_are_not_sent_are_not_polled() {
     let app = App::of(|request: Request<RequestBody>| async move {
         let status = request.uri().path()[1..].parse::<StatusCode>().unwrap();
-        // Whoever asks it gets an error.
+        // Reading this body fails.
         let (hand, body) = frames();
         hand.fail();
         Response::builder().status(status).body(body.claiming(5)).unwrap()
@@ -135,7 +135,7 @@ fn bodies_that_are_not_sent_are_not_asked_for() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_does_not_look_whole() {
+fn an_aborted_response_is_visibly_incomplete() {
     let (chunked, body) = frames();
     let (short, short_body) = frames();
     let (long, long_body) = frames();
@@ -148,7 +148,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
         close_body,
         nothing_body,
     ]);
-    let read = |hand: Hand, request: &str, then: fn(&Hand)| {
+    let read = |hand: FrameSender, request: &str, then: fn(&FrameSender)| {
         let mut client = app.connect();
         client.send(request);
         hand.data("one");
@@ -157,10 +157,10 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
         drop(hand);
         client
     };
-    assert_eq!(read(chunked, GET, Hand::fail).rest(), "3\r\none\r\n", "an error");
+    assert_eq!(read(chunked, GET, FrameSender::fail).rest(), "3\r\none\r\n", "an error");
     assert_eq!(read(short, GET, |_| ()).rest(), "one", "less than was said");
     assert_eq!(read(long, GET, |hand| hand.data("two")).rest(), "one", "more than was said");
-    read(close, "GET / HTTP/1.0\r\n\r\n", Hand::fail).expect_reset();
+    read(close, "GET / HTTP/1.0\r\n\r\n", FrameSender::fail).expect_reset();
 
     nothing.fail();
     let (head, _) = app.ask(GET);
@@ -168,7 +168,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
 }
 
 #[test]
-fn a_panic_is_an_answer() {
+fn a_panic_is_answered_500() {
     let app = App::of(|request: Request<RequestBody>| async move {
         assert!(request.uri().path() != "/panic", "the test says so");
         Response::new(Full::<Bytes>::from("alive"))
@@ -179,7 +179,7 @@ fn a_panic_is_an_answer() {
 }
 
 #[test]
-fn a_reset_ends_the_work_and_a_last_word_does_not() {
+fn a_reset_cancels_the_handler_and_a_half_close_does_not() {
     let (gone, told) = mpsc::channel();
     let (hand, body) = frames();
     let body = Arc::new(Mutex::new(Some(body)));
@@ -218,8 +218,8 @@ fn a_reset_ends_the_work_and_a_last_word_does_not() {
     hand.wait_for_drop();
 }
 
-/// The timer of the connection from the first port to the second: which, and in how many hundredths of a
-/// second (proc(5), `/proc/net/tcp`; 2 is keep-alive's).
+/// The timer of the connection from the first port to the second: which, and in how many hundredths
+/// of a second (proc(5), `/proc/net/tcp`; 2 is keep-alive's).
 #[cfg(target_os = "linux")]
 fn timer(from: u16, to: u16) -> Option<(u8, u64)> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -245,7 +245,7 @@ fn the_kernel_asks_whether_an_idle_streams_peer_is_still_there() {
     let from = client.stream.peer_addr().unwrap().port();
     let to = client.stream.local_addr().unwrap().port();
     let end = std::time::Instant::now() + PATIENCE;
-    // Until the last bytes are acknowledged the timer is that of sending again.
+    // The timer is the retransmission timer until the last bytes are acknowledged.
     let left = loop {
         match timer(from, to) {
             Some((2, left)) => break left,
@@ -257,7 +257,7 @@ fn the_kernel_asks_whether_an_idle_streams_peer_is_still_there() {
 }
 
 #[test]
-fn who_thinks_does_not_stall() {
+fn a_slow_handler_is_not_a_stalled_write() {
     let (hand, body) = frames();
     let bodies = Arc::new(Mutex::new(Some(body)));
     let app = App::with(
@@ -299,6 +299,6 @@ fn frames_keep_to_the_limit_of_their_client() {
     let begun = std::time::Instant::now();
     let (_, body) = app.ask(GET);
     assert_eq!(body.matches('x').count(), 600_000);
-    // A quarter of a second's bytes may be ahead of their time.
+    // The limit allows a burst of a quarter of a second's bytes.
     assert!(begun.elapsed() >= Duration::from_millis(1_250), "{:?}", begun.elapsed());
 }

@@ -1,10 +1,10 @@
-//! A client that sends exactly the bytes it is given, and reads as little as it is asked to.
+//! A client that sends exactly the given bytes and reads no more than requested.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a read may wait before the test fails.
+/// Time limit of a read, after which the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server under test.
@@ -18,14 +18,14 @@ impl Client {
         Client::of(TcpStream::connect(address).unwrap())
     }
 
-    /// Takes a connection.
+    /// Uses an open connection.
     pub(crate) fn of(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { stream, unread: Vec::new() }
     }
 
-    /// Sends bytes. If the server is not there to take them, reading will tell.
+    /// Sends bytes. Errors are ignored: a later read fails if the server is gone.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
@@ -35,18 +35,18 @@ impl Client {
         bytes.chunks(size).for_each(|piece| self.send(piece));
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction.
     pub(crate) fn half_close(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Goes without a word: the server's kernel learns it at once.
+    /// Resets the connection.
     pub(crate) fn reset(self) {
         let socket = socket2::Socket::from(self.stream);
         socket.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
-    /// An answer's head, without `Date`, up to and without its empty line.
+    /// Reads a response head, without `Date` and the empty line.
     #[track_caller]
     pub(crate) fn head(&mut self) -> String {
         let mut head = String::new();
@@ -59,7 +59,7 @@ impl Client {
         }
     }
 
-    /// A line without its end.
+    /// Reads a line, without its line end.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         loop {
@@ -79,13 +79,13 @@ impl Client {
         self.unread.drain(..len).collect()
     }
 
-    /// The next chunk's data; empty: it was the last one.
+    /// Reads a chunk's data; empty for the last chunk.
     #[track_caller]
     pub(crate) fn chunk(&mut self) -> String {
         String::from_utf8(self.chunk_bytes()).unwrap()
     }
 
-    /// A whole body of chunks, without trailers.
+    /// Reads a chunked body without trailers.
     #[track_caller]
     pub(crate) fn chunks(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -110,8 +110,8 @@ impl Client {
         data
     }
 
-    /// A whole answer: its head, and its body as its framing says. Trailers stand behind the body,
-    /// each ended by a line feed.
+    /// Reads a complete response: its head, and its body by its framing. Trailers follow the body,
+    /// each with a line feed.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> (String, String) {
         let head = self.head();
@@ -138,21 +138,21 @@ impl Client {
         }
     }
 
-    /// All that comes up to an orderly end.
+    /// Reads everything up to the end of the connection.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> String {
         self.stream.read_to_end(&mut self.unread).unwrap();
         String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
     }
 
-    /// The server must reset the connection.
+    /// Asserts that the server resets the connection.
     #[track_caller]
     pub(crate) fn expect_reset(&mut self) {
         let end = self.stream.read_to_end(&mut self.unread);
         assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
     }
 
-    /// The connection must end before `len` more bytes have come.
+    /// Asserts that the connection ends before `len` more bytes.
     #[track_caller]
     pub(crate) fn expect_early_end(&mut self, len: usize, what: &str) {
         let end = self.stream.read_to_end(&mut self.unread);

@@ -1,5 +1,5 @@
-//! Files that an application answers with: sent by the kernel where nobody has to see their bytes,
-//! streamed where somebody does.
+//! Tests of `hurtle::file`: files are sent by `sendfile` if no layer needs their bytes, and
+//! streamed otherwise.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -30,10 +30,10 @@ use crate::support::{App, Folder};
 /// More than one turn of a connection.
 const LARGE_BYTES: usize = 3_000_000;
 
-/// Too large to be kept in memory, and sent in one turn.
+/// Too large for the memory cache, but sent in one turn.
 const MEDIUM_BYTES: usize = 100_000;
 
-/// With files of each size.
+/// A directory with a file of each size.
 fn folder() -> Folder {
     let folder = Folder::new();
     fs::write(folder.root().join("../secret.txt"), "secret").unwrap();
@@ -47,7 +47,7 @@ fn text(len: usize) -> Vec<u8> {
     (0..len).map(|at| b'a' + (at % 23) as u8).collect()
 }
 
-/// Counts how often a body is polled: never, if the kernel sends the file.
+/// Counts the polls of a body; 0 if the kernel sends the file.
 #[derive(Clone, Default)]
 struct Polls(Arc<AtomicUsize>);
 
@@ -96,7 +96,7 @@ async fn download(
     hurtle::file(root, name, &request).await
 }
 
-/// Files by their names, from an axum router.
+/// An axum router that responds with files by name.
 fn files(root: &Path, polls: &Polls) -> Router {
     let polls = polls.clone();
     let router = Router::new().route("/{*name}", any(download)).with_state(root.to_owned());
@@ -115,7 +115,7 @@ fn get(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn the_kernel_sends_files_that_nobody_has_to_see() {
+fn unmodified_file_bodies_are_sent_by_sendfile() {
     let (folder, polls) = (folder(), Polls::default());
     let router = || files(&folder.root(), &polls);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, PATIENCE);
@@ -185,7 +185,7 @@ fn compression_streams_the_same_bytes() {
 }
 
 #[test]
-fn conditions_and_ranges_are_the_servers_own() {
+fn the_server_evaluates_conditions_and_ranges() {
     let (folder, polls) = (folder(), Polls::default());
     let app = serving(files(&folder.root(), &polls));
     let mut client = app.connect();
@@ -241,7 +241,7 @@ fn conditions_and_ranges_are_the_servers_own() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
+fn names_do_not_lead_out_of_the_directory() {
     let (folder, polls) = (folder(), Polls::default());
     std::os::unix::fs::symlink("../secret.txt", folder.root().join("link.txt")).unwrap();
     fs::create_dir(folder.root().join("sub")).unwrap();
@@ -265,10 +265,10 @@ fn names_lead_nowhere_else() {
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_never_looks_whole() {
+fn a_file_that_changes_during_a_response_is_visibly_incomplete() {
     let folder = folder();
     let root = folder.root();
-    // It changes between the answer's making and its sending.
+    // The file changes after the response is made and before it is sent.
     let app = serving(
         Router::new()
             .route(
@@ -309,7 +309,7 @@ fn a_file_that_changes_meanwhile_never_looks_whole() {
 }
 
 #[test]
-fn a_request_from_elsewhere_is_the_programs_mistake() {
+fn a_request_of_another_server_is_answered_500() {
     let request = http::Request::new(());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let response = runtime.block_on(hurtle::file("/", "etc/passwd", &request));

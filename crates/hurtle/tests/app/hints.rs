@@ -1,4 +1,4 @@
-//! What an application tells ahead of its answer (103) over HTTP/1.1, where that is configured.
+//! Tests of early hints (103) from applications over HTTP/1.1, where they are configured.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::support::App;
 
 #[test]
-fn a_hint_leaves_while_the_application_works() {
+fn a_hint_is_sent_before_the_response() {
     let go_on = Arc::new(Notify::new());
     let waits = Arc::clone(&go_on);
     let app = App::with(

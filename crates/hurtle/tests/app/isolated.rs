@@ -1,5 +1,5 @@
-//! What runs where: on the worker, or on threads of its own; and what is said of those that should
-//! not be on the worker.
+//! Tests of isolated applications, which run on threads of their own, and of the log's warnings
+//! about applications that block a worker.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, mpsc};
@@ -40,19 +40,19 @@ where
     server.mount_isolated("*", path, service).unwrap()
 }
 
-async fn tell_thread(_: Request<RequestBody>) -> Response<Full<Bytes>> {
+async fn thread_name(_: Request<RequestBody>) -> Response<Full<Bytes>> {
     let name = thread::current().name().unwrap_or_default().to_owned();
     Response::new(name.into())
 }
 
 #[test]
-fn each_runs_where_it_was_mounted() {
-    assert_eq!(App::of(tell_thread).ask(GET).1, "worker-0");
-    assert_eq!(isolated(tell_thread).ask(GET).1, "app");
+fn applications_run_on_the_threads_of_their_mount() {
+    assert_eq!(App::of(thread_name).ask(GET).1, "worker-0");
+    assert_eq!(isolated(thread_name).ask(GET).1, "app");
 }
 
 #[test]
-fn one_that_blocks_delays_nobody() {
+fn a_blocking_application_delays_no_other_request() {
     let (release, released) = mpsc::channel::<()>();
     let (begun, begins) = mpsc::channel();
     let released = Arc::new(Mutex::new(released));
@@ -68,7 +68,7 @@ fn one_that_blocks_delays_nobody() {
                 }
             });
             let quick =
-                tower::service_fn(async |request| Ok::<_, Infallible>(tell_thread(request).await));
+                tower::service_fn(async |request| Ok::<_, Infallible>(thread_name(request).await));
             server.mount("*", "/quick", quick).unwrap()
         },
     );
@@ -104,7 +104,7 @@ fn bodies_flow_both_ways_between_the_threads() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_there_does_not_look_whole() {
+fn an_aborted_isolated_response_is_visibly_incomplete() {
     let (hand, body) = frames();
     let body = Arc::new(Mutex::new(Some(body)));
     let app = isolated(move |request: Request<RequestBody>| {
@@ -124,7 +124,7 @@ fn an_answer_that_breaks_off_there_does_not_look_whole() {
 }
 
 #[test]
-fn what_has_been_answered_there_is_dropped() {
+fn an_answered_isolated_request_is_dropped() {
     let (gone, told) = mpsc::channel();
     let app = isolated(move |_| {
         let guard = Guard(gone.clone());
@@ -161,7 +161,7 @@ fn panics_are_answered_and_logged() {
 }
 
 #[test]
-fn a_reset_ends_the_work_there() {
+fn a_reset_cancels_an_isolated_handler() {
     let (gone, told) = mpsc::channel();
     let (begun, begins) = mpsc::channel();
     let (hand, body) = frames();
@@ -193,13 +193,13 @@ fn a_reset_ends_the_work_there() {
     hand.wait_for_drop();
 }
 
-/// Bounded, so that the lines of one second are few.
+/// Number of blocking requests. The server logs at most one line a second for them.
 const LONG_POLLS: usize = 20;
 
 #[test]
-fn long_polls_are_told_now_and_then() {
+fn long_polls_are_logged_at_a_limited_rate() {
     log::begin();
-    // What is watched for is the wait itself.
+    // The server measures how long a poll blocks, so the sleep is what this test is about.
     let long = || thread::sleep(Duration::from_millis(20));
     let service = tower::service_fn(move |request: Request<RequestBody>| async move {
         let in_body = request.uri().path() == "/body";

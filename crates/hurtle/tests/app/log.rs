@@ -1,4 +1,5 @@
-//! What the server logs in this process: one log for all tests, so that each looks for its own.
+//! Collects the server's log. All tests of this process share one log, so each looks for its own
+//! lines.
 
 use std::io;
 use std::sync::{Mutex, Once};
@@ -18,7 +19,7 @@ impl io::Write for Lines {
     }
 }
 
-/// Logs from now on.
+/// Starts collecting.
 pub(crate) fn begin() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -26,7 +27,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// The lines that hold this.
+/// The lines that contain `text`.
 pub(crate) fn lines_with(text: &str) -> Vec<String> {
     let lines = String::from_utf8(LINES.lock().unwrap().clone()).unwrap();
     lines.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()

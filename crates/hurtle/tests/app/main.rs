@@ -1,11 +1,11 @@
-//! Applications as their clients see them: bodies of unknown length both ways, and what becomes of
-//! a request when one side fails.
+//! Tests of mounted applications over sockets: bodies of unknown length in both directions, and
+//! failures of either side.
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 
 mod answers;
 mod client;
-// What a user would copy, mounted here as it is there.
+// The example is tested as a user would copy it.
 #[allow(dead_code)]
 #[path = "../../examples/axum.rs"]
 mod example;

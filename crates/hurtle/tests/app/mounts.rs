@@ -1,4 +1,4 @@
-//! Where applications are mounted, and what they are told of it.
+//! Tests of the paths at which applications are mounted, and of the paths they receive.
 
 use std::convert::Infallible;
 
@@ -10,8 +10,8 @@ use hurtle::{Arrival, Config, RequestBody, Server};
 
 use crate::support::App;
 
-/// Says its name and how the request came to it.
-async fn tell(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Responds with the site, the mount, both paths of the request and the client.
+async fn describe(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = request.extensions().get::<Arrival>().unwrap();
     let client = arrival.client.unwrap();
     let (site, mount, original) = (arrival.site(), arrival.mount(), &arrival.original);
@@ -24,9 +24,9 @@ fn paths_begin_at_the_mount() {
     let app = App::mounted(
         |_| (),
         |server| {
-            let server = server.mount("*", "/api", tower::service_fn(tell)).unwrap();
-            let server = server.mount("*", "/api/v2/", tower::service_fn(tell)).unwrap();
-            server.mount("*.example.org", "/", tower::service_fn(tell)).unwrap()
+            let server = server.mount("*", "/api", tower::service_fn(describe)).unwrap();
+            let server = server.mount("*", "/api/v2/", tower::service_fn(describe)).unwrap();
+            server.mount("*.example.org", "/", tower::service_fn(describe)).unwrap()
         },
     );
     let rows = [
@@ -49,7 +49,7 @@ fn paths_begin_at_the_mount() {
 }
 
 #[test]
-fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
+fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
@@ -58,9 +58,9 @@ fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
             config.sites.push(site);
         },
         |server| {
-            let server = server.mount("*", "/app", tower::service_fn(tell)).unwrap();
-            let server = server.mount_isolated("*", "/own", tower::service_fn(tell)).unwrap();
-            server.mount("*", "/app/other", tower::service_fn(tell)).unwrap()
+            let server = server.mount("*", "/app", tower::service_fn(describe)).unwrap();
+            let server = server.mount_isolated("*", "/own", tower::service_fn(describe)).unwrap();
+            server.mount("*", "/app/other", tower::service_fn(describe)).unwrap()
         },
     );
     let rows = [
@@ -77,8 +77,8 @@ fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
         }
     }
     let refused = [
-        ("another application for one who decodes it", "/app/other%2Fa"),
-        ("this one for nobody else", "/app%2Fa"),
+        ("another application if decoded", "/app/other%2Fa"),
+        ("this one in one reading only", "/app%2Fa"),
         ("out of it", "/app/..%2Fx"),
         ("into another", "/app/x%2F..%2F..%2Fown"),
         ("above the root", "/app/..%2F..%2F..%2Fx"),
@@ -91,7 +91,7 @@ fn an_encoded_slash_reaches_an_application_that_is_meant_by_every_reading() {
 }
 
 #[test]
-fn a_sites_rules_hold_for_its_applications() {
+fn a_sites_rules_apply_to_its_applications() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
@@ -104,7 +104,7 @@ fn a_sites_rules_hold_for_its_applications() {
             site.headers.push(HeaderRule { pattern, set, remove: vec![] });
             config.sites.push(site);
         },
-        |server| server.mount("*", "/app", tower::service_fn(tell)).unwrap(),
+        |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),
     );
     let (head, _) = app.ask("POST /old/x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
@@ -113,7 +113,7 @@ fn a_sites_rules_hold_for_its_applications() {
 }
 
 #[test]
-fn impossible_places_are_refused() {
+fn impossible_mounts_are_refused() {
     let rows = [
         ("*", "api", "\"api\" does not begin with /"),
         ("a:80", "/", "\"a:80\" has a port"),
@@ -123,8 +123,8 @@ fn impossible_places_are_refused() {
         let mut config = Config::new(vec![]);
         config.listen.clear();
         let server = Server::bind(config).unwrap();
-        let server = server.mount("*", "/taken", tower::service_fn(tell)).unwrap();
-        let error = server.mount(host, path, tower::service_fn(tell)).unwrap_err();
+        let server = server.mount("*", "/taken", tower::service_fn(describe)).unwrap();
+        let error = server.mount(host, path, tower::service_fn(describe)).unwrap_err();
         assert!(error.to_string().starts_with(want), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies: in any split, with trailers, only as fast as they are read, only when wanted.
+//! Tests of request bodies: splits, trailers, back-pressure, and 100 Continue.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
@@ -13,12 +13,12 @@ use tokio::sync::Notify;
 
 use crate::support::{App, Guard};
 
-/// Answers with the request's body, as it comes.
+/// Streams the request's body back.
 async fn echo(request: Request<RequestBody>) -> Response<RequestBody> {
     Response::new(request.into_body())
 }
 
-/// Reads all of the body first.
+/// Reads the whole body before it responds.
 async fn count(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     match request.into_body().collect().await {
         Ok(body) => Response::new(body.to_bytes().len().to_string().into()),
@@ -26,7 +26,7 @@ async fn count(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     }
 }
 
-/// Answers without a look at the body.
+/// Responds without reading the body.
 async fn ignore(_: Request<RequestBody>) -> Response<Full<Bytes>> {
     Response::new("ignored".into())
 }
@@ -34,7 +34,7 @@ async fn ignore(_: Request<RequestBody>) -> Response<Full<Bytes>> {
 const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
 
 #[test]
-fn bodies_come_whole_in_any_split() {
+fn bodies_arrive_whole_in_any_split() {
     let app = App::of(echo);
     let chunked = format!("{CHUNKED}\r\n5\r\nhello\r\n1;x=y\r\n \r\n5\r\nworld\r\n0\r\n\r\n");
     let trailers =
@@ -52,7 +52,7 @@ fn bodies_come_whole_in_any_split() {
     for (what, request, want) in rows {
         for size in [1, 2, 3, 7, usize::MAX] {
             let mut client = app.connect();
-            // The connection goes on behind each.
+            // The connection continues after each request.
             for _ in 0..2 {
                 client.send_split(request.as_bytes(), size);
                 let (head, body) = client.answer();
@@ -80,7 +80,7 @@ fn an_upload_waits_for_its_reader() {
             Response::new(Full::<Bytes>::from(format!("{total} {}", largest <= 64 << 10)))
         }
     });
-    // More than all the kernel's buffers on the way hold.
+    // More than the kernel's socket buffers hold.
     let len: usize = 64 << 20;
     let mut client = app.connect();
     client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n"));
@@ -123,7 +123,7 @@ fn a_body_may_be_read_on_another_thread() {
 }
 
 #[test]
-fn a_client_that_waits_is_invited_when_its_body_is_wanted() {
+fn a_client_gets_100_continue_once_its_body_is_read() {
     const ASK: &str =
         "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
     let app = App::of(count);
@@ -231,8 +231,8 @@ fn every_method_arrives() {
     assert!(head.starts_with("HTTP/1.1 204"), "this one is about the server: {head}");
 }
 
-/// Answers with what it was told: the target, each field, the body.
-async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
+/// Responds with the target, each field and the body that it received.
+async fn echo_request(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let mut text = format!("{} {}\n", head.method, head.uri);
     for (name, value) in &head.headers {
@@ -243,10 +243,10 @@ async fn told(request: Request<RequestBody>) -> Response<Full<Bytes>> {
     Response::new(text.into())
 }
 
-/// What a client says of itself comes again and again; what differs must not be taken for it.
+/// The server remembers field sections that repeat. A section that differs must not match one.
 #[test]
-fn fields_that_came_before_are_told_as_they_come() {
-    let app = App::of(told);
+fn repeated_field_sections_are_received_as_sent() {
+    let app = App::of(echo_request);
     let mine = "host: a\r\nx-token: mine\r\n";
     let rows = [
         ("GET /1", mine, ""),

@@ -1,4 +1,4 @@
-//! The examples, mounted as they are: an axum `Router`, and a plain service.
+//! Tests of the examples: an axum `Router` and a plain service.
 
 use crate::support::{App, Folder};
 use crate::{example, service_example};
@@ -31,7 +31,7 @@ fn an_axum_router_answers() {
 }
 
 #[test]
-fn a_store_takes_files_and_gives_them_back() {
+fn a_store_accepts_files_and_returns_them() {
     let folder = Folder::new();
     let app = App::mounted(
         |_| (),

@@ -1,4 +1,4 @@
-//! A server with one application, and bodies whose frames a test hands out one by one.
+//! A server with one application, and bodies whose frames a test sends one by one.
 
 use std::convert::Infallible;
 use std::env;
@@ -30,7 +30,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Serves `/` by this function.
+    /// Serves `/` with this function.
     pub(crate) fn of<F, Fut, B>(answer: F) -> App
     where
         F: Fn(Request<RequestBody>) -> Fut + Clone + Send + 'static,
@@ -41,7 +41,7 @@ impl App {
         App::with(|_| (), answer)
     }
 
-    /// The same, the configuration changed.
+    /// Like `of`, with a changed configuration.
     pub(crate) fn with<F, Fut, B>(change: impl FnOnce(&mut Config), answer: F) -> App
     where
         F: Fn(Request<RequestBody>) -> Fut + Clone + Send + 'static,
@@ -56,12 +56,12 @@ impl App {
         App::mounted(change, |server| server.mount("*", "/", service).unwrap())
     }
 
-    /// Tells it to stop once what is in flight is done.
+    /// Starts a graceful stop.
     pub(crate) fn drain(&self) {
         self.running.as_ref().unwrap().stop().drain();
     }
 
-    /// What `mount` mounts, on one worker.
+    /// Serves the applications that `mount` adds, on one worker.
     pub(crate) fn mounted(
         change: impl FnOnce(&mut Config),
         mount: impl FnOnce(Server) -> Server,
@@ -79,7 +79,7 @@ impl App {
         Client::connect(self.address)
     }
 
-    /// Sends a request on a connection of its own, and reads the answer.
+    /// Sends a request on a new connection and reads the response.
     #[track_caller]
     pub(crate) fn ask(&self, request: &str) -> (String, String) {
         let mut client = self.connect();
@@ -99,21 +99,21 @@ impl Drop for App {
     }
 }
 
-/// A GET without more fields than it needs.
+/// A GET with the required fields only.
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A body of the frames that come through a channel; its end is the channel's.
+/// A body of the frames that a channel delivers. It ends with the channel.
 pub(crate) struct Frames {
     frames: UnboundedReceiver<Result<Frame<Bytes>, BoxError>>,
     exact: Option<u64>,
 }
 
 /// Sends the frames of a `Frames`.
-pub(crate) struct Hand(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
+pub(crate) struct FrameSender(UnboundedSender<Result<Frame<Bytes>, BoxError>>);
 
-impl Hand {
+impl FrameSender {
     pub(crate) fn data(&self, data: impl Into<Bytes>) {
-        // Nobody reads any more: the client will notice.
+        // An error means that the body was dropped, which the client notices.
         let _ = self.0.send(Ok(Frame::data(data.into())));
     }
 
@@ -136,14 +136,14 @@ impl Hand {
     }
 }
 
-/// A body and who hands out its frames.
-pub(crate) fn frames() -> (Hand, Frames) {
+/// A body and the sender of its frames.
+pub(crate) fn frames() -> (FrameSender, Frames) {
     let (sender, frames) = unbounded_channel();
-    (Hand(sender), Frames { frames, exact: None })
+    (FrameSender(sender), Frames { frames, exact: None })
 }
 
 impl Frames {
-    /// Claims this length.
+    /// Sets the length in its size hint.
     pub(crate) fn claiming(self, exact: u64) -> Frames {
         Frames { exact: Some(exact), ..self }
     }
@@ -165,7 +165,7 @@ impl Body for Frames {
     }
 }
 
-/// Tells a test that what held it is gone.
+/// Sends a message when it is dropped.
 pub(crate) struct Guard(pub(crate) mpsc::Sender<&'static str>);
 
 impl Drop for Guard {
@@ -174,7 +174,7 @@ impl Drop for Guard {
     }
 }
 
-/// A directory in an empty one, gone when dropped.
+/// A directory in a new temporary one, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -190,7 +190,7 @@ impl Folder {
         self.0.join("in")
     }
 
-    /// A file, last modified so long ago that its tag is strong.
+    /// Writes a file whose modification time is old enough for a strong entity-tag.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let mut file = File::create(self.root().join(name)).unwrap();
         file.write_all(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Another protocol on a mounted application's connection.
+//! Tests of WebSockets in mounted applications.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use hurtle::config::Config;
 use crate::client::Client;
 use crate::support::App;
 
-// As axum's documentation of `extract::ws` has it.
+// From the documentation of axum's `extract::ws`.
 
 async fn handler(ws: WebSocketUpgrade) -> Response {
     ws.on_upgrade(handle_socket)
@@ -37,7 +37,7 @@ fn router() -> Router {
     Router::new().route("/ws", any(handler)).route("/plain", any(async || "plain"))
 }
 
-/// RFC 6455 1.2's own.
+/// The key of the example in RFC 6455 1.2.
 const HANDSHAKE: &str = "GET /a/ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
                          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -52,7 +52,7 @@ fn apps_with(change: fn(&mut Config)) -> [(&'static str, App); 2] {
     [("mounted", App::mounted(change, mounted)), ("isolated", App::mounted(change, isolated))]
 }
 
-/// A client's frame of data (RFC 6455 5.2), masked with zeros, in the longest form.
+/// A client's data frame (RFC 6455 5.2), masked with zeros, with the longest form of the length.
 fn frame(first: u8, data: &[u8]) -> Vec<u8> {
     let mut frame = vec![first, 0x80 | 127];
     frame.extend((data.len() as u64).to_be_bytes());
@@ -107,7 +107,7 @@ fn a_stop_leaves_a_websocket_its_drain_time_and_no_more() {
 }
 
 #[test]
-fn what_is_refused_stays_http() {
+fn refused_upgrades_stay_http() {
     let plain = "GET /a/plain HTTP/1.1\r\nHost: a\r\n";
     let asking = format!("{plain}Connection: upgrade\r\nUpgrade: h2c\r\n\r\n");
     let without = HANDSHAKE.replace("Sec-WebSocket-Key", "X-Key");

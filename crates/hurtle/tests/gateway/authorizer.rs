@@ -1,7 +1,7 @@
 //! A FastCGI authorizer in front of a mount.
 
 use crate::dir::Dir;
-use crate::peer::{STDOUT, asked, record};
+use crate::peer::{STDOUT, receive, record};
 use crate::support::{GET, Proxy, Upstream};
 
 fn files(upstream: &Upstream, dir: &Dir) -> Proxy {
@@ -17,15 +17,15 @@ fn a_file_is_authorized_each_time() {
     // The file is cached after the first request.
     for _ in 0..3 {
         client.send("GET /a.txt?x HTTP/1.1\r\nHost: a\r\nCookie: c\r\n\r\n");
-        let asked = asked(&upstream);
-        assert_eq!(asked.role, 2);
-        let has = |name: &str| asked.variables.get(name).map(String::as_str);
+        let received = receive(&upstream);
+        assert_eq!(received.role, 2);
+        let has = |name: &str| received.variables.get(name).map(String::as_str);
         assert_eq!(has("REQUEST_URI"), Some("/a.txt?x"));
         assert_eq!(has("HTTP_COOKIE"), Some("c"));
         for none in ["CONTENT_LENGTH", "PATH_INFO", "PATH_TRANSLATED", "SCRIPT_NAME"] {
             assert_eq!(has(none), None, "FastCGI 6.3");
         }
-        asked.answer("Status: 200\nX-Theirs: 1\n\nignored");
+        received.answer("Status: 200\nX-Theirs: 1\n\nignored");
         let (head, body) = client.answer();
         assert_eq!(body, "hello");
         assert!(!head.to_lowercase().contains("theirs"), "{head}");
@@ -46,7 +46,7 @@ fn another_status_of_the_authorizer_is_the_response() {
         ("no answer at all\n\n", "502", "502 Bad Gateway\n"),
     ] {
         client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-        asked(&upstream).answer(said);
+        receive(&upstream).answer(said);
         let (head, body) = client.answer();
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(!head.to_lowercase().contains("variable"), "{head}");
@@ -64,17 +64,17 @@ fn variables_reach_the_application_and_a_refused_body_is_not_read() {
     let server = Proxy::of("", &mount);
     let mut client = server.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
-    asked(&authorizer).answer("Status: 200\nVariable-Remote-User: ann\nVariable-HTTP_A: b\n\n");
-    let asked_app = asked(&app);
-    assert_eq!(asked_app.variables["REMOTE_USER"], "ann");
-    assert_eq!(asked_app.variables.get("HTTP_A"), None, "that is what the client says");
-    asked_app.answer("Content-Type: a/b\n\nok");
+    receive(&authorizer).answer("Status: 200\nVariable-Remote-User: ann\nVariable-HTTP_A: b\n\n");
+    let app_request = receive(&app);
+    assert_eq!(app_request.variables["REMOTE_USER"], "ann");
+    assert_eq!(app_request.variables.get("HTTP_A"), None, "that is what the client says");
+    app_request.answer("Content-Type: a/b\n\nok");
     assert_eq!(client.answer().1, "ok");
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
-    let mut refusing = asked(&authorizer);
+    let mut refusing = receive(&authorizer);
     refusing.client.send(record(STDOUT, "Status: 403\nContent-Length: 0\n\n"));
     assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "without waiting for the body");
-    app.is_left_alone();
+    app.expect_no_connection();
 }
 
 #[test]
@@ -86,15 +86,15 @@ fn a_cached_response_is_authorized_each_time() {
     );
     let server = Proxy::of("", &mount);
     let mut client = server.send(GET);
-    asked(&authorizer).answer("Status: 200\n\n");
-    let (mut peer, _) = origin.asked();
+    receive(&authorizer).answer("Status: 200\n\n");
+    let (mut peer, _) = origin.next_request();
     peer.send(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\
          Connection: close\r\n\r\nok",
     );
     assert_eq!(client.answer().1, "ok");
     client.send(GET);
-    asked(&authorizer).answer("Status: 403\nContent-Length: 0\n\n");
+    receive(&authorizer).answer("Status: 403\nContent-Length: 0\n\n");
     assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "it is kept, but not for him");
-    origin.is_left_alone();
+    origin.expect_no_connection();
 }

@@ -1,7 +1,9 @@
 //! The request that a FastCGI application gets, and the response that a client gets.
 
 use crate::dir::Dir;
-use crate::peer::{Asked, STDERR, STDOUT, asked, asked_on, end, read, read_input, record};
+use crate::peer::{
+    ReceivedRequest, STDERR, STDOUT, end, read, read_input, receive, receive_on, record,
+};
 use crate::support::{Proxy, Upstream};
 
 /// A server that forwards every path to the application.
@@ -25,9 +27,9 @@ fn variables_are_those_of_rfc_3875() {
          X-Two: 1\r\nX-Two: 2\r\nAuthorization: Basic YTpi\r\nX-Sendfile-Type: X\r\n\
          Connection: X-Hop\r\nX-Hop: 1\r\n\r\nabc",
     );
-    let asked = asked(&upstream);
-    assert_eq!((asked.role, asked.keep), (1, false));
-    let variables = asked.variables.clone();
+    let received = receive(&upstream);
+    assert_eq!((received.role, received.keep), (1, false));
+    let variables = received.variables.clone();
     for (name, value) in [
         ("GATEWAY_INTERFACE", Some("CGI/1.1")),
         ("SERVER_PROTOCOL", Some("HTTP/1.1")),
@@ -56,7 +58,7 @@ fn variables_are_those_of_rfc_3875() {
     ] {
         assert_eq!(variables.get(name).map(String::as_str), value, "{name}");
     }
-    asked.answer(DOCUMENT);
+    received.answer(DOCUMENT);
     let (head, body) = client.answer();
     assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{head}");
     assert_eq!(body, "hello");
@@ -75,15 +77,15 @@ fn an_encoded_slash_is_decoded_in_the_path_and_kept_in_the_target() {
     let mut client = server.connect();
     for (sentence, target, info) in table {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let asked = asked(&upstream);
-        assert_eq!(asked.variables["PATH_INFO"], info, "{sentence}");
-        assert_eq!(asked.variables["REQUEST_URI"], target, "{sentence}");
-        asked.answer(DOCUMENT);
+        let received = receive(&upstream);
+        assert_eq!(received.variables["PATH_INFO"], info, "{sentence}");
+        assert_eq!(received.variables["REQUEST_URI"], target, "{sentence}");
+        received.answer(DOCUMENT);
         assert_eq!(client.answer().1, "hello", "{sentence}");
     }
     client.send("GET /..%2Fx HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 404 "), "above the root");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn request_and_response_are_streamed() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
-    let Asked { client: mut app, .. } = asked(&upstream);
+    let ReceivedRequest { client: mut app, .. } = receive(&upstream);
     assert_eq!(read(&mut app), (5, b"one".to_vec()), "before the rest is there");
     app.send(record(STDOUT, "Content-Type: a/b\n\nfirst"));
     assert!(client.head().contains("Transfer-Encoding: chunked"));
@@ -113,9 +115,9 @@ fn a_large_body_is_cut_into_records_and_arrives_whole() {
         let sender = client.stream.try_clone().unwrap();
         let sent = body.clone();
         scope.spawn(move || std::io::Write::write_all(&mut &sender, &sent).unwrap());
-        let mut asked = asked(&upstream);
-        assert!(read_input(&mut asked.client) == body, "the same bytes");
-        asked.client.send([record(STDOUT, DOCUMENT), end()].concat());
+        let mut received = receive(&upstream);
+        assert!(read_input(&mut received.client) == body, "the same bytes");
+        received.client.send([record(STDOUT, DOCUMENT), end()].concat());
         assert_eq!(client.answer().1, "hello");
     });
 }
@@ -126,11 +128,11 @@ fn a_client_gets_100_continue_when_its_body_is_read() {
     let server = server(&upstream, "");
     let mut client = server
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
-    let asked = asked(&upstream);
+    let received = receive(&upstream);
     assert_eq!(client.line(), "HTTP/1.1 100 Continue");
     assert_eq!(client.line(), "");
     client.send("ok");
-    asked.answer(DOCUMENT);
+    received.answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
 }
 
@@ -172,7 +174,7 @@ fn a_response_is_converted_to_http() {
     ];
     for (method, sentence, said, lines, expected) in table {
         let mut client = server.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
-        asked(&upstream).answer(said);
+        receive(&upstream).answer(said);
         let head = client.head();
         for line in lines {
             assert!(head.lines().any(|l| l == *line), "{sentence}: {line}: {head}");
@@ -191,7 +193,7 @@ fn fields_for_the_server_are_not_sent_to_clients() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    asked(&upstream).answer(
+    receive(&upstream).answer(
         "Content-Type: a/b\nX-Sendfile: /etc/passwd\nX-Accel-Redirect: /a\nConnection: x\n\
          Keep-Alive: 1\nX-Kept: 1\n\nx",
     );
@@ -210,17 +212,17 @@ fn a_connection_is_kept_if_configured_and_a_lost_one_is_replaced() {
     let mut client = server.connect();
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     client.send(get);
-    let first = asked(&upstream);
+    let first = receive(&upstream);
     assert!(first.keep);
     let app = first.answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
     client.send(get);
-    let app = asked_on(app).answer(DOCUMENT);
+    let app = receive_on(app).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello", "on the same connection");
     // The application closes its connection when the next request is in flight.
     client.send(get);
-    drop(asked_on(app));
-    asked(&upstream).answer(DOCUMENT);
+    drop(receive_on(app));
+    receive(&upstream).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello", "on another connection");
 }
 
@@ -230,14 +232,14 @@ fn standard_error_is_logged_in_lines_with_a_limit() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let mut asked = asked(&upstream);
-    read_input(&mut asked.client);
+    let mut received = receive(&upstream);
+    read_input(&mut received.client);
     let name = upstream.address.to_string();
     let evil = "first complaint\x1b[2J\nsecond";
     let lines = "a rather long complaint of no interest to anybody\n".repeat(1_000);
-    asked.client.send(record(STDERR, evil));
-    asked.client.send(record(STDERR, &lines));
-    asked.client.send([record(STDOUT, DOCUMENT), end()].concat());
+    received.client.send(record(STDERR, evil));
+    received.client.send(record(STDERR, &lines));
+    received.client.send([record(STDOUT, DOCUMENT), end()].concat());
     assert_eq!(client.answer().1, "hello");
     crate::dir::eventually("all is logged", || {
         !crate::log::lines_with(&format!("{name}: more output of this request")).is_empty()
@@ -284,12 +286,12 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
         ("an encoded slash behind a script", "/info.php/a%2Fb", Ok(("info.php", "/a/b"))),
         ("one in a name that is not there", "/group%2fproject", Ok(("index.php", ""))),
         ("up, to where it began", "/info.php/a%2F..%2Fb", Ok(("info.php", "/b"))),
-        ("a script for one who decodes it", "/sub%2Findex.php", Err(404)),
-        ("another script for one who decodes it", "/info.php%2Fa", Err(404)),
+        ("a script if decoded", "/sub%2Findex.php", Err(404)),
+        ("another script if decoded", "/info.php%2Fa", Err(404)),
         ("the same by its directory", "/sub%2F", Err(404)),
         ("up to another script", "/info.php/..%2Fsub%2Findex.php", Err(404)),
-        ("a file for one who decodes it", "/empty%2Fx.txt", Err(404)),
-        ("a hidden one for one who decodes it", "/x%2F.hidden%2Fx.php", Err(404)),
+        ("a file if decoded", "/empty%2Fx.txt", Err(404)),
+        ("a hidden file if decoded", "/x%2F.hidden%2Fx.php", Err(404)),
     ];
     let mut client = server.connect();
     for (sentence, path, expected) in table {
@@ -300,16 +302,16 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
             assert!(head.starts_with(&status), "{sentence}: {head}");
             continue;
         };
-        let asked = asked(&upstream);
-        let variables = asked.variables.clone();
+        let received = receive(&upstream);
+        let variables = received.variables.clone();
         let root = dir.path("root").display().to_string();
         assert_eq!(variables["SCRIPT_FILENAME"], format!("{root}/{file}"), "{sentence}");
         assert_eq!(variables["SCRIPT_NAME"], format!("/{file}"), "{sentence}");
         assert_eq!(variables["PATH_INFO"], info, "{sentence}");
         assert_eq!(variables["DOCUMENT_ROOT"], root, "{sentence}");
         assert_eq!(variables["REQUEST_URI"], path, "{sentence}");
-        asked.answer(DOCUMENT);
+        received.answer(DOCUMENT);
         assert_eq!(client.answer().1, "hello", "{sentence}");
     }
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }

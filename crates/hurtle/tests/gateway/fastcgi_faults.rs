@@ -1,6 +1,6 @@
 //! The response to a client when a FastCGI application fails.
 
-use crate::peer::{Asked, END, STDOUT, asked, end, read_input, record};
+use crate::peer::{END, ReceivedRequest, STDOUT, end, read_input, receive, record};
 use crate::support::{GET, Proxy, Upstream};
 
 fn server(upstream: &Upstream, keys: &str) -> Proxy {
@@ -32,7 +32,7 @@ fn an_invalid_response_is_a_bad_gateway_and_is_logged() {
     ];
     for (n, (sentence, bytes, status, why)) in table.into_iter().enumerate() {
         let mut client = server.send(format!("GET /fault-{n} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let Asked { client: mut app, .. } = asked(&upstream);
+        let ReceivedRequest { client: mut app, .. } = receive(&upstream);
         read_input(&mut app);
         app.send(bytes);
         app.half_close();
@@ -48,7 +48,7 @@ fn an_endless_head_is_refused() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let mut client = server.send(GET);
-    let Asked { client: mut app, .. } = asked(&upstream);
+    let ReceivedRequest { client: mut app, .. } = receive(&upstream);
     let line = format!("X-A: {}\n", "b".repeat(1_000));
     for _ in 0..80 {
         app.send(record(STDOUT, &line));
@@ -65,7 +65,7 @@ fn a_truncated_response_is_visibly_incomplete() {
         ("with a length", "Content-Type: a/b\nContent-Length: 9\n\npart", 9),
     ] {
         let mut client = server.send(GET);
-        let Asked { client: mut app, .. } = asked(&upstream);
+        let ReceivedRequest { client: mut app, .. } = receive(&upstream);
         app.send(record(STDOUT, said));
         client.head();
         drop(app);
@@ -86,12 +86,12 @@ fn each_phase_has_its_time_limit() {
     let upstream = Upstream::new();
     let server = server(&upstream, "first_byte_timeout = \"100ms\"\nread_timeout = \"100ms\"");
     let mut client = server.send(GET);
-    let silent = asked(&upstream);
+    let silent = receive(&upstream);
     assert!(client.answer().0.starts_with("HTTP/1.1 504 "));
     drop(silent);
     // While the client is sending, the application's time limit does not run.
     let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab");
-    let mut patient = asked(&upstream);
+    let mut patient = receive(&upstream);
     std::thread::sleep(std::time::Duration::from_millis(300));
     client.send("c");
     read_input(&mut patient.client);
@@ -106,7 +106,7 @@ fn a_disconnected_client_cancels_its_request() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
     let client = server.send(GET);
-    let Asked { client: mut app, .. } = asked(&upstream);
+    let ReceivedRequest { client: mut app, .. } = receive(&upstream);
     read_input(&mut app);
     client.reset();
     assert_eq!(app.rest(), "", "the connection ends");
@@ -121,7 +121,7 @@ fn a_slow_client_slows_the_application_down() {
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(4 << 10).unwrap();
     let mut client = client;
     client.send(GET);
-    let Asked { client: app, .. } = asked(&upstream);
+    let ReceivedRequest { client: app, .. } = receive(&upstream);
     (&app.stream).write_all(&record(STDOUT, "Content-Type: a/b\n\n")).unwrap();
     client.head();
     app.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();

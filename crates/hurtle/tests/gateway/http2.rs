@@ -1,7 +1,7 @@
 //! FastCGI behind HTTP/2: the application sees the version and no frames.
 
 use crate::frames::*;
-use crate::peer::{Asked, STDOUT, asked, end, read, read_input, record};
+use crate::peer::{ReceivedRequest, STDOUT, end, read, read_input, receive, record};
 use crate::support::{Proxy, Upstream};
 
 #[test]
@@ -12,7 +12,7 @@ fn bodies_are_streamed_both_ways() {
     let head = [request("POST", "/a?b"), field("content-length", "6"), field("x-two", "2")];
     wire.send(&frame(HEADERS, END_HEADERS, 1, &head.concat()));
     wire.send(&frame(DATA, 0, 1, b"one"));
-    let Asked { client: mut app, variables, .. } = asked(&upstream);
+    let ReceivedRequest { client: mut app, variables, .. } = receive(&upstream);
     for (name, value) in [
         ("SERVER_PROTOCOL", Some("HTTP/2.0")),
         ("REQUEST_URI", Some("/a?b")),

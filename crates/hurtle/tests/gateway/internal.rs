@@ -4,7 +4,7 @@
 use crate::cgi;
 use crate::client::Client;
 use crate::dir::Dir;
-use crate::peer::asked;
+use crate::peer::receive;
 use crate::php_fpm::PhpFpm;
 use crate::support::{Proxy, Upstream};
 
@@ -107,7 +107,7 @@ fn a_file_named_for_a_post_ignores_ranges_and_gets_header_rules() {
     let server = Proxy::of("", &format!("{mount}\n{rules}"));
     let mut client = server
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nRange: bytes=0-1\r\n\r\nab");
-    asked(&upstream).answer("X-Accel-Redirect: /a.txt\nContent-Type: a/b\nSet-Cookie: a=b\n\nx");
+    receive(&upstream).answer("X-Accel-Redirect: /a.txt\nContent-Type: a/b\nSet-Cookie: a=b\n\nx");
     let (head, body) = client.answer();
     assert!(head.starts_with("HTTP/1.1 200 ") && body == "the file", "{head}");
     let lower = head.to_lowercase();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cgi;
 use crate::client::{Client, PATIENCE};
 use crate::dir::{Dir, eventually};
-use crate::peer::{asked, read_input};
+use crate::peer::{read_input, receive};
 use crate::support::{Proxy, Upstream};
 
 const HEAD: &str = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -56,7 +56,7 @@ fn buffered_bodies_arrive_whole_with_their_length() {
         let sent: Vec<u8> = pieces.iter().flat_map(|piece| chunk(piece)).collect();
         // Trailers cannot be passed to a FastCGI application.
         client.send([HEAD.as_bytes(), &sent, b"0\r\nX-Trailer: 1\r\n\r\n"].concat());
-        let mut app = asked(&upstream);
+        let mut app = receive(&upstream);
         assert_eq!(app.variables["CONTENT_LENGTH"], body.len().to_string(), "{sentence}");
         assert_eq!(app.variables.get("HTTP_TRANSFER_ENCODING"), None, "{sentence}");
         assert!(read_input(&mut app.client) == body, "{sentence}: the same bytes");
@@ -74,9 +74,9 @@ fn a_request_is_sent_once_its_body_is_buffered_and_the_file_is_removed() {
     let (first, second) = (noise(250_000), noise(111));
     let mut client = server.send([HEAD.as_bytes(), &chunk(&first)].concat());
     eventually("it is on the disk", || holds_unnamed(250_000));
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
     client.send([&chunk(&second)[..], b"0\r\n\r\n"].concat());
-    let app = asked(&upstream);
+    let app = receive(&upstream);
     assert_eq!(app.variables["CONTENT_LENGTH"], "250111");
     app.answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
@@ -112,7 +112,7 @@ fn an_unfinished_body_leaves_no_file_and_sends_no_request() {
         end(client);
         eventually(sentence, || !holds_unnamed(size.into()));
     }
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }
 
 #[test]
@@ -122,15 +122,15 @@ fn a_body_beyond_the_limit_is_refused_and_not_sent() {
     let body = chunk(&noise(102_401));
     let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
     assert!(client.answer().0.starts_with("HTTP/1.1 413 "));
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
     // A body of exactly the limit is accepted.
     let body = chunk(&noise(102_400));
     let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
-    asked(&upstream).answer(DOCUMENT);
+    receive(&upstream).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
     // A body of known length is never buffered, however long it is.
     let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n");
-    let mut app = asked(&upstream);
+    let mut app = receive(&upstream);
     client.send("abc");
     assert_eq!(crate::peer::read(&mut app.client), (5, b"abc".to_vec()));
 }
@@ -143,7 +143,7 @@ fn a_client_that_expects_100_continue_gets_it() {
     assert_eq!(client.line(), "HTTP/1.1 100 Continue");
     assert_eq!(client.line(), "");
     client.send("2\r\nok\r\n0\r\n\r\n");
-    let app = asked(&upstream);
+    let app = receive(&upstream);
     assert_eq!(app.variables["CONTENT_LENGTH"], "2");
     app.answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");

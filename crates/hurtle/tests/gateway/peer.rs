@@ -10,7 +10,7 @@ pub(crate) const STDOUT: u8 = 6;
 pub(crate) const STDERR: u8 = 7;
 
 /// A connection of the server, after the beginning of its request.
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) client: Client,
     /// 1: responder; 2: authorizer.
     pub(crate) role: u8,
@@ -21,13 +21,13 @@ pub(crate) struct Asked {
 
 /// Accepts the next request on a new connection.
 #[track_caller]
-pub(crate) fn asked(upstream: &Upstream) -> Asked {
-    asked_on(upstream.accept())
+pub(crate) fn receive(upstream: &Upstream) -> ReceivedRequest {
+    receive_on(upstream.accept())
 }
 
 /// Reads the next request on a connection.
 #[track_caller]
-pub(crate) fn asked_on(mut client: Client) -> Asked {
+pub(crate) fn receive_on(mut client: Client) -> ReceivedRequest {
     let (kind, begin) = read(&mut client);
     assert_eq!((kind, begin.len()), (1, 8), "a request begins");
     let mut pairs = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn asked_on(mut client: Client) -> Asked {
         }
         pairs.extend(content);
     }
-    Asked { client, role: begin[1], keep: begin[2] == 1, variables: variables(&pairs) }
+    ReceivedRequest { client, role: begin[1], keep: begin[2] == 1, variables: variables(&pairs) }
 }
 
 /// Reads the next record: its type and content.
@@ -80,7 +80,7 @@ pub(crate) fn end() -> Vec<u8> {
     record(END, [0; 8])
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Reads the input and sends a complete response.
     #[track_caller]
     pub(crate) fn answer(mut self, text: &str) -> Client {

@@ -1,4 +1,4 @@
-//! The same requests over HTTP/1.1 and HTTP/2: every handler gives the same response to both.
+//! Tests that every handler gives the same response over HTTP/1.1 and HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use crate::handlers::{BODY_BYTES_MAX, Handlers, upstream};
 use crate::peer;
 use crate::support::{Client, Response};
 
-/// One request: why it is here, method, target and field lines, body, and the expected status.
+/// One request: a description, method, target and field lines, body, and the expected status.
 struct Row(&'static str, &'static str, String, String, u16);
 
 /// A response with its interim responses (103) before it.
 type Exchange = (Vec<Response>, Response);
 
-/// The response without what belongs to one protocol or one moment.
+/// The response without the fields that depend on the protocol or the time.
 fn comparable(mut response: Response, target: &str) -> Response {
     let moment = ["date", "age", "connection", "transfer-encoding"];
-    // Every upload is as old as its request.
+    // An uploaded file's dates are those of its request.
     let upload = ["etag", "last-modified"];
     for (name, _) in &mut response.fields {
         name.make_ascii_lowercase();
@@ -26,7 +26,7 @@ fn comparable(mut response: Response, target: &str) -> Response {
         let is_upload = target.starts_with("/drop") && upload.contains(&name.as_str());
         !is_upload && !moment.contains(&name.as_str())
     });
-    // Each server has a boundary of its own (RFC 9110 section 14.6).
+    // Each server has its own boundary (RFC 9110 section 14.6).
     let of = |value: &str| value.split_once("boundary=").map(|(_, boundary)| boundary.to_owned());
     if let Some(boundary) = response.fields.iter().find_map(|(_, value)| of(value)) {
         response.fields.retain(|(_, value)| of(value).is_none());
@@ -97,7 +97,7 @@ fn compare(rows: impl Fn(&Handlers) -> Vec<Row>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a failed test prints of an exchange.
+/// Formats an exchange for a failed test's message.
 fn short((interim, response): &Exchange) -> String {
     let body = &response.body[..response.body.len().min(60)];
     let (status, fields, len) = (response.status, &response.fields, response.body.len());

@@ -1,4 +1,4 @@
-//! Requests with bodies: applications, uploads, upstreams.
+//! Tests of requests with bodies: applications, uploads, upstreams.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -17,25 +17,25 @@ use crate::support::client::PATIENCE;
 use crate::support::site::files;
 
 /// A running server, stopped when dropped.
-pub(crate) struct Held {
+pub(crate) struct RunningServer {
     running: Option<Running>,
     pub(crate) address: SocketAddr,
 }
 
-impl Held {
+impl RunningServer {
     pub(crate) fn start(
         mut config: Config,
         mount: impl FnOnce(hurtle::Server) -> hurtle::Server,
-    ) -> Held {
+    ) -> RunningServer {
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         config.workers = std::num::NonZeroUsize::MIN;
         let server = mount(hurtle::Server::bind(config).unwrap());
         let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };
-        Held { running: Some(server.start().unwrap()), address }
+        RunningServer { running: Some(server.start().unwrap()), address }
     }
 
-    /// Answers with the request's body, and what it saw of its head.
-    fn echo() -> Held {
+    /// Responds with the request's body, and with fields that describe its head.
+    fn echo() -> RunningServer {
         let echo = tower::service_fn(|request: Request<RequestBody>| async {
             let (head, body) = request.into_parts();
             let seen = format!("{:?} {}", head.version, head.headers.len());
@@ -43,22 +43,22 @@ impl Held {
             response.headers_mut().insert("seen", seen.parse().unwrap());
             Ok::<_, Infallible>(response)
         });
-        Held::start(Config::new(vec![]), |server| server.mount("*", "/", echo).unwrap())
+        RunningServer::start(Config::new(vec![]), |server| server.mount("*", "/", echo).unwrap())
     }
 
-    fn proxy(upstream: SocketAddr) -> Held {
-        Held::proxy_with(upstream, "")
+    fn proxy(upstream: SocketAddr) -> RunningServer {
+        RunningServer::proxy_with(upstream, "")
     }
 
-    /// The same, with keys of the site.
-    pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> Held {
+    /// Like `proxy`, with additional keys of the site.
+    pub(crate) fn proxy_with(upstream: SocketAddr, keys: &str) -> RunningServer {
         let text = format!("[[site]]\n{keys}\n[[site.mount]]\nproxy = \"http://{upstream}\"\n");
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
-        Held::start(config, |server| server)
+        RunningServer::start(config, |server| server)
     }
 }
 
-impl Drop for Held {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
         running.stop().end();
@@ -71,13 +71,13 @@ impl Drop for Held {
 
 #[test]
 fn an_application_streams_both_ways_with_trailers() {
-    let app = Held::echo();
+    let app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.ready().await.unwrap();
         let (response, mut stream) = ready.send_request(request("POST", "/"), false).unwrap();
         stream.send_data(Bytes::from_static(b"one"), false).unwrap();
         let (head, mut frames) = response.await.unwrap().into_parts();
-        // The host, and nothing of how bodies are framed elsewhere.
+        // Host is present; framing fields of other protocols are not.
         assert_eq!(head.headers["seen"], "HTTP/2.0 1");
         assert!(!head.headers.contains_key("transfer-encoding"));
         assert_eq!(frames.data().await.unwrap().unwrap(), "one", "before the request is whole");
@@ -92,8 +92,8 @@ fn an_application_streams_both_ways_with_trailers() {
 }
 
 #[test]
-fn trailers_reach_who_takes_them() {
-    let app = Held::echo();
+fn trailers_reach_clients_that_accept_them() {
+    let app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.ready().await.unwrap();
         let asked = request("POST", "/\nte: trailers");
@@ -109,7 +109,7 @@ fn trailers_reach_who_takes_them() {
 
 #[test]
 fn large_bodies_pass_every_window_both_ways() {
-    let app = Held::echo();
+    let app = RunningServer::echo();
     let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 31 % 251) as u8).collect();
     let expected = sent.clone();
     talk(app.address, async |client| {
@@ -117,7 +117,7 @@ fn large_bodies_pass_every_window_both_ways() {
             let mut ready = client.clone().ready().await.unwrap();
             let (response, mut stream) =
                 ready.send_request(request("POST", &target), false).unwrap();
-            // Whatever the windows say, the library holds it until they open.
+            // The library queues data beyond the windows until they open.
             stream.send_data(sent.clone().into(), true).unwrap();
             let mut frames = response.await.unwrap().into_body();
             let (echoed, _) = body(&mut frames).await.unwrap();
@@ -145,7 +145,7 @@ fn uploads_arrive_whole() {
 }
 
 #[test]
-fn an_upload_that_breaks_off_leaves_nothing() {
+fn an_interrupted_upload_leaves_no_file() {
     let server = Server::with(&[], |config| {
         config.sites[0].auth = Some(Auth::None);
         files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
@@ -161,7 +161,7 @@ fn an_upload_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn an_upload_goes_on_where_it_broke_off() {
+fn an_interrupted_upload_is_resumed() {
     let server = Server::with(&[], |config| {
         config.sites[0].auth = Some(Auth::None);
         files(config).uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
@@ -183,7 +183,8 @@ fn an_upload_goes_on_where_it_broke_off() {
     });
 }
 
-/// Answers one request by this, and says what came.
+/// Starts an upstream that reads one request up to `wanted` and sends `answer`. The thread returns
+/// the request.
 pub(crate) fn upstream(
     answer: &'static str,
     wanted: &'static str,
@@ -207,11 +208,11 @@ pub(crate) fn upstream(
 }
 
 #[test]
-fn upstreams_are_asked_in_their_own_version() {
+fn upstream_requests_use_the_upstreams_version() {
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\n\r\n\
                  3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n0\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     let answer = talk(proxy.address, async |mut client| {
         let asked = request("POST", "/x?q\ncookie: a=1\ncookie: b=2");
         send(&mut client, asked, "hello").await
@@ -227,12 +228,12 @@ fn upstreams_are_asked_in_their_own_version() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_taken_for_whole() {
+fn an_aborted_response_is_reset() {
     let (address, serving) =
         upstream("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     talk(proxy.address, async |mut client| {
-        // What is queued when a stream is reset need not arrive.
+        // Data queued when a stream is reset need not arrive.
         let error = match ask(&mut client, "GET", "/").await.await {
             Ok(response) => body(&mut response.into_body()).await.unwrap_err(),
             Err(error) => error,
@@ -246,7 +247,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_whole() {
 fn interim_answers_arrive_before_the_last() {
     let reply = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n\r\n");
-    let proxy = Held::proxy(address);
+    let proxy = RunningServer::proxy(address);
     talk(proxy.address, async |mut client| {
         let mut response = ask(&mut client, "GET", "/").await;
         let interim = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
@@ -261,7 +262,7 @@ fn interim_answers_arrive_before_the_last() {
 }
 
 #[test]
-fn a_body_nobody_wants_does_not_keep_its_answer() {
+fn an_unread_body_does_not_delay_its_response() {
     let server = Server::start(&[("a.txt", "a")]);
     let status = talk(server.address, async |mut client| {
         send(&mut client, request("POST", "/a.txt"), "nobody reads this").await.status
@@ -270,8 +271,8 @@ fn a_body_nobody_wants_does_not_keep_its_answer() {
 }
 
 #[test]
-fn a_stop_says_so_and_finishes_what_was_asked() {
-    let mut app = Held::echo();
+fn a_stop_sends_goaway_and_finishes_open_requests() {
+    let mut app = RunningServer::echo();
     talk(app.address, async |client| {
         let mut ready = client.clone().ready().await.unwrap();
         let (response, mut stream) = ready.send_request(request("POST", "/"), false).unwrap();

@@ -1,8 +1,8 @@
-//! RFC 9113 against raw frames: sizes, streams, settings, windows. What is an error of the
-//! connection, what of a stream, what of none.
+//! Tests with raw frames: sizes, streams, settings and windows. Each row is a connection error, a
+//! stream error or no error (RFC 9113).
 
 use crate::support::Server;
-use crate::table::{ANOTHER, GET, OK, POST, Then, check, open, whole};
+use crate::table::{ANOTHER, Expected, GET, OK, POST, check, open, whole};
 use crate::wire::*;
 
 /// A setting's payload.
@@ -16,9 +16,9 @@ fn window(stream: u32, opened: u32) -> Vec<u8> {
 
 #[test]
 fn frames_of_the_wrong_size_or_place() {
-    use Then::{Answers, Ends, Passes};
+    use Expected::{Answers, Ends, Passes};
     check(vec![
-        ("4.1: a frame of a kind nobody knows", frame(77, 0xff, 0, b"?"), Passes),
+        ("4.1: a frame of an unknown type", frame(77, 0xff, 0, b"?"), Passes),
         (
             "4.1: flags nobody knows",
             frame(HEADERS, END_HEADERS | END_STREAM | 0xd2, 1, &block(&GET)),
@@ -101,7 +101,7 @@ fn frames_of_the_wrong_size_or_place() {
 
 #[test]
 fn streams_that_are_not_in_the_state_for_it() {
-    use Then::{Answers, Ends, Passes, Resets};
+    use Expected::{Answers, Ends, Passes, Resets};
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let after_reset = |bytes: Vec<u8>| [open(&POST), reset.clone(), bytes].concat();
     let after_end = |bytes: Vec<u8>| [whole(&GET), bytes].concat();
@@ -163,7 +163,7 @@ fn streams_that_are_not_in_the_state_for_it() {
 
 #[test]
 fn settings_and_windows_beyond_their_bounds() {
-    use Then::{Answers, Ends, Passes, Resets};
+    use Expected::{Answers, Ends, Passes, Resets};
     let set = |id, value| frame(SETTINGS, 0, 0, &setting(id, value));
     let most = 0x7fff_ffff;
     check(vec![
@@ -178,7 +178,7 @@ fn settings_and_windows_beyond_their_bounds() {
         ("6.5.2: a window beyond all bounds", set(4, most + 1), Ends(FLOW_CONTROL_ERROR)),
         ("6.5.2: frames too small", set(5, 16_383), Ends(PROTOCOL_ERROR)),
         ("6.5.2: frames too large", set(5, 1 << 24), Ends(PROTOCOL_ERROR)),
-        ("6.5.2: a setting nobody knows", set(0x77, most), Passes),
+        ("6.5.2: an unknown setting", set(0x77, most), Passes),
         ("6.9: a window opened by nothing", window(0, 0), Ends(PROTOCOL_ERROR)),
         ("6.9: a stream's", [whole(&GET), window(1, 0)].concat(), Resets(1, PROTOCOL_ERROR)),
         (
@@ -202,7 +202,7 @@ fn settings_and_windows_beyond_their_bounds() {
 }
 
 #[test]
-fn settings_are_agreed_to_one_by_one() {
+fn settings_are_acknowledged_one_by_one() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(SETTINGS, 0, 0, &setting(4, 7)).repeat(2));
@@ -212,12 +212,12 @@ fn settings_are_agreed_to_one_by_one() {
 }
 
 #[test]
-fn a_window_opens_byte_by_byte_and_may_be_less_than_nothing() {
+fn a_window_opens_byte_by_byte_and_may_be_negative() {
     let server = Server::start(&[("a.txt", "0123456789")]);
     let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 3)]);
     wire.send(&get(1, "/a.txt"));
     assert_eq!(wire.next_of(DATA).payload, b"012");
-    // 6.9.2: now it is -2, and -1, and 0.
+    // RFC 9113 6.9.2: the window is -2, then -1, then 0.
     wire.send(&frame(SETTINGS, 0, 0, &setting(4, 1)));
     wire.send(&window(1, 1));
     wire.send(&window(1, 1));
@@ -240,7 +240,7 @@ fn more_requests_at_once_than_are_taken_are_refused() {
         let reset = wire.next_of(RST_STREAM);
         assert_eq!((reset.stream, reset.code()), (2 * n + 1, REFUSED_STREAM));
     }
-    // The others are as they were, and a place is free when one is done.
+    // The other streams are unaffected, and the end of one allows another.
     wire.send(&window(1, 1));
     assert_eq!(wire.next_of(DATA).stream, 1);
     wire.send(&[get(261, "/a.txt"), window(261, 1)].concat());
@@ -248,7 +248,7 @@ fn more_requests_at_once_than_are_taken_are_refused() {
 }
 
 #[test]
-fn a_preface_in_pieces_is_one() {
+fn a_preface_may_arrive_in_pieces() {
     let server = Server::start(&[("a.txt", "a")]);
     let begun = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &get(1, "/a.txt")].concat();
     for cut in [1, 5, 14, 16, 17, 18, 20, 24, 30] {
@@ -261,14 +261,14 @@ fn a_preface_in_pieces_is_one() {
 }
 
 #[test]
-fn what_only_looks_like_it_is_refused() {
+fn an_almost_correct_preface_is_refused() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::connect(server.address);
     wire.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\n\n and other things");
     while let Some(frame) = wire.next() {
         assert_ne!(frame.kind, HEADERS, "nothing was asked");
     }
-    // Something else before the settings.
+    // Another frame before SETTINGS.
     let mut wire = Wire::connect(server.address);
     wire.send(&[PREFACE, &frame(PING, 0, 0, &[0; 8])].concat());
     assert_eq!(wire.end(), Some(PROTOCOL_ERROR));

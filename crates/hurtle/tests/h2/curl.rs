@@ -1,4 +1,4 @@
-//! What people use: curl, in clear and over TLS.
+//! Tests with curl, in clear text and over TLS.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8(said.stdout).unwrap()
 }
 
-/// After the body: the version and the status.
+/// Makes curl print the version and the status after the body.
 const TOLD: &[&str] = &["--write-out", "%{http_version} %{http_code}"];
 
 #[test]
@@ -22,12 +22,12 @@ fn in_clear_by_prior_knowledge_and_not_by_upgrade() {
     let server = Server::start(&[("a.txt", "hello ")]);
     let url = format!("http://{}/a.txt", server.address);
     assert_eq!(curl(&[&["--http2-prior-knowledge", &url], TOLD].concat()), "hello 2 200");
-    // RFC 9113 3.1: changing to it by Upgrade is no more.
+    // RFC 9113 3.1: the upgrade to h2c is obsolete.
     assert_eq!(curl(&[&["--http2", &url], TOLD].concat()), "hello 1.1 200");
 }
 
 #[test]
-fn over_tls_as_it_is_agreed() {
+fn over_tls_by_alpn() {
     let dir = Dir::new(&[("a.txt", "hello ")]);
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -54,7 +54,7 @@ fn over_tls_as_it_is_agreed() {
     drop(server);
 }
 
-/// One that nobody has at this moment.
+/// A free port.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! Files and all that needs no request body: the same answers as over HTTP/1.1.
+//! Tests of requests without a body: responses equal those over HTTP/1.1.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::peer::{answer, ask, body, talk, talk_within};
 use crate::support::{Response, Server};
 
-/// An answer over HTTP/1.1, its fields as HTTP/2 writes them.
+/// A response over HTTP/1.1, with field names in lower case as in HTTP/2.
 fn in_http1(server: &Server, method: &str, target: &str) -> Response {
     comparable(server.request(method, target))
 }
@@ -28,7 +28,7 @@ fn in_http2(address: SocketAddr, method: &str, target: &str) -> Response {
 }
 
 #[test]
-fn answers_are_those_of_http1() {
+fn responses_equal_those_of_http1() {
     let large = "0123456789".repeat(200_000);
     let tree = [("a.txt", "0123456789"), ("empty", ""), ("large", &large), ("dir/index.html", "d")];
     let server = Server::start(&tree);
@@ -64,7 +64,7 @@ fn answers_are_those_of_http1() {
 }
 
 #[test]
-fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
+fn a_file_that_grows_during_a_response_keeps_its_length() {
     let large = "0123456789".repeat(400_000);
     let server = Server::start(&[("log", &large)]);
     talk(server.address, async |mut client| {
@@ -77,7 +77,7 @@ fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
 }
 
 #[test]
-fn a_connection_serves_many_at_once_and_then_more() {
+fn a_connection_serves_concurrent_requests_and_later_ones() {
     let large = "x".repeat(100_000);
     let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
     talk(server.address, async |mut client| {
@@ -96,11 +96,11 @@ fn a_connection_serves_many_at_once_and_then_more() {
 }
 
 #[test]
-fn a_download_that_nobody_takes_does_not_hold_up_the_others() {
+fn an_unread_download_does_not_delay_others() {
     let large = "x".repeat(3_000_000);
     let server = Server::start(&[("a.txt", "a"), ("large", &large)]);
     talk(server.address, async |mut client| {
-        // Its window is never opened.
+        // The window of this stream is never opened.
         let _stuck = ask(&mut client, "GET", "/large").await.await.unwrap();
         for _ in 0..20 {
             assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.body, b"a");
@@ -108,7 +108,8 @@ fn a_download_that_nobody_takes_does_not_hold_up_the_others() {
     });
 }
 
-/// Streams that waited for the disk had their share of the window taken by others, and were reset.
+/// Regression: streams that waited for the disk lost their share of the window to others, and were
+/// reset.
 #[test]
 #[cfg(target_os = "linux")]
 fn downloads_that_wait_for_the_disk_share_the_windows() {
@@ -134,7 +135,7 @@ fn downloads_that_wait_for_the_disk_share_the_windows() {
 }
 
 #[test]
-fn who_has_asked_too_often_comes_again() {
+fn a_client_beyond_its_request_limit_reconnects() {
     let server = Server::with(&[("a.txt", "a")], |config| {
         config.limits.requests_per_connection = Some(3);
     });

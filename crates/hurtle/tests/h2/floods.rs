@@ -1,10 +1,10 @@
-//! What costs a client nothing and a server something, without end: the connection is, and the
-//! others do not notice.
+//! Tests of floods: frames that cost a client little and a server much end their connection, and
+//! other connections are served.
 
 use crate::support::Server;
 use crate::wire::*;
 
-/// Frames sent of each kind: far more than any client has use for.
+/// Frames sent of each kind, more than any legitimate client sends.
 const FLOOD: usize = 20_000;
 
 #[test]
@@ -15,7 +15,7 @@ fn floods_end_their_connection_with_the_code_for_it() {
         ("PING", vec![], frame(PING, 0, 0, b"12345678")),
         ("SETTINGS", vec![], frame(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0])),
         ("PRIORITY", vec![], frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7])),
-        ("frames nobody knows", vec![], frame(77, 0, 0, b"?")),
+        ("frames of unknown types", vec![], frame(77, 0, 0, b"?")),
         ("WINDOW_UPDATE", vec![], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
         ("empty DATA", open, frame(DATA, 0, 1, b"")),
         ("CONTINUATION", unfinished, frame(CONTINUATION, 0, 1, &field("a", "b"))),
@@ -58,10 +58,10 @@ fn streams_that_make_the_server_reset_them_end_the_connection() {
 }
 
 #[test]
-fn a_head_larger_than_any_is_refused() {
+fn a_head_beyond_the_limit_is_refused() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_bytes = 4_096);
     let long = field("a", &"x".repeat(100));
-    // Over the bound: 431. Far over it, nothing is decoded any more.
+    // A head beyond the limit gets 431. A much larger one is not decoded, and ends the connection.
     let mut wire = Wire::begin(server.address, &[]);
     let head = [request("GET", "/a.txt"), long.repeat(60)].concat();
     wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head));

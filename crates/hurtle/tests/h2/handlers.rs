@@ -16,7 +16,7 @@ use http_body::{Body, Frame};
 use hurtle::RequestBody;
 use hurtle::config::check;
 
-use crate::bodies::Held;
+use crate::bodies::RunningServer;
 use crate::support::Dir;
 
 /// Length of a body that is larger than the windows and buffers on its way.
@@ -27,7 +27,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 10_000;
 
 /// A server with every kind of handler, and its directory.
 pub(crate) struct Handlers {
-    held: Held,
+    held: RunningServer,
     _dir: Dir,
 }
 
@@ -101,7 +101,7 @@ cache = {{}}
 "#
         );
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
-        let held = Held::start(config, |server| {
+        let held = RunningServer::start(config, |server| {
             let server = server.mount("*", "/hello", tower::service_fn(hello)).unwrap();
             let server = server.mount("*", "/echo", tower::service_fn(echo)).unwrap();
             let server = server.mount("*", "/pieces", tower::service_fn(pieces)).unwrap();

@@ -1,4 +1,4 @@
-//! What an answer will need, told before it is there (103).
+//! Tests of early hints (103) over HTTP/2.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Response};
 use hurtle::RequestBody;
 use hurtle::config::{Config, EarlyHints, Site};
 
-use crate::bodies::{Held, upstream};
+use crate::bodies::{RunningServer, upstream};
 use crate::peer::{answer, ask, talk};
 use crate::support::Client;
 use crate::support::client::PATIENCE;
@@ -20,10 +20,10 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
                  set = { Link = \"</a.css>; rel=preload; as=style\", X-Other = \"1\" }\n\
                  [[site.header]]\nmatch = \"/next\"\nset = { Link = \"</2>; rel=next\" }\n";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Held::proxy_with(listener.local_addr().unwrap(), rules);
+    let proxy = RunningServer::proxy_with(listener.local_addr().unwrap(), rules);
     let (told, wait) = std::sync::mpsc::channel::<()>();
     let serving = thread::spawn(move || {
-        // Every answer but the first waits for nobody.
+        // Only the first response waits.
         for n in 0..3 {
             let mut peer = listener.accept().unwrap().0;
             assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
@@ -44,12 +44,12 @@ fn links_of_a_rule_arrive_before_the_upstream_answers() {
         let page = answer(response).await;
         assert_eq!(page.field("link"), Some("</a.css>; rel=preload; as=style"));
         assert_eq!((page.status, page.field("x-other")), (200, Some("1")));
-        // What is of no use ahead.
+        // Fields that are useless as early hints are not sent.
         let mut response = ask(&mut client, "GET", "/next").await;
         let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;
         assert!(none.is_none(), "{none:?}");
     });
-    // Over HTTP/1.1 the first answer is the last.
+    // Over HTTP/1.1 there is no 103.
     let page = Client::connect(proxy.address).request("GET", "/page");
     assert_eq!((page.status, page.field("Link").is_some()), (200, true));
     serving.join().unwrap();
@@ -62,7 +62,7 @@ fn hints_of_an_upstream_come_before_its_answer_with_a_cache_and_without() {
         let address = listener.local_addr().unwrap();
         let mount =
             format!("[[site.mount]]\npath = \"/page\"\nproxy = \"http://{address}\"\n{keys}");
-        let proxy = Held::proxy_with(address, &mount);
+        let proxy = RunningServer::proxy_with(address, &mount);
         let serving = thread::spawn(move || {
             let mut peer = listener.accept().unwrap().0;
             assert_ne!(peer.read(&mut [0; 4096]).unwrap(), 0);
@@ -84,7 +84,7 @@ fn hints_of_an_upstream_come_before_its_answer_with_a_cache_and_without() {
 }
 
 #[test]
-fn an_application_tells_what_it_will_need_while_it_works() {
+fn an_application_sends_early_hints() {
     let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
     let waits = std::sync::Arc::clone(&go_on);
     let slow = tower::service_fn(move |request: Request<RequestBody>| {
@@ -103,7 +103,7 @@ fn an_application_tells_what_it_will_need_while_it_works() {
         }
     });
     for isolated in [false, true] {
-        let app = Held::start(Config::new(vec![]), |server| match isolated {
+        let app = RunningServer::start(Config::new(vec![]), |server| match isolated {
             false => server.mount("*", "/", slow.clone()).unwrap(),
             true => server.mount_isolated("*", "/", slow.clone()).unwrap(),
         });
@@ -125,7 +125,7 @@ fn an_application_tells_what_it_will_need_while_it_works() {
 }
 
 #[test]
-fn who_is_told_is_the_sites_choice() {
+fn the_site_selects_the_clients_of_early_hints() {
     let says = tower::service_fn(|request: Request<RequestBody>| async move {
         let told = request.extensions().get::<hurtle::EarlyHints>().is_some();
         Ok::<_, Infallible>(Response::new(told.to_string()))
@@ -137,8 +137,9 @@ fn who_is_told_is_the_sites_choice() {
     ];
     for (early_hints, over_http2, over_http1) in table {
         let site = Site { default: true, early_hints, ..Site::new() };
-        let app =
-            Held::start(Config::new(vec![site]), |server| server.mount("*", "/", says).unwrap());
+        let app = RunningServer::start(Config::new(vec![site]), |server| {
+            server.mount("*", "/", says).unwrap()
+        });
         for method in ["GET", "POST"] {
             talk(app.address, async |mut client| {
                 let answer = answer(ask(&mut client, method, "/").await).await;
@@ -151,12 +152,12 @@ fn who_is_told_is_the_sites_choice() {
 }
 
 #[test]
-fn where_that_is_off_an_upstreams_stay_here_too() {
+fn upstream_hints_are_dropped_when_early_hints_are_off() {
     let reply = "HTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
     let (address, serving) = upstream(reply, "\r\n\r\n");
     let keys = "early_hints = \"off\"\n\
                 [[site.header]]\nset = { Link = \"</a.css>; rel=preload; as=style\" }\n";
-    let proxy = Held::proxy_with(address, keys);
+    let proxy = RunningServer::proxy_with(address, keys);
     talk(proxy.address, async |mut client| {
         let mut response = ask(&mut client, "GET", "/").await;
         let none = std::future::poll_fn(|cx| response.poll_informational(cx)).await;

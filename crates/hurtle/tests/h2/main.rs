@@ -1,7 +1,7 @@
-//! HTTP/2 as its clients see it: every answer as over HTTP/1.1, many at once; and, frame by frame,
-//! what becomes of those who break the protocol or only cost.
+//! Tests of HTTP/2 over sockets: the same responses as over HTTP/1.1, concurrent requests, and,
+//! with raw frames, protocol errors and floods.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 mod alike;

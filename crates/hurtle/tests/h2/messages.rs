@@ -1,11 +1,11 @@
-//! RFC 9113 8: which blocks are requests, and which bodies theirs; and RFC 7541: which bytes are
-//! blocks.
+//! Tests of malformed requests and bodies (RFC 9113 section 8) and of malformed field blocks (RFC
+//! 7541).
 
 use crate::support::Server;
 use crate::table::*;
 use crate::wire::*;
 
-/// A GET that announces a body.
+/// A GET without END_STREAM.
 fn length_of(length: &'static str) -> Vec<(&'static str, &'static str)> {
     [&GET[..], &[("content-length", length)]].concat()
 }
@@ -15,8 +15,8 @@ fn with(more: &[(&'static str, &'static str)]) -> Vec<u8> {
 }
 
 #[test]
-fn fields_that_make_no_request() {
-    use Then::{Answers, Resets};
+fn invalid_requests_are_refused() {
+    use Expected::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     check(vec![
         ("an ordinary request", with(&[]), Answers(OK)),
@@ -90,8 +90,8 @@ fn fields_that_make_no_request() {
 }
 
 #[test]
-fn bodies_that_are_not_what_was_said() {
-    use Then::{Answers, Resets};
+fn bodies_that_contradict_their_length() {
+    use Expected::{Answers, Resets};
     let malformed = || Resets(1, PROTOCOL_ERROR);
     let post = |length: &'static [(&str, &str)], pieces: &[&[u8]]| {
         let mut bytes = open(&[&POST[..], length].concat());
@@ -133,7 +133,7 @@ fn bodies_that_are_not_what_was_said() {
         ("8.1.1: a length with its sign", post(&[("content-length", "+1")], &[b"x"]), malformed()),
         ("8.1: trailers", trailers(END_STREAM, &[("x-sum", "1")]), Answers(ANOTHER)),
         ("8.1: trailers that are not the end", trailers(0, &[("x-sum", "1")]), malformed()),
-        // The library drops it: nobody sees it.
+        // Trailers are dropped.
         ("8.1: a pseudo-field in trailers", trailers(END_STREAM, &[(":path", "/")]), malformed()),
         ("8.2.1: a capital in trailers", trailers(END_STREAM, &[("X", "1")]), malformed()),
     ]);
@@ -141,12 +141,12 @@ fn bodies_that_are_not_what_was_said() {
 
 #[test]
 fn blocks_that_cannot_be_read() {
-    use Then::{Answers, Ends};
+    use Expected::{Answers, Ends};
     let get = block(&GET);
     let block = |bytes: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, 1, bytes);
     let before = |bytes: &[u8]| block(&[bytes, &get].concat());
     let after = |bytes: &[u8]| block(&[&get, bytes].concat());
-    // A field without an index, whose value is a string by Huffman.
+    // A field without indexing, whose value is Huffman-coded.
     let coded = |value: &[u8]| after(&[&[0, 1, b'a', 0x80 | value.len() as u8], value].concat());
     let begun = frame(HEADERS, END_STREAM, 1, &get[..20]);
     let then = |frames: &[Vec<u8>]| [&begun[..], &frames.concat()].concat();
@@ -205,15 +205,19 @@ fn blocks_that_cannot_be_read() {
             then(&[frame(HEADERS, END_HEADERS | END_STREAM, 3, &get)]),
             Ends(PROTOCOL_ERROR),
         ),
-        ("5.5: what nobody knows within", then(&[frame(77, 0, 0, b"?")]), Ends(PROTOCOL_ERROR)),
+        (
+            "5.5: an unknown frame within a block",
+            then(&[frame(77, 0, 0, b"?")]),
+            Ends(PROTOCOL_ERROR),
+        ),
     ]);
 }
 
 #[test]
-fn what_was_said_once_is_known_by_its_number() {
+fn repeated_fields_are_sent_as_indices() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut wire = Wire::begin(server.address, &[]);
-    // RFC 7541 6.2.1: the path, to be kept; then it is the first of the table behind the static one.
+    // RFC 7541 6.2.1: the path with incremental indexing. It is then the first dynamic entry.
     let path = [&[0x44, 6][..], b"/a.txt"].concat();
     for (stream, path) in [(1, &path[..]), (3, &[0xbe])] {
         let head = [&block(&GET[..3])[..], path].concat();

@@ -1,4 +1,4 @@
-//! A client: the library's, and what tests ask of it.
+//! A client of the library `h2`, with helpers for tests.
 
 use std::net::SocketAddr;
 
@@ -10,17 +10,17 @@ use http::{HeaderMap, Request};
 use crate::support::Response;
 use crate::support::client::PATIENCE;
 
-/// Holds a conversation on one connection.
+/// Runs `conversation` on a new connection.
 #[track_caller]
 pub(crate) fn talk<T>(
     address: SocketAddr,
     conversation: impl AsyncFnOnce(SendRequest<Bytes>) -> T,
 ) -> T {
-    // One stream that is not read leaves the others room.
+    // The connection's window exceeds a stream's, so one unread stream does not block the others.
     talk_within(1 << 24, address, conversation)
 }
 
-/// The same with a connection's window of so many bytes.
+/// Like `talk`, with a connection window of `window_bytes`.
 #[track_caller]
 pub(crate) fn talk_within<T>(
     window_bytes: u32,
@@ -74,7 +74,7 @@ pub(crate) async fn send(
     answer(response).await
 }
 
-/// Reads an answer.
+/// Reads a response.
 pub(crate) async fn answer(response: ResponseFuture) -> Response {
     let (head, mut frames) = response.await.unwrap().into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

@@ -1,4 +1,5 @@
-//! RFC 9218: what is more urgent leaves first, and nobody waits for who cannot take anything.
+//! Tests of priorities (RFC 9218): urgent responses go first, and streams that cannot proceed delay
+//! no others.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use crate::support::Server;
 use crate::wire::*;
 
-/// More than the connection's window, many times.
+/// Several times the connection's default window.
 const LARGE: usize = 400_000;
 
-/// What leaves before the first wish is known, or is on its way when it is: a window, a piece.
+/// Bytes that may be sent before the first priority is known: an initial window and one piece.
 const AHEAD: usize = 65_535 + (64 << 10);
 
 fn large() -> Server {
@@ -18,13 +19,13 @@ fn large() -> Server {
     let server = Server::with(&[("large", &large), ("small", "small")], |config| {
         config.revalidate = Duration::from_secs(3_600);
     });
-    // Known from now on, so that all are ready at once.
+    // The file is cached from now on, so all responses are ready at once.
     assert_eq!(server.get("/large").body.len(), LARGE);
     assert_eq!(server.get("/small").text(), "small");
     server
 }
 
-/// A connection that holds as much of each stream as there is, and of all a little.
+/// A connection with large windows for its streams and the default one for itself.
 fn begin(server: &Server) -> Wire {
     Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 1 << 30)])
 }
@@ -35,10 +36,10 @@ fn ask(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
 }
 
-/// How an exchange goes on, piece by piece.
+/// Reads an exchange and counts the bytes of each stream.
 struct Reading<'a> {
     wire: &'a mut Wire,
-    /// Of each stream, what has come.
+    /// Bytes received, by stream.
     bytes: BTreeMap<u32, usize>,
 }
 
@@ -47,7 +48,8 @@ impl Reading<'_> {
         Reading { wire, bytes: BTreeMap::new() }
     }
 
-    /// Takes a piece, and lets as much follow; the stream that has ended with it.
+    /// Reads a DATA frame and opens the connection's window by its length; returns the stream if it
+    /// has ended.
     #[track_caller]
     fn piece(&mut self) -> Option<u32> {
         let data = self.wire.next_of(DATA);
@@ -59,7 +61,7 @@ impl Reading<'_> {
         (data.flags & END_STREAM != 0).then_some(data.stream)
     }
 
-    /// Takes pieces until some stream ends.
+    /// Reads pieces until a stream ends.
     #[track_caller]
     fn next_end(&mut self) -> u32 {
         loop {
@@ -75,8 +77,8 @@ impl Reading<'_> {
 }
 
 #[test]
-fn without_wishes_files_come_side_by_side() {
-    // In one turn of the server's, and there is a window for all of it.
+fn without_priorities_files_arrive_concurrently() {
+    // The file fits one turn of the server, and the window allows all of it.
     let len = 1 << 20;
     let server = Server::with(&[("long", &"x".repeat(len))], |config| {
         config.revalidate = Duration::from_secs(3_600);
@@ -91,8 +93,8 @@ fn without_wishes_files_come_side_by_side() {
     assert!(other > len / 2, "when one has ended, {other} bytes of its equal have come");
 }
 
-/// A client that asks for another file whenever it has one: those it has not got yet once waited for
-/// all that came after them.
+/// A client requests another file whenever it has received one. Regression: the oldest requests
+/// waited for all newer ones.
 #[test]
 fn files_asked_for_later_do_not_overtake_for_long() {
     const AT_ONCE: u32 = 10;
@@ -115,16 +117,16 @@ fn files_asked_for_later_do_not_overtake_for_long() {
 }
 
 #[test]
-fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
+fn urgent_streams_go_first_and_equal_ones_keep_their_order() {
     let server = large();
-    // The wishes in the order of asking, and the streams in that of their ends.
+    // Priorities in the order of the requests, and streams in the order of their ends.
     let rows: [(&str, &[&str], &[u32]); 6] = [
         ("the more urgent first", &["u=5", "u=1"], &[3, 1]),
         ("of three", &["u=7", "u=4, i", "u=0"], &[5, 3, 1]),
         ("equals in their order", &["u=3", "u=3", "u=3"], &[1, 3, 5]),
-        ("who says nothing is of the middle", &["u=5", "", "u=1"], &[5, 3, 1]),
-        ("what cannot be read is nothing said", &["u=9", "u=2"], &[3, 1]),
-        ("whole before in parts", &["u=2, i", "u=2"], &[3, 1]),
+        ("no priority is the default", &["u=5", "", "u=1"], &[5, 3, 1]),
+        ("an invalid priority is ignored", &["u=9", "u=2"], &[3, 1]),
+        ("non-incremental before incremental", &["u=2, i", "u=2"], &[3, 1]),
     ];
     for (why, wishes, expected) in rows {
         let mut wire = begin(&server);
@@ -145,7 +147,7 @@ fn what_is_more_urgent_overtakes_and_equals_keep_their_order() {
 }
 
 #[test]
-fn what_is_of_use_in_parts_comes_in_parts() {
+fn incremental_responses_are_interleaved() {
     let server = large();
     for wishes in [["u=3, i"; 3], ["u=6, i"; 3], ["u=3, i", "", "u=3, i"]] {
         let mut wire = begin(&server);
@@ -161,7 +163,7 @@ fn what_is_of_use_in_parts_comes_in_parts() {
 }
 
 #[test]
-fn something_urgent_comes_through_a_download() {
+fn an_urgent_response_overtakes_a_download() {
     let server = large();
     let mut wire = begin(&server);
     wire.send(&ask(1, "/large", "u=6"));
@@ -174,13 +176,13 @@ fn something_urgent_comes_through_a_download() {
 }
 
 #[test]
-fn a_wish_may_change_while_it_is_answered() {
+fn a_priority_may_change_during_the_response() {
     let server = large();
     let mut wire = begin(&server);
     let update = |stream: u32, wish: &str| {
         frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes()[..], wish.as_bytes()].concat())
     };
-    // One before its request, one for a request that waits, and one for a request that never comes.
+    // PRIORITY_UPDATE before its request, for a waiting request, and for one that is never sent.
     wire.send(&[update(3, "u=6"), ask(1, "/large", "u=3"), ask(3, "/large", "u=1")].concat());
     wire.send(&[ask(5, "/large", "u=7"), update(5, "u=0"), update(99, "u=0")].concat());
     let mut reading = Reading::of(&mut wire);
@@ -188,17 +190,17 @@ fn a_wish_may_change_while_it_is_answered() {
 }
 
 #[test]
-fn who_cannot_take_anything_holds_up_nobody() {
+fn a_stream_with_a_closed_window_delays_no_other() {
     let server = large();
     let mut wire = Wire::begin(server.address, &[(INITIAL_WINDOW_SIZE, 1_000)]);
-    // The connection's window is wide; of stream 3 so is its own.
+    // The windows of the connection and of stream 3 are large.
     wire.send(&frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 24).to_be_bytes()));
     wire.send(&[ask(1, "/large", "u=0"), ask(3, "/large", "u=7")].concat());
     wire.send(&frame(WINDOW_UPDATE, 0, 3, &(1_u32 << 24).to_be_bytes()));
     let mut reading = Reading::of(&mut wire);
     assert_eq!(reading.next_end(), 3);
     assert_eq!(reading.bytes(1), 1_000);
-    // And its turn comes again.
+    // The stream gets its turn again.
     reading.wire.send(&ask(5, "/large", "u=7"));
     let wide = (1_u32 << 24).to_be_bytes();
     reading
@@ -208,7 +210,7 @@ fn who_cannot_take_anything_holds_up_nobody() {
 }
 
 #[test]
-fn who_waits_for_a_turn_is_not_slow() {
+fn a_stream_that_waits_for_its_turn_does_not_time_out() {
     let large = "x".repeat(LARGE);
     let stall = Duration::from_millis(400);
     let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = stall);
@@ -216,7 +218,7 @@ fn who_waits_for_a_turn_is_not_slow() {
     let mut wire = begin(&server);
     wire.send(&[ask(1, "/large", "u=1"), ask(3, "/large", "u=5")].concat());
     let mut reading = Reading::of(&mut wire);
-    // The other waits longer than anybody may who takes nothing.
+    // The other stream waits for longer than `write_stall`.
     let begun = std::time::Instant::now();
     while begun.elapsed() < 3 * stall {
         assert_eq!(reading.piece(), None, "it is over too soon");

@@ -1,4 +1,4 @@
-//! Clients that begin and do not go on: each deadline of HTTP/1.1, and those that windows need.
+//! Tests of clients that stall: each deadline of HTTP/1.1, and those of windows.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::wire::*;
 const SOON: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_window_that_is_never_opened_costs_the_stream() {
+fn a_window_that_stays_closed_resets_the_stream() {
     let large = "x".repeat(2_000_000);
     let server = Server::with(&[("large", &large), ("a.txt", "a")], |config| {
         config.limits.write_stall = SOON;
     });
-    // A window of nothing at all, and one that is used up.
+    // An initial window of 0, and one that is used up.
     for window in [0, 65_535] {
         let mut wire = Wire::begin(server.address, &[(4, window)]);
         wire.send(&get(1, "/large"));
@@ -24,7 +24,7 @@ fn a_window_that_is_never_opened_costs_the_stream() {
 }
 
 #[test]
-fn who_reads_nothing_is_closed_on_time() {
+fn a_client_that_reads_nothing_is_closed_in_time() {
     const STALL: Duration = Duration::from_secs(2);
     let large = "x".repeat(20_000_000);
     let server = Server::with(&[("large", &large)], |config| config.limits.write_stall = STALL);
@@ -34,7 +34,7 @@ fn who_reads_nothing_is_closed_on_time() {
     for n in 0..20 {
         wire.send(&get(2 * n + 1, "/large"));
     }
-    // It says so by ending: nothing else could be read.
+    // The connection is closed; the client could not read anything else.
     let socket = socket2::SockRef::from(&wire.socket);
     let begun = std::time::Instant::now();
     while socket.take_error().unwrap().is_none() {
@@ -46,7 +46,7 @@ fn who_reads_nothing_is_closed_on_time() {
 }
 
 #[test]
-fn silence_ends_a_connection_in_order() {
+fn an_idle_connection_ends_gracefully() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.idle_timeout = SOON);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&get(1, "/a.txt"));
@@ -55,7 +55,7 @@ fn silence_ends_a_connection_in_order() {
 }
 
 #[test]
-fn a_head_that_is_never_whole_ends_the_connection() {
+fn an_incomplete_head_ends_the_connection() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.head_timeout = SOON);
     let block = request("GET", "/a.txt");
     let rows = [
@@ -73,12 +73,12 @@ fn a_head_that_is_never_whole_ends_the_connection() {
 }
 
 #[test]
-fn a_body_that_stops_coming_is_answered() {
+fn a_stalled_body_is_answered() {
     let server = Server::with(&[("a.txt", "a")], |config| config.limits.body_grace = SOON);
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(HEADERS, END_HEADERS, 1, &request("GET", "/a.txt")));
     let answer = wire.next_of(HEADERS);
-    // 408, which HPACK's table has not.
+    // 408 is not in HPACK's static table.
     assert!(answer.payload.windows(3).any(|text| text == b"408") || answer.payload[0] == 0x48);
     wire.expect_open();
 }

@@ -1,10 +1,10 @@
-//! Frames as bytes (RFC 9113 4.1), for what no library would send.
+//! Raw frames (RFC 9113 section 4.1), for input that no library sends.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Only a failing test waits so long.
+/// Time limit of a read, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const DATA: u8 = 0;
@@ -17,7 +17,7 @@ pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
-/// RFC 9218 7.1.
+/// PRIORITY_UPDATE (RFC 9218 section 7.1).
 pub(crate) const PRIORITY_UPDATE: u8 = 16;
 
 pub(crate) const END_STREAM: u8 = 1;
@@ -39,7 +39,7 @@ pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame that came.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -56,7 +56,7 @@ impl Frame {
     }
 }
 
-/// A frame's bytes.
+/// Encodes a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -65,7 +65,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// A field as HPACK has it without its tables (RFC 7541 6.2.2).
+/// Encodes a field without indexing (RFC 7541 section 6.2.2).
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -76,17 +76,17 @@ pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// A block of these fields.
+/// Encodes a field block.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| field(name, value)).collect()
 }
 
-/// A request's block.
+/// Encodes a request's field block.
 pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
     block(&[(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path)])
 }
 
-/// A GET on a stream, whole.
+/// A complete GET on a stream.
 pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &request("GET", path))
 }
@@ -98,7 +98,7 @@ pub(crate) struct Wire<S = TcpStream> {
 }
 
 impl Wire {
-    /// Nothing is sent yet.
+    /// Connects without sending anything.
     pub(crate) fn connect(address: SocketAddr) -> Wire {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -107,14 +107,14 @@ impl Wire {
         Wire { socket, unread: Vec::new() }
     }
 
-    /// The preface and these settings are sent, and the server's acknowledged.
+    /// Connects, sends the preface and these settings, and acknowledges the server's.
     pub(crate) fn begin(address: SocketAddr, settings: &[(u16, u32)]) -> Wire {
         Wire::over(Wire::connect(address).socket, settings)
     }
 }
 
 impl<S: Read + Write> Wire<S> {
-    /// The same, on a channel that is there.
+    /// Like `begin`, over an open socket.
     pub(crate) fn over(socket: S, settings: &[(u16, u32)]) -> Wire<S> {
         let mut wire = Wire { socket, unread: Vec::new() };
         wire.send(PREFACE);
@@ -126,12 +126,12 @@ impl<S: Read + Write> Wire<S> {
         wire
     }
 
-    /// Sends bytes. If the server is not there to take them, reading will tell.
+    /// Sends bytes. Errors are ignored: a later read fails if the server is gone.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// The next frame; `None`: the server's end.
+    /// Reads a frame; `None` at the end of the connection.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
@@ -156,13 +156,13 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// The next frame of this kind; those before it are passed over.
+    /// Reads up to the next frame of this kind.
     #[track_caller]
     pub(crate) fn next_of(&mut self, kind: u8) -> Frame {
         self.find(kind).unwrap_or_else(|instead| panic!("{instead:?} instead of frame {kind}"))
     }
 
-    /// The same; `Err`: how the connection ended before it.
+    /// Like `next_of`; `Err`: the connection ended first, with this GOAWAY if one came.
     #[track_caller]
     pub(crate) fn find(&mut self, kind: u8) -> Result<Frame, Option<Frame>> {
         loop {
@@ -174,7 +174,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// How the connection ends: the code of the last GOAWAY before it.
+    /// Reads until the connection ends; the code of the last GOAWAY.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Option<u32> {
         let mut code = None;
@@ -186,7 +186,7 @@ impl<S: Read + Write> Wire<S> {
         code
     }
 
-    /// Whether the connection still answers.
+    /// Asserts that the connection answers a PING.
     #[track_caller]
     pub(crate) fn expect_open(&mut self) {
         self.send(&frame(PING, 0, 0, b"are you?"));

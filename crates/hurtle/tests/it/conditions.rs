@@ -74,7 +74,7 @@ fn preconditions() {
 }
 
 #[test]
-fn a_304_says_what_200_would() {
+fn a_304_has_the_fields_of_the_200() {
     let server = Server::start(&[("a.txt", "0123456789"), ("a.txt.gz", "gz")]);
     let whole = server.get("/a.txt");
     let not_modified = server.get("/a.txt\nIf-None-Match: *");

@@ -1,4 +1,5 @@
-//! A connection from its first request to its end; byte-level cases are in `tests/golden/h1`.
+//! Tests of a connection from its first request to its end. Byte-level cases are in
+//! `tests/golden/h1`.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -41,7 +42,7 @@ fn ten_thousand_pipelined_requests_in_order() {
 }
 
 #[test]
-fn what_comes_in_one_write_is_told_apart() {
+fn requests_in_one_write_are_separated() {
     let server = Server::start(&[("a.txt", "a"), ("b.txt", "b")]);
     let get = |path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     let post = "POST /a.txt HTTP/1.1\r\nHost: a\r\n";
@@ -93,7 +94,7 @@ fn expect_100_continue() {
 }
 
 #[test]
-fn a_body_too_large_is_not_invited() {
+fn a_body_beyond_the_limit_gets_no_100_continue() {
     let server = Server::start(&[("a.txt", "a")]);
     let mut client = server.connect();
     client.send(
@@ -119,7 +120,7 @@ fn a_refused_upload_can_read_its_error() {
             if chunked {
                 client.send("100000\r\n");
             }
-            // A reset here would lose the answer: the server must read on.
+            // A reset here would lose the response, so the server must continue reading.
             client.stream.write_all(&megabyte).unwrap();
             if chunked {
                 client.send("\r\n");

@@ -1,4 +1,4 @@
-//! A directory's files: which file a path means, and what is said about it.
+//! Tests of files: the file selected by a path, and the response's fields.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Files that change: what was found once is looked up again before it is too old.
+//! Tests of changing files: cached look-ups are revalidated in time.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ fn always(config: &mut Config) {
     config.revalidate = Duration::ZERO;
 }
 
-/// How long a file is believed in these tests.
+/// Time for which a cached file counts as fresh in these tests.
 const REVALIDATE: Duration = Duration::from_millis(150);
 
-/// The server's clock is a cheap one; a file may be believed for this much longer.
+/// Resolution of the server's clock. A file may count as fresh for this much longer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
-/// Asks until `wanted` comes; every request begun `REVALIDATE` after `changed` must see it.
+/// Requests the path until the body is `wanted`. Every request begun `REVALIDATE` after `changed`
+/// must get it.
 #[track_caller]
 fn sees(server: &Server, path: &str, wanted: &str, changed: Instant) {
     let mut client = server.connect();
@@ -55,7 +56,7 @@ fn changes_are_seen_at_once_if_asked_for() {
 }
 
 #[test]
-fn sidecars_come_and_go() {
+fn added_and_removed_variants_are_noticed() {
     let server = Server::with(&[("a.txt", "identity")], always);
     let get = || server.get("/a.txt\nAccept-Encoding: gzip");
     assert_eq!(get().text(), "identity");
@@ -85,7 +86,7 @@ fn changes_are_seen_in_time() {
 }
 
 #[test]
-fn a_deploy_is_seen_as_one() {
+fn a_deploy_is_seen_at_once() {
     let dir = Dir::new(&[("../releases/42/a.txt", "old"), ("../releases/43/a.txt", "new")]);
     dir.link("../current", "releases/42");
     let server = Server::of(dir, |config| {
@@ -134,8 +135,8 @@ fn a_file_replaced_by_rename_is_old_or_new_but_whole() {
     });
 }
 
-/// A head made in advance was once put before whatever the file held by then, up to `revalidate`
-/// later: old tag, new bytes, and If-Range made one file out of two.
+/// Regression: for up to `revalidate` a cached head was sent with the file's new bytes. The
+/// entity-tag was the old one, so If-Range combined parts of two versions.
 #[test]
 fn a_large_file_edited_in_place_does_not_go_under_its_old_tag() {
     const NOTICED: Duration = Duration::from_millis(10);

@@ -1,5 +1,5 @@
-//! Files that grow while they are read, as logs and recordings do: an answer keeps the length it
-//! promised, and the next request sees the new one.
+//! Tests of files that grow while they are read, as logs do: a response keeps its length, and the
+//! next request gets the new one.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,16 +11,16 @@ use hurtle::config::Sendfile;
 use crate::support::client::PATIENCE;
 use crate::support::{Client, Dir, Response, Server};
 
-/// More than the sockets between server and client hold.
+/// More than the socket buffers hold.
 const LARGE_BYTES: usize = 16 << 20;
 
-/// Sent in one turn, and not kept in memory.
+/// Sent in one turn, but not cached in memory.
 const MEDIUM_BYTES: usize = 900 << 10;
 
-/// Kept in memory.
+/// Cached in memory.
 const SMALL_BYTES: usize = 10 << 10;
 
-/// Bytes that differ wherever they are taken from.
+/// Bytes of which no two stretches are equal.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32 / 4).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect()
 }
@@ -29,9 +29,9 @@ fn append(dir: &Dir, path: &str) {
     File::options().append(true).open(dir.path(path)).unwrap().write_all(b"more").unwrap();
 }
 
-/// A file that grew was once cut after the first turn: 1 MiB of the 16 promised.
+/// Regression: a file that grew was cut after the first turn, 1 MiB of 16.
 #[test]
-fn an_answer_keeps_its_promise_while_the_file_grows() {
+fn a_response_keeps_its_length_while_the_file_grows() {
     let large = pattern(LARGE_BYTES);
     let (first, last) = (5, LARGE_BYTES - 7);
     let range = format!("/large\nRange: bytes={first}-{last}");
@@ -65,7 +65,7 @@ fn an_answer_keeps_its_promise_while_the_file_grows() {
     }
 }
 
-/// Asks, and reads the beginning of the answer.
+/// Sends a request and reads the start of the response.
 fn begin(client: &mut Client, target: &str) -> Vec<u8> {
     let (path, fields) = match target.split_once('\n') {
         Some((path, line)) => (path, format!("{line}\r\n")),
@@ -77,7 +77,7 @@ fn begin(client: &mut Client, target: &str) -> Vec<u8> {
     got
 }
 
-/// A head made in advance is another one's once the file has grown, however long names are trusted.
+/// A cached head is not used once the file has grown, even within `revalidate`.
 #[test]
 fn the_next_request_sees_the_new_length() {
     let large = pattern(MEDIUM_BYTES);
@@ -101,7 +101,7 @@ fn the_next_request_sees_the_new_length() {
     }
 }
 
-/// The file's length, as an answer tells it.
+/// The file's length in a response.
 fn length_told(answer: &Response) -> usize {
     let head_or_part = match answer.field("Content-Range") {
         Some(range) => range.to_owned(),
@@ -115,8 +115,8 @@ fn length_told(answer: &Response) -> usize {
     head_or_part.rsplit('/').next().unwrap().parse().unwrap()
 }
 
-/// A file that grew between its look-up and its opening was once looked up anew until that was given
-/// up: a busy log was answered with 500. And an append sets the time before the length, which looks
+/// Regression: a file that grew between its look-up and its opening was looked up again a few
+/// times, so a busy log was answered 500. An append sets the time before the length, which looks
 /// like an edit for a moment.
 #[test]
 fn a_file_written_to_without_a_pause_is_answered() {

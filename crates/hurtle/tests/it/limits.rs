@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, or many: each limit and what a client sees of it.
+//! Tests of limits on slow, silent and many clients.
 
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -13,10 +13,10 @@ use crate::support::client::PATIENCE;
 /// A limit short enough to wait for.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// The server's clock is a cheap one; a limit may end this much early.
+/// Resolution of the server's clock. A limit may end this much early.
 const CLOCK_GRAIN: Duration = Duration::from_millis(20);
 
-/// Where it is not the limit under test.
+/// Value of limits that are not under test.
 const LONG: Duration = Duration::from_secs(60);
 
 fn with_limits(change: impl FnOnce(&mut hurtle::config::Limits)) -> Server {
@@ -42,7 +42,7 @@ fn a_silent_connection_is_closed_silently() {
 }
 
 #[test]
-fn a_slow_head_is_told_so() {
+fn a_slow_head_is_answered_408() {
     let server = with_limits(|l| (l.idle_timeout, l.head_timeout) = (LONG, SHORT));
     for begun in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "\r\nG"] {
         let mut client = server.connect();
@@ -60,7 +60,7 @@ fn a_slow_head_is_told_so() {
 }
 
 #[test]
-fn a_head_that_drips_is_given_up_on_time() {
+fn a_dripping_head_ends_in_time() {
     let server = with_limits(|l| l.head_timeout = SHORT);
     let begun = Instant::now();
     let mut client = server.connect();
@@ -76,7 +76,7 @@ fn a_head_that_drips_is_given_up_on_time() {
 }
 
 #[test]
-fn a_slow_body_is_told_so() {
+fn a_slow_body_is_answered_408() {
     let server = with_limits(|l| (l.body_grace, l.body_rate) = (SHORT, 1 << 40));
     for framing in ["Content-Length: 10\r\n\r\n123", "Transfer-Encoding: chunked\r\n\r\n5\r\n123"] {
         let mut client = server.connect();
@@ -86,10 +86,10 @@ fn a_slow_body_is_told_so() {
     }
 }
 
-/// The socket's buffer takes a little more long after its reader has stopped. That was once taken for
-/// progress, and the client kept for twice its time.
+/// Regression: a socket's buffer accepts a few bytes long after its reader has stopped. That
+/// counted as progress, and the client was kept for twice `write_stall`.
 #[test]
-fn a_client_that_reads_nothing_is_given_up_on_time() {
+fn a_client_that_reads_nothing_is_dropped_in_time() {
     const STALL: Duration = Duration::from_secs(2);
     for sendfile in [Sendfile::Auto, Sendfile::Off] {
         let server = Server::with(&[], |config| {
@@ -98,8 +98,8 @@ fn a_client_that_reads_nothing_is_given_up_on_time() {
         server.dir.write("large", vec![b'x'; 64 << 20]);
         let mut client = server.connect();
         client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-        // The first bytes tell that the answer is under way; then nothing is read. A reset, unlike
-        // the end of an answer, is seen without reading.
+        // After the response's first bytes the client reads nothing. It notices a reset without
+        // reading.
         let mut first = [0; 15];
         client.stream.read_exact(&mut first).unwrap();
         assert_eq!(&first, b"HTTP/1.1 200 OK");
@@ -114,7 +114,7 @@ fn a_client_that_reads_nothing_is_given_up_on_time() {
 }
 
 #[test]
-fn as_many_requests_as_are_allowed() {
+fn requests_per_connection_are_limited() {
     let server = with_limits(|l| l.requests_per_connection = Some(3));
     let mut client = server.connect();
     for last in [false, false, true] {
@@ -125,7 +125,7 @@ fn as_many_requests_as_are_allowed() {
 }
 
 #[test]
-fn as_many_connections_as_are_allowed() {
+fn connections_are_limited() {
     let by_total = with_limits(|l| l.connections = Some(2));
     let by_address = with_limits(|l| l.connections_per_address = Some(2));
     for server in [by_total, by_address] {

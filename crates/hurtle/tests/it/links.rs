@@ -1,4 +1,4 @@
-//! What a name may lead to: links, hidden names, things that are no regular files.
+//! Tests of symbolic links, hidden names and files that are not regular.
 
 use hurtle::config::Symlinks;
 
@@ -143,7 +143,7 @@ fn hidden_names() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_there() {
+fn irregular_files_are_not_found() {
     let server = Server::start(&[("a.txt", "a"), ("index.html/", "")]);
     nix::unistd::mkfifo(&server.dir.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     nix::unistd::mkfifo(&server.dir.path("a.txt.gz"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -152,7 +152,7 @@ fn what_is_no_regular_file_is_not_there() {
     check(
         &server,
         &[
-            ("a FIFO nobody writes to is not waited for", "/fifo", 404, &[], None),
+            ("a FIFO without a writer does not block", "/fifo", 404, &[], None),
             ("nor by a link", "/fifo-link", 404, &[], None),
             ("nor as a directory", "/fifo/", 404, &[], None),
             ("nor as a variant", "/a.txt\nAccept-Encoding: gzip", 200, &["!Vary"], Some("a")),
@@ -166,14 +166,14 @@ fn what_is_no_regular_file_is_not_there() {
 }
 
 #[test]
-fn what_may_not_be_read_is_refused() {
+fn unreadable_files_are_refused() {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     let server = Server::with(&[("a.txt", "a"), ("dir/b.txt", "b")], |config| {
         files(config).symlinks = Symlinks::Anywhere;
     });
     fs::set_permissions(server.dir.path("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
-    // Root reads all files but those of the kernel that are only written to.
+    // Root can read all files, except write-only ones of the kernel.
     let (path, refused) = match fs::read(server.dir.path("a.txt")) {
         Err(_) => ("/a.txt", true),
         Ok(_) => {

@@ -1,7 +1,7 @@
-//! The server as its clients see it: one module a topic, each test a table or a short story.
-//! `support` explains itself in ten lines; what is on the wire byte by byte is in `tests/golden/`.
+//! Tests of the server over sockets, one module for each topic. `support` describes the helpers;
+//! byte-level cases are in `tests/golden/`.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 mod conditions;

@@ -1,12 +1,11 @@
-//! Methods that a resource does not have: 405, with an `Allow` that says which it has (RFC 9110
-//! 15.5.6). OPTIONS says the same.
+//! Tests of unsupported methods: 405 with `Allow` (RFC 9110 15.5.6), which OPTIONS returns too.
 
 use hurtle::config::{Auth, MountHandler, Uploads};
 
 use crate::support::site::{files_of, mount};
 use crate::support::{Dir, Server};
 
-/// Those of RFC 9110 9.3 and RFC 5789, but CONNECT, whose target is no resource.
+/// The methods of RFC 9110 9.3 and RFC 5789 except CONNECT, whose target is not a resource.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
 
 #[test]

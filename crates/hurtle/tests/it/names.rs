@@ -1,4 +1,4 @@
-//! Names of every kind: any byte but `/` and NUL may stand in one.
+//! Tests of file names with any byte except `/` and NUL.
 
 use crate::support::Server;
 
@@ -20,7 +20,7 @@ fn every_byte_in_a_name() {
 #[test]
 fn all_bytes_in_one_directory_name() {
     let server = Server::start(&[]);
-    // In one run but for what would be read as an overlong form.
+    // All bytes in one run, except those that would form an overlong encoding.
     let name: Vec<u8> = (1..=255).rev().filter(|&b| b != b'/').take(250).collect();
     server.dir.write([&name[..], b"/index.html"].concat(), "found");
     let escaped: String = name.iter().map(|b| format!("%{b:02X}")).collect();

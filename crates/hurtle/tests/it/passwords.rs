@@ -1,4 +1,4 @@
-//! Basic authentication of sites and mounts, as clients meet it.
+//! Tests of Basic authentication of sites and mounts.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use hurtle::server::Server as Bound;
 use crate::support::site::{files, files_of, mount};
 use crate::support::{Dir, Server};
 
-/// `anna:secret` at bcrypt's least cost.
+/// `anna:secret` with bcrypt's lowest cost.
 fn user(name: &str, password: &str) -> String {
     let hash = bcrypt::hash_with_salt(password, 4, [7; 16]).unwrap();
     format!("{name}:{hash}\n")
@@ -21,7 +21,7 @@ fn shown(pair: &str) -> String {
     format!("Authorization: Basic {coded}")
 }
 
-/// A directory with its file of users beside it.
+/// A directory, with a file of users beside it.
 fn dir(tree: &[(&str, &str)]) -> Dir {
     let dir = Dir::new(tree);
     dir.write("../users", user("anna", "secret") + &user("bo", "other"));
@@ -33,7 +33,7 @@ fn basic(dir: &Dir) -> Option<Auth> {
 }
 
 #[test]
-fn a_site_is_for_those_who_know_a_password() {
+fn a_site_requires_a_password() {
     let dir = dir(&[("a.txt", "hello")]);
     let auth = basic(&dir);
     let server = Server::of(dir, |config| config.sites[0].auth = auth);
@@ -44,7 +44,7 @@ fn a_site_is_for_those_who_know_a_password() {
         ("still nothing shown, though the file is known", String::new(), 401),
         ("wrong, though the file is known", shown("anna:Secret"), 401),
         ("another's password", shown("anna:other"), 401),
-        ("nobody's name", shown("carl:secret"), 401),
+        ("an unknown name", shown("carl:secret"), 401),
         ("another scheme", "Authorization: Bearer x".into(), 401),
         ("two of them", format!("{0}\n{0}", shown("anna:secret")), 401),
         ("the other user", shown("bo:other"), 200),
@@ -52,7 +52,7 @@ fn a_site_is_for_those_who_know_a_password() {
     for (what, field, status) in rows {
         for path in ["/a.txt", "/"] {
             let response = server.get(&format!("{path}\n{field}"));
-            // There is no index and no listing.
+            // Without an index and a listing.
             let status = if path == "/" && status == 200 { 404 } else { status };
             assert_eq!(response.status, status, "{what}, {path}: {response:?}");
             let challenge = response.field("WWW-Authenticate");
@@ -66,7 +66,7 @@ fn a_site_is_for_those_who_know_a_password() {
 }
 
 #[test]
-fn a_mount_may_ask_where_its_site_does_not_and_the_other_way_round() {
+fn a_mount_and_its_site_may_differ_in_requiring_a_password() {
     for asked in [true, false] {
         let dir = dir(&[("a.txt", "open"), ("d/a.txt", "mount")]);
         let (auth, root) = (basic(&dir), dir.path("d"));
@@ -77,7 +77,7 @@ fn a_mount_may_ask_where_its_site_does_not_and_the_other_way_round() {
             config.sites[0].auth = site;
             config.sites[0].mounts.push(inner);
         });
-        // Once from scratch, once from what is known then.
+        // Once uncached, once cached.
         for _ in 0..2 {
             let (open, closed) =
                 if asked { ("/a.txt", "/m/a.txt") } else { ("/m/a.txt", "/a.txt") };
@@ -90,7 +90,7 @@ fn a_mount_may_ask_where_its_site_does_not_and_the_other_way_round() {
 }
 
 #[test]
-fn uploads_are_asked_for_a_password_before_they_are_asked_for() {
+fn a_password_is_required_before_100_continue() {
     let dir = dir(&[]);
     let auth = basic(&dir);
     let server = Server::of(dir, |config| {
@@ -115,7 +115,7 @@ fn uploads_are_asked_for_a_password_before_they_are_asked_for() {
 }
 
 #[test]
-fn a_server_that_would_let_passwords_be_overheard_does_not_start() {
+fn passwords_over_plain_http_prevent_the_start() {
     let dir = dir(&[]);
     let config = |listen: &str, cleartext| {
         let mut config = Config::for_directory(dir.root());

@@ -1,4 +1,4 @@
-//! Parts of a file (RFC 9110 14).
+//! Tests of range requests (RFC 9110 section 14).
 
 use crate::support::rows::check;
 use crate::support::{Response, Server};
@@ -66,14 +66,14 @@ fn several_parts() {
     assert_eq!(parts, [&bytes[..10], &bytes[20_000..39_999], &bytes[39_999..]], "from the disk");
 }
 
-/// Splits a multipart/byteranges answer as RFC 2046 5.1.1 says, and checks each part's fields.
+/// Splits a multipart/byteranges response (RFC 2046 5.1.1) and checks each part's fields.
 fn parse_parts(response: &Response, media_type: &str, len: usize) -> Vec<Vec<u8>> {
     assert_eq!(response.status, 206);
     assert_eq!(response.field("Content-Range"), None, "RFC 9110 15.3.7.2");
     let kind = response.field("Content-Type").unwrap();
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let delimiter = format!("\r\n--{boundary}");
-    // The line break before the first delimiter may be left out.
+    // The line break before the first delimiter is optional.
     let body = [b"\r\n", &*response.body].concat();
     let body = if response.body.starts_with(b"\r\n") { response.body.clone() } else { body };
     let at = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes());
@@ -100,7 +100,7 @@ fn parse_parts(response: &Response, media_type: &str, len: usize) -> Vec<Vec<u8>
 }
 
 #[test]
-fn many_small_parts_are_not_worth_it() {
+fn many_small_ranges_get_the_whole_file() {
     let contents = "x".repeat(1000);
     let server = Server::start(&[("a.txt", &contents)]);
     let ranges = |count: usize| {

@@ -1,4 +1,4 @@
-//! Bandwidth limits: of one answer, and of all that goes to one client address.
+//! Tests of bandwidth limits, for one response and for one client address.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use hurtle::config::Sendfile;
 use crate::support::Server;
 use crate::support::site::files;
 
-/// Bytes a second. A connection may be a quarter of a second ahead: what it has not used before, and
-/// the piece it begins with.
+/// Bytes a second. A connection may send a burst of a quarter of a second: unused allowance and
+/// its first piece.
 const RATE: u64 = 400_000;
 
 fn body(len: usize) -> String {
     (0..len).map(|i| char::from(b'a' + (i * 31 + i / 251) as u8 % 26)).collect()
 }
 
-/// How long so many bytes take at the least.
+/// Least time for `len` bytes at `RATE`, less 250 ms of tolerance.
 fn least(len: usize) -> Duration {
     Duration::from_millis(len as u64 * 1_000 / RATE) - Duration::from_millis(250)
 }
 
 #[test]
-fn one_answer_is_no_faster_than_its_mount_says() {
+fn a_mounts_rate_limits_each_response() {
     let large = body(600_000);
     let tree = [("large", &*large), ("small", "hello")];
     let ways = [Sendfile::Auto, Sendfile::On, Sendfile::Off];
@@ -44,7 +44,7 @@ fn one_answer_is_no_faster_than_its_mount_says() {
                 assert_eq!(parts.status, 206, "{sendfile:?}");
                 let took = begun.elapsed();
                 assert!(took >= least(large.len()), "{sendfile:?}, in parts: {took:?}");
-                // What is small leaves at once, as often as it is asked for: the limit is an answer's.
+                // The rate limits each response by itself, so small ones are sent at once.
                 let begun = Instant::now();
                 for _ in 0..20 {
                     assert_eq!(server.get("/small").text(), "hello");
@@ -60,9 +60,9 @@ fn all_connections_of_an_address_share_its_limit() {
     let tree = [("large", &*body(300_000)), ("small", &*body(10_000))];
     let server = Server::with(&tree, |config| {
         config.limits.address_rate = RATE;
-        // Whoever waits for a limit is not late.
+        // Waiting for a rate limit does not count as a stalled write.
         config.limits.write_stall = Duration::from_millis(20);
-        // However many workers there are.
+        // The limit holds across workers.
         config.workers = 2.try_into().unwrap();
     });
     let begun = Instant::now();
@@ -75,7 +75,7 @@ fn all_connections_of_an_address_share_its_limit() {
         }
     });
     assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
-    // Nor is a new connection a new beginning, however small the answers, known or not.
+    // New connections share the limit too, also for small and cached responses.
     let begun = Instant::now();
     for _ in 0..60 {
         assert!(server.get("/small").text() == tree[1].1);
@@ -98,7 +98,7 @@ fn clients_behind_a_trusted_proxy_have_a_limit_each() {
     let begun = Instant::now();
     (0..12).for_each(|_| ask(1));
     assert!(begun.elapsed() >= least(600_000), "{:?}", begun.elapsed());
-    // Were these one, they would take four times as long.
+    // As one client, these would take four times as long.
     let begun = Instant::now();
     (2..50).for_each(&mut ask);
     assert!(begun.elapsed() < least(48 * 50_000) / 2, "{:?}", begun.elapsed());

@@ -1,5 +1,4 @@
-//! When a connection that has answered reads again: its client sees no difference, and the other
-//! clients are answered, whichever it is.
+//! Tests of `schedule`: with every value, responses are the same and other clients are served.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -21,7 +20,7 @@ const REQUESTS: &str = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n\
                         GET /none HTTP/1.1\r\nHost: a\r\n\r\n\
                         GET /b.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// What every answer has to be, in order: method, status and body (`None`: not looked at).
+/// Expected responses in order: method, status and body (`None`: not checked).
 const ANSWERS: [(&str, u16, Option<&str>); 5] = [
     ("GET", 200, Some("a")),
     ("HEAD", 200, Some("")),
@@ -33,7 +32,7 @@ const ANSWERS: [(&str, u16, Option<&str>); 5] = [
 fn with(schedule: Schedule) -> Server {
     Server::with(TREE, |config| {
         config.schedule = schedule;
-        // Who would starve does so beside the one who pipelines.
+        // With one worker, both clients share an event loop.
         config.workers = NonZeroUsize::MIN;
     })
 }
@@ -60,7 +59,7 @@ fn pipelined_and_split_requests_are_answered_the_same() {
                     assert_eq!(answer.text(), body, "{schedule:?}, {sentence}");
                 }
             }
-            // A request that comes once its connection has waited.
+            // A request that arrives after its connection has waited.
             assert_eq!(client.request("GET", "/a.txt").text(), "a", "{schedule:?}, {sentence}");
             client.half_close();
             client.expect_end();
@@ -69,7 +68,7 @@ fn pipelined_and_split_requests_are_answered_the_same() {
 }
 
 #[test]
-fn who_pipelines_without_end_starves_nobody() {
+fn endless_pipelining_starves_no_other_client() {
     let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
     for schedule in SCHEDULES {
         let server = with(schedule);
@@ -84,10 +83,10 @@ fn who_pipelines_without_end_starves_nobody() {
                 while !done.load(Ordering::Relaxed) {
                     writing.write_all(many.as_bytes()).unwrap();
                 }
-                // What is still on its way nobody needs.
+                // Responses still in flight are not needed.
                 writing.shutdown(Shutdown::Both).unwrap();
             });
-            // Without its turn it would wait until the reading of its answer is given up.
+            // Without a turn its read would time out.
             let asked = scope.spawn(|| {
                 for _ in 0..50 {
                     assert_eq!(other.request("GET", "/b.txt").text(), "bb");

@@ -1,4 +1,4 @@
-//! How a body leaves (`sendfile`) is nobody's business but the server's: the bytes are the same.
+//! Tests that clients receive the same bytes with every value of `sendfile`.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::support::{Dir, Server};
 
-/// (a file, its length): on both sides of what is kept in memory, of a piece, and of a turn.
+/// Files and their lengths, around the limits of the memory cache, of a piece and of a turn.
 const FILES: [(&str, usize); 7] = [
     ("nothing", 0),
     ("byte", 1),
@@ -18,7 +18,7 @@ const FILES: [(&str, usize); 7] = [
     ("20m", 20_000_000),
 ];
 
-/// No two stretches alike, so that a piece left out, doubled or misplaced shows.
+/// Bytes of which no two stretches are equal, so that a missing or misplaced piece is noticed.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len.div_ceil(8))
         .flat_map(|at| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
@@ -27,7 +27,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_way_of_sending_gives_the_same_bytes() {
+fn every_sendfile_setting_sends_the_same_bytes() {
     let (dir, longest) = (Dir::new(&[]), bytes(20_000_000));
     for (name, len) in FILES {
         dir.write(name, &longest[..len]);
@@ -35,7 +35,7 @@ fn every_way_of_sending_gives_the_same_bytes() {
     let mut dir = Some(dir);
     for sendfile in [Sendfile::Auto, Sendfile::On, Sendfile::Off] {
         let server = Server::of(dir.take().unwrap(), |config| config.sendfile = sendfile);
-        // One connection: a byte too many or too few spoils the next answer.
+        // On one connection a byte too many or too few breaks the next response.
         let mut client = server.connect();
         for turn in ["not yet known", "known"] {
             for (name, len) in FILES {
@@ -54,14 +54,14 @@ fn every_way_of_sending_gives_the_same_bytes() {
     }
 }
 
-/// Rust's programs ignore SIGPIPE, but one that has a server as a library need not: it would end when
-/// a client leaves. A signal that a thread blocks is kept for it, ignored or not. This is about
-/// what is sent from memory: for `sendfile(2)` the system has no such flag.
+/// A program with the server as a library may not ignore SIGPIPE, and would end when a client
+/// disconnects. A signal blocked by a thread stays pending, so the test can observe it. This
+/// concerns bytes sent from memory: `sendfile(2)` has no flag against the signal.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_client_that_leaves_before_its_answers_raises_no_signal() {
     let served = thread::spawn(move || {
-        // The server's threads begin with what this one blocks.
+        // The server's threads inherit this thread's signal mask.
         nix::sys::signal::SigSet::from(nix::sys::signal::SIGPIPE).thread_block().unwrap();
         let server = Server::start(&[("a.txt", "a")]);
         let mut other = server.connect();
@@ -76,11 +76,11 @@ fn a_client_that_leaves_before_its_answers_raises_no_signal() {
     assert!(served.join().is_ok());
 }
 
-/// The threads that a signal waits for (proc_pid_status(5)).
+/// The threads with this pending signal (proc_pid_status(5)).
 #[cfg(target_os = "linux")]
 fn signalled(signal: Signal) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // One may end between the two calls.
+    // A thread may end between the two calls.
     let statuses =
         tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
     let field = |status: &str, key| {

@@ -1,4 +1,4 @@
-//! Encoded variants beside a file (RFC 9110 8.4, 12.5.3).
+//! Tests of encoded variants beside a file (RFC 9110 8.4, 12.5.3).
 
 use crate::support::rows::check;
 use crate::support::site::files;
@@ -23,7 +23,7 @@ const ZSTD: &[&str] = &["Content-Encoding: zstd", "Vary: Accept-Encoding"];
 const GZIP: &[&str] = &["Content-Encoding: gzip", "Vary: Accept-Encoding", "Content-Length: 4"];
 
 #[test]
-fn the_client_chooses() {
+fn the_client_selects_the_variant() {
     let server = Server::start(TREE);
     let js = ["Content-Type: text/javascript; charset=utf-8", "Content-Encoding: br"];
     let rows: &[(&str, &str, &[&str], &str)] = &[
@@ -90,7 +90,7 @@ fn each_variant_has_its_own_tag_and_conditions() {
 }
 
 #[test]
-fn one_older_than_its_original_is_ignored() {
+fn a_variant_older_than_its_original_is_ignored() {
     let server = Server::start(TREE);
     server.dir.set_modified("some.txt.gz", MODIFIED.0 - 1);
     let fields = ["!Content-Encoding", "!Vary"];

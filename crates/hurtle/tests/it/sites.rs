@@ -1,4 +1,4 @@
-//! What the configuration says about sites: hosts, rules, fields, addresses, error pages.
+//! Tests of a site's configuration: hosts, rules, fields, addresses, error pages.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn fixed(status: StatusCode, body: &str) -> MountHandler {
     MountHandler::Fixed { status, body: body.to_owned(), content_type }
 }
 
-fn named(hosts: Vec<HostName>, mounts: Vec<hurtle::config::Mount>) -> Site {
+fn site_of(hosts: Vec<HostName>, mounts: Vec<hurtle::config::Mount>) -> Site {
     Site { hosts, default: false, ..site(mounts) }
 }
 
@@ -30,10 +30,10 @@ fn hosts() {
         config.sites[0].default = false;
         config.sites[0].hosts = vec![exact("a.example"), exact("127.0.0.1"), exact("[::1]")];
         config.sites.extend([
-            named(vec![exact("b.example")], vec![mount("/", MountHandler::Files(other))]),
-            named(vec![wildcard("wild.example")], say("wild")),
-            named(vec![wildcard("deep.wild.example")], say("deep")),
-            named(vec![exact("exact.wild.example")], say("exact")),
+            site_of(vec![exact("b.example")], vec![mount("/", MountHandler::Files(other))]),
+            site_of(vec![wildcard("wild.example")], say("wild")),
+            site_of(vec![wildcard("deep.wild.example")], say("deep")),
+            site_of(vec![exact("exact.wild.example")], say("exact")),
         ]);
     });
     check(

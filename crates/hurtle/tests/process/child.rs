@@ -170,7 +170,7 @@ impl Child {
         self.threads_are('S')
     }
 
-    /// Whether every thread is in this state (proc_pid_stat(5)).
+    /// `true` if every thread is in this state (proc_pid_stat(5)).
     pub(crate) fn threads_are(&self, state: char) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
         // A thread may end between the two calls.

@@ -21,7 +21,7 @@ const AGENT_BYTES: usize = 6 << 10;
 #[test]
 fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
     let rows: [(&str, fn(&Path), &str); 2] = [
-        ("a pipe nobody reads", |path| make_fifo(path), ""),
+        ("an unread pipe", |path| make_fifo(path), ""),
         ("a full disk", |path| std::os::unix::fs::symlink("/dev/full", path).unwrap(), "No space"),
     ];
     for (fault, make, complaint) in rows {

@@ -20,7 +20,7 @@ const BEGINNING: usize = 64 << 10;
 
 /// Outcome of a download.
 #[derive(Debug, PartialEq, Eq)]
-enum Came {
+enum Received {
     /// The declared length, all of the old file.
     Whole,
     /// Less than the declared length, all of the old file except for the edited bytes.
@@ -30,14 +30,14 @@ enum Came {
 #[test]
 fn a_file_that_changes_mid_download_arrives_whole_or_visibly_short() {
     let old = pattern(LARGE);
-    let rows: [(&str, fn(&Path), Came, u16); 7] = [
-        ("replaced by a rename", replace, Came::Whole, 200),
-        ("deleted", |path| fs::remove_file(path).unwrap(), Came::Whole, 404),
-        ("made unreadable", forbid, Came::Whole, 403),
-        ("truncated to nothing", |path| truncate(path, 0), Came::Short, 200),
-        ("truncated by a byte", |path| truncate(path, LARGE as u64 - 1), Came::Short, 200),
-        ("edited in place, near its end", edit_end, Came::Short, 200),
-        ("appended to", append, Came::Whole, 200),
+    let rows: [(&str, fn(&Path), Received, u16); 7] = [
+        ("replaced by a rename", replace, Received::Whole, 200),
+        ("deleted", |path| fs::remove_file(path).unwrap(), Received::Whole, 404),
+        ("made unreadable", forbid, Received::Whole, 403),
+        ("truncated to nothing", |path| truncate(path, 0), Received::Short, 200),
+        ("truncated by a byte", |path| truncate(path, LARGE as u64 - 1), Received::Short, 200),
+        ("edited in place, near its end", edit_end, Received::Short, 200),
+        ("appended to", append, Received::Whole, 200),
     ];
     for (fault, inject, expected, status_afterwards) in rows {
         for sendfile in ["auto", "off"] {
@@ -85,7 +85,7 @@ fn a_small_file_edited_while_a_slow_client_reads_it_is_cut_short() {
         eventually("the server waits for its client", || child.sleeps());
         edit_end(&dir.path("small.bin"));
         stream.read_to_end(&mut got).unwrap();
-        check(&format!("sendfile {sendfile}"), &got, &old, &Came::Short);
+        check(&format!("sendfile {sendfile}"), &got, &old, &Received::Short);
     }
 }
 
@@ -112,11 +112,11 @@ fn first_piece(stream: &mut impl Read, len: usize) -> Vec<u8> {
 }
 
 #[track_caller]
-fn check(name: &str, got: &[u8], old: &[u8], expected: &Came) {
+fn check(name: &str, got: &[u8], old: &[u8], expected: &Received) {
     let same = got.iter().zip(old).take_while(|(a, b)| a == b).count();
     match expected {
-        Came::Whole => assert!(got == old, "{name}: {} bytes, {same} as they were", got.len()),
-        Came::Short => {
+        Received::Whole => assert!(got == old, "{name}: {} bytes, {same} as they were", got.len()),
+        Received::Short => {
             assert!(
                 got.len() < old.len(),
                 "{name}: {same} of {} bytes as they were pretend to be whole",

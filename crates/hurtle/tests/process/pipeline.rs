@@ -31,8 +31,8 @@ fn a_hundred_thousand_pipelined_requests_are_answered_in_order_without_delaying_
     pipelined(&[], REQUESTS);
 }
 
-/// The requests of one client that are answered in a row while another's wait (`serve::h1`): so many
-/// that were read at once, or of those that each take a read.
+/// The requests of one client that are answered in a row while another's wait (`serve::h1`): so
+/// many that were read at once, or of those that each take a read.
 const TURN: usize = 2 * 16;
 const TURN_OF_READS: usize = 128;
 

@@ -170,7 +170,7 @@ fn the_access_log_has_the_cache_status() {
 }
 
 #[test]
-fn another_order_is_told_which_there_is() {
+fn an_unknown_command_is_answered_with_the_known_ones() {
     let dir = Dir::new(&[]);
     let (_child, socket) = server(&dir, "");
     let mut peer = UnixStream::connect(&socket).unwrap();

@@ -1,12 +1,12 @@
-//! What an upstream answers, and what the client makes of it.
+//! Tests of responses from upstreams, as the client receives them.
 
 use crate::client::Client;
 use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
 
-/// A whole answer to a client that wants no other, without `Date` and `Server`.
+/// Relays one exchange; returns the client's response without `Date` and `Server`.
 fn answered(upstream: &Upstream, proxy: &Proxy, request: &str, reply: &[u8]) -> String {
     let mut client = proxy.send(request);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(reply);
     drop(peer);
     text(&mut client)
@@ -21,7 +21,7 @@ const BAD: &str = "HTTP/1.1 502 Bad Gateway\nContent-Type: text/plain; charset=u
                    Content-Length: 16\n\n502 Bad Gateway\n";
 
 #[test]
-fn every_kind_of_answer() {
+fn every_kind_of_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let rows: &[(&str, &str, &str)] = &[
@@ -125,7 +125,7 @@ fn every_kind_of_answer() {
 }
 
 #[test]
-fn a_huge_head_is_no_answer() {
+fn a_huge_head_is_a_bad_gateway() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let huge = format!("HTTP/1.1 200 OK\r\nX-A: {}\r\n\r\n", "a".repeat(70 << 10));
@@ -139,12 +139,12 @@ fn a_huge_head_is_no_answer() {
 }
 
 #[test]
-fn an_answer_to_head_has_no_body_whatever_it_says() {
+fn a_response_to_head_has_no_body_despite_its_length() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n");
     assert_eq!(client.head(), "HTTP/1.1 200 OK\nServer: hurtle\nContent-Length: 500\n");
     assert!(peer.head().starts_with("GET /2 HTTP/1.1\n"), "and the connection goes on");
@@ -153,7 +153,7 @@ fn an_answer_to_head_has_no_body_whatever_it_says() {
 }
 
 #[test]
-fn http_1_0_gets_no_chunks() {
+fn http_1_0_clients_get_no_chunks() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
@@ -162,30 +162,30 @@ fn http_1_0_gets_no_chunks() {
 }
 
 #[test]
-fn connections_are_used_again() {
+fn upstream_connections_are_reused() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");
     let mut other = proxy.send(GET);
     peer.head();
     peer.send(OK);
     assert_eq!(other.answer().1, "ok", "by another client too");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 
     other.send(GET);
     peer.head();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     other.answer();
     other.send(GET);
-    let (mut next, _) = upstream.asked();
+    let (mut next, _) = upstream.next_request();
     assert_eq!(peer.rest(), "", "not after it said it would close");
     next.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more");
     assert_eq!(other.answer().1, "ok");
     other.send(GET);
-    let (mut last, _) = upstream.asked();
+    let (mut last, _) = upstream.next_request();
     last.send(OK);
     assert_eq!(other.answer().1, "ok", "nor after more than an answer came");
 }
@@ -195,7 +195,7 @@ fn interim_answers_are_relayed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n",
     );
@@ -212,11 +212,11 @@ fn interim_answers_are_relayed() {
 }
 
 #[test]
-fn an_answer_streams() {
+fn a_response_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nConnection: TE\nTE: trailers\n"));
     peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
     assert!(client.head().contains("Transfer-Encoding: chunked"), "the head, before any byte");
@@ -229,16 +229,16 @@ fn an_answer_streams() {
     assert_eq!([client.line(), client.line()], ["X-Sum: 6", ""], "trailers that may be there");
 }
 
-/// Where a small body leaves with its head: whatever the rules make of that, and however it came.
+/// A small body is sent in one write with its head, also if header rules lengthen the head.
 #[test]
-fn a_small_answer_comes_whole_behind_a_longer_head() {
+fn a_small_response_arrives_whole_after_a_longer_head() {
     for added in [1, 900, 1_100, 5_000] {
         let upstream = Upstream::new();
         let value = "v".repeat(added);
         let rule = format!("[[site.header]]\nmatch = \"/*\"\nset = {{ X-Rule = \"{value}\" }}");
         let proxy = Proxy::of_site(&rule, &format!("proxy = \"http://{}\"", upstream.address));
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         for len in [0, 1, 1_000, 10_240, 16 << 10, (16 << 10) + 1, 60_000] {
             let body: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
@@ -257,13 +257,13 @@ fn a_small_answer_comes_whole_behind_a_longer_head() {
 }
 
 #[test]
-fn a_large_answer_comes_whole() {
+fn a_large_response_arrives_whole() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     let sent = [head.as_bytes(), &body].concat();
     let sender = std::thread::spawn(move || {
         peer.send(&sent);
@@ -277,14 +277,14 @@ fn a_large_answer_comes_whole() {
 }
 
 #[test]
-fn an_upstream_is_held_back_by_a_slow_client() {
+fn a_slow_client_slows_the_upstream_down() {
     use std::io::Write;
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\n");
-    // A write that would wait fails instead.
+    // A write fails instead of blocking.
     peer.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
     let mut taken = 0;
     while taken < 256 << 20

@@ -1,4 +1,4 @@
-//! An application of axum's on hyper behind the proxy, and curl before it.
+//! Tests with an axum application on hyper behind the proxy, and with curl as the client.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::Proxy;
 
-/// Serves the application for as long as the test runs.
+/// Serves the application until the test ends.
 fn application() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -24,7 +24,7 @@ fn application() -> SocketAddr {
         .route("/big", get(|| async { Body::from(vec![b'x'; 3_000_000]) }))
         .route("/sum", post(sum).put(sum).layer(DefaultBodyLimit::disable()))
         .route("/there", get(|| async { Redirect::to("/big") }))
-        .route("/told", get(told))
+        .route("/told", get(describe))
         .route("/ws", any(|ws: WebSocketUpgrade| async { ws.on_upgrade(echo) }));
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -40,7 +40,7 @@ async fn sum(body: Bytes) -> String {
     format!("{} {:02x?}", body.len(), &Sha256::digest(&body)[..4])
 }
 
-async fn told(fields: HeaderMap) -> Response<String> {
+async fn describe(fields: HeaderMap) -> Response<String> {
     let told = ["host", "x-forwarded-for", "x-forwarded-proto", "via"];
     let value = |name: &str| fields.get(name).map_or("-", |value| value.to_str().unwrap());
     Response::new(told.map(value).join(" "))
@@ -48,7 +48,7 @@ async fn told(fields: HeaderMap) -> Response<String> {
 
 async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
-        // Pings and closes are answered below this.
+        // axum answers pings and closes itself.
         if let Message::Text(_) = message
             && socket.send(message).await.is_err()
         {
@@ -57,7 +57,7 @@ async fn echo(mut socket: WebSocket) {
     }
 }
 
-/// What curl writes, with the version and the status behind it.
+/// Runs curl; its output, followed by the HTTP version and the status.
 #[track_caller]
 fn curl(arguments: &[&str], input: Stdio) -> String {
     let output = Command::new("curl")
@@ -85,7 +85,8 @@ fn curl_gets_and_sends_whatever_the_version_and_the_framing() {
         let said = |arguments: &[&str]| curl(&[&[option], arguments].concat(), Stdio::null());
         let big = said(&[&url("/big")]);
         assert_eq!(big.len(), 3_000_000 + format!(" {version} 200").len(), "{version}");
-        // Of a file's length curl is sure, and asks for leave to send it; of its input's it is not.
+        // curl knows a file's length and sends Expect: 100-continue; for its input it knows no
+        // length.
         let expected = format!("{summed} {version} 200");
         assert_eq!(said(&["--upload-file", &name, &url("/sum")]), expected);
         let input = Stdio::from(fs::File::open(&file).unwrap());
@@ -98,7 +99,7 @@ fn curl_gets_and_sends_whatever_the_version_and_the_framing() {
         let told = format!("{address} 127.0.0.1 http {via} hurtle {version} 200");
         assert_eq!(said(&[&url("/told")]), told);
     }
-    // Not over HTTP/2: this way to ask, a connection's second request fails in curl 7.88, with any server.
+    // Not over HTTP/2: in curl 7.88 a connection's second such request fails with any server.
     let followed = ["--location", "--output", "/dev/null", &url("/there")];
     assert_eq!(curl(&followed, Stdio::null()), " 1.1 200");
     fs::remove_file(file).unwrap();
@@ -113,7 +114,7 @@ fn a_websocket_of_axum_echoes() {
     );
     let head = client.head();
     assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
-    // RFC 6455 5.2, masked with zeros.
+    // A frame masked with zeros (RFC 6455 5.2).
     let frame =
         |first: u8, data: &[u8]| [&[first, 0x80 | data.len() as u8, 0, 0, 0, 0][..], data].concat();
     client.send([frame(0x01, b"he"), frame(0x89, b"?"), frame(0x80, b"llo")].concat());

@@ -1,13 +1,13 @@
-//! Requests with bodies.
+//! Tests of proxied requests with bodies.
 
 use crate::support::{OK, Proxy, Upstream};
 
 #[test]
-fn bodies_arrive_framed_as_they_were() {
+fn request_bodies_keep_their_framing() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nContent-Length: 5\n") && !head.contains("Transfer-Encoding"));
     assert_eq!(peer.take(5), b"hello");
     peer.send(OK);
@@ -25,11 +25,11 @@ fn bodies_arrive_framed_as_they_were() {
 }
 
 #[test]
-fn a_body_streams_while_it_comes() {
+fn a_request_body_is_streamed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(3), b"one", "before the rest is here");
     peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhah\r\n");
     client.head();
@@ -49,7 +49,7 @@ fn an_early_refusal_is_passed_on() {
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nsome");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(4), b"some");
     peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 413 "));
@@ -57,7 +57,7 @@ fn an_early_refusal_is_passed_on() {
 }
 
 #[test]
-fn a_large_body_comes_whole() {
+fn a_large_body_arrives_whole() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
@@ -68,7 +68,7 @@ fn a_large_body_comes_whole() {
         client.send(&sent);
         client
     });
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert!(peer.take(body.len()) == body);
     peer.send(OK);
     assert_eq!(sender.join().unwrap().answer().1, "ok");
@@ -78,11 +78,11 @@ const EXPECTING: &str =
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
 
 #[test]
-fn the_upstream_gives_leave_to_send() {
+fn the_upstreams_100_continue_is_relayed() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nExpect: 100-continue\n"));
     peer.send("HTTP/1.1 100 Continue\r\n\r\n");
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\n");
@@ -95,11 +95,11 @@ fn the_upstream_gives_leave_to_send() {
 }
 
 #[test]
-fn or_refuses_before_a_byte_is_sent() {
+fn an_upstream_may_refuse_before_the_body_is_sent() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 401 ") && head.contains("Connection: close"), "{head}");
@@ -107,11 +107,11 @@ fn or_refuses_before_a_byte_is_sent() {
 }
 
 #[test]
-fn or_does_not_know_what_it_is_asked_for() {
+fn an_upstream_may_ignore_expect() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(EXPECTING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\n", "after a while the proxy gives it");
     client.send("hello");
     assert_eq!(peer.take(5), b"hello");
@@ -144,13 +144,13 @@ fn no_request_is_smuggled() {
             head.starts_with("HTTP/1.1 4") || head.starts_with("HTTP/1.1 501"),
             "{sentence}: {head}"
         );
-        upstream.is_left_alone();
+        upstream.expect_no_connection();
     }
-    // A chunk that lies about its size ends what it belongs to, and nothing of it is a request.
+    // A wrong chunk size ends the connection, and no part of the chunk is parsed as a request.
     let lie = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
                1\r\nxGET /evil HTTP/1.1\r\n\r\n0\r\n\r\n";
     let mut client = proxy.send(lie);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert!(client.head().starts_with("HTTP/1.1 400 "));
     assert!(!peer.rest().contains("evil"));
 }

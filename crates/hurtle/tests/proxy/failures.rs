@@ -1,4 +1,4 @@
-//! Upstreams that fail, at each point where they can.
+//! Tests of upstreams that fail at each point of an exchange.
 
 use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
 
@@ -12,7 +12,7 @@ fn expect(client: &mut crate::client::Client, status: &str) {
 }
 
 #[test]
-fn nobody_is_there() {
+fn an_unreachable_upstream_is_502() {
     let upstream = Upstream::new();
     let address = upstream.address;
     drop(upstream);
@@ -25,23 +25,23 @@ fn nobody_is_there() {
 }
 
 #[test]
-fn it_dies_without_an_answer() {
+fn a_connection_closed_without_a_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(POST);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.take(5);
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
     client.send(GET);
-    let (peer, _) = upstream.asked();
+    let (peer, _) = upstream.next_request();
     peer.reset();
     expect(&mut client, "502 Bad Gateway");
 }
 
 #[test]
-fn it_dies_while_it_takes_the_body() {
+fn a_connection_closed_during_the_request_body_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     type End = fn(crate::client::Client);
@@ -49,23 +49,23 @@ fn it_dies_while_it_takes_the_body() {
     for (sentence, end) in ends {
         for framing in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
             let mut client = proxy.send(format!("PUT / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
-            let (mut peer, _) = upstream.asked();
+            let (mut peer, _) = upstream.next_request();
             client.send("4\r\nabcd\r\n");
             peer.take(4);
             end(peer);
             let (head, _) = client.answer();
             assert!(head.starts_with("HTTP/1.1 502 "), "{sentence}, {framing}: {head}");
-            upstream.is_left_alone();
+            upstream.expect_no_connection();
         }
     }
 }
 
 #[test]
-fn it_dies_behind_an_interim_answer() {
+fn a_connection_closed_after_an_interim_response_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 103 "));
     drop(peer);
@@ -73,18 +73,18 @@ fn it_dies_behind_an_interim_answer() {
 }
 
 #[test]
-fn it_dies_within_the_head() {
+fn a_connection_closed_within_the_head_is_502() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Le");
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
 }
 
 #[test]
-fn it_dies_within_the_body() {
+fn a_connection_closed_within_the_body_truncates_the_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (sentence, part) in [
@@ -97,16 +97,16 @@ fn it_dies_within_the_body() {
         ("in malformed chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
     ] {
         let mut client = proxy.send(LAST_GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         peer.send(part);
         drop(peer);
         let all = client.rest();
-        // Told from a whole one, or never begun.
+        // The client sees an incomplete response, or a 502.
         assert!(all.contains("hello") || all.starts_with("HTTP/1.1 502 "), "{sentence}: {all}");
         assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
     }
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
     client.head();
     assert_eq!(client.chunk(), "hello");
@@ -115,24 +115,24 @@ fn it_dies_within_the_body() {
 }
 
 #[test]
-fn it_is_too_slow() {
+fn a_slow_upstream_is_504() {
     let upstream = Upstream::new();
     let keys = "first_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 ");
     expect(&mut client, "504 Gateway Timeout");
     assert_eq!(peer.rest(), "", "its connection is over");
 
     client.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     client.head();
     assert_eq!(client.rest(), "hello", "and then the end, before the length is reached");
 
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
-    let (peer, _) = upstream.asked();
+    let (peer, _) = upstream.next_request();
     let sender = std::thread::spawn(move || {
         client.send(vec![0; 100_000_000]);
         client
@@ -148,9 +148,9 @@ fn a_slow_client_is_not_the_upstreams_fault() {
     let keys = "first_byte_timeout = \"100ms\"\nsend_timeout = \"100ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(3), b"one");
-    // Longer than any of the upstream's times: nothing may come of it.
+    // The pause exceeds every timeout of the upstream, which must not apply to the client.
     peer.stream.set_read_timeout(Some(std::time::Duration::from_millis(400))).unwrap();
     let mut byte = [0];
     assert!(std::io::Read::read(&mut peer.stream, &mut byte).is_err(), "nothing comes");
@@ -162,16 +162,16 @@ fn a_slow_client_is_not_the_upstreams_fault() {
 }
 
 #[test]
-fn an_idle_connection_that_ends_costs_nothing() {
+fn a_closed_idle_connection_is_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
     drop(peer);
     client.send(POST);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(5), b"hello", "seen before anything was sent, it is not even a retry");
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");
@@ -179,7 +179,7 @@ fn an_idle_connection_that_ends_costs_nothing() {
     client.send(GET);
     peer.head();
     drop(peer);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     assert_eq!(client.answer().1, "ok", "what may be done twice is");
 
@@ -187,20 +187,20 @@ fn an_idle_connection_that_ends_costs_nothing() {
     peer.head();
     drop(peer);
     expect(&mut client, "502 Bad Gateway");
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }
 
 #[test]
-fn a_client_that_leaves_takes_its_request_along() {
+fn a_disconnected_client_cancels_its_upstream_request() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     client.reset();
     assert_eq!(peer.rest(), "", "the upstream learns it");
 
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
     client.send(GET);
@@ -209,13 +209,13 @@ fn a_client_that_leaves_takes_its_request_along() {
     assert_eq!(peer.rest(), "", "also of a connection that has served before");
 }
 
-/// A request without a body takes a shorter way there.
+/// Requests without a body take a faster path, which is tested here.
 #[test]
-fn on_a_connection_that_has_served_all_is_as_on_a_new_one() {
+fn failures_on_a_reused_connection_equal_those_on_a_new_one() {
     let upstream = Upstream::new();
     let proxy = Proxy::with(&[upstream.address], "first_byte_timeout = \"200ms\"");
     let mut client = proxy.send(GET);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     client.answer();
 
@@ -243,7 +243,7 @@ fn a_broken_body_is_the_clients_fault() {
     let proxy = Proxy::to(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.chunk(), "a");
     client.send("nonsense\r\n");
     assert!(client.head().starts_with("HTTP/1.1 400 "));
@@ -251,7 +251,7 @@ fn a_broken_body_is_the_clients_fault() {
 }
 
 #[test]
-fn the_site_has_a_page_for_it() {
+fn the_sites_error_page_replaces_upstream_failures() {
     let root = std::env::temp_dir().join(format!("hurtle-pages-{}", std::process::id()));
     std::fs::create_dir_all(&root).unwrap();
     std::fs::write(root.join("down.html"), "back soon").unwrap();
@@ -269,7 +269,7 @@ fn the_site_has_a_page_for_it() {
 }
 
 #[test]
-fn what_may_follow_an_answer_without_a_body_is_not_the_next_ones() {
+fn bytes_after_a_bodiless_response_are_not_the_next_response() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for odd in [
@@ -278,7 +278,7 @@ fn what_may_follow_an_answer_without_a_body_is_not_the_next_ones() {
         "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
     ] {
         let mut client = proxy.send(GET);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         peer.send(odd);
         assert!(client.head().starts_with("HTTP/1.1 "));
         assert_eq!(peer.rest(), "", "the connection is over: {odd}");

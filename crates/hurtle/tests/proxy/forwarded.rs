@@ -1,4 +1,4 @@
-//! What an upstream is told of the client, and who is believed in it.
+//! Tests of forwarding fields: their values, and the clients from which they are accepted.
 
 use crate::support::{OK, Proxy, Upstream};
 
@@ -9,11 +9,11 @@ const LIES: &str = "GET /a%20b/../c?q=%20 HTTP/1.1\r\nHost: Example.org:81\r\nCo
                     Accept: */*\r\n\r\n";
 
 #[test]
-fn a_stranger_is_not_believed() {
+fn forwarding_fields_of_an_untrusted_peer_are_replaced() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send(LIES);
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert_eq!(
         head,
         "GET /c?q=%20 HTTP/1.1\nHost: Example.org:81\nAccept: */*\nX-Forwarded-For: 127.0.0.1\n\
@@ -22,9 +22,9 @@ fn a_stranger_is_not_believed() {
     );
 }
 
-/// What is said of the host is kept from one request to the next.
+/// The server keeps the Host field of a connection's last request; a changed Host must not match.
 #[test]
-fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
+fn each_request_of_a_connection_is_forwarded_with_its_own_host() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.connect();
@@ -46,12 +46,12 @@ fn each_request_of_a_connection_is_said_to_be_for_its_own_host() {
 }
 
 #[test]
-fn a_trusted_proxy_is() {
+fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     let upstream = Upstream::new();
     let mount = format!("proxy = \"http://{}\"\ndeny = \"203.0.113.66\"", upstream.address);
     let proxy = Proxy::of("trusted_proxies = \"127.0.0.0/8\"", &mount);
     let mut client = proxy.send(LIES);
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\n"), "{head}");
     assert!(head.contains("\nX-Forwarded-Proto: https\n"), "{head}");
     assert!(head.contains("\nX-Real-IP: 203.0.113.9\n"), "{head}");
@@ -73,7 +73,7 @@ fn a_request_without_host_gets_the_upstreams() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send("GET / HTTP/1.0\r\n\r\n");
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert!(head.starts_with(&format!("GET / HTTP/1.1\nHost: {}\n", upstream.address)), "{head}");
 }
 
@@ -82,12 +82,12 @@ fn a_target_with_a_host_of_its_own() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let _client = proxy.send("GET http://b.example/x HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert!(head.starts_with("GET /x HTTP/1.1\nHost: b.example\n"), "RFC 9112 3.2.2: {head}");
 }
 
 #[test]
-fn trace_and_connect_go_nowhere() {
+fn trace_and_connect_are_not_forwarded() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (request, allow) in [
@@ -99,5 +99,5 @@ fn trace_and_connect_go_nowhere() {
         assert!(head.starts_with("HTTP/1.1 405 "), "{request}: {head}");
         assert!(head.contains(&format!("\nAllow: {allow}\n")), "{request}: {head}");
     }
-    upstream.is_left_alone();
+    upstream.expect_no_connection();
 }

@@ -1,4 +1,4 @@
-//! 103 Early Hints over HTTP/1.1: the server's own, and an upstream's.
+//! Tests of 103 Early Hints over HTTP/1.1, from the server and from an upstream.
 
 use crate::support::{GET, OK, Proxy, Upstream};
 
@@ -7,7 +7,7 @@ const OWN: &str = "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\n";
 const UPSTREAMS: &str = "HTTP/1.1 103 Early Hints\nLink: </b.css>; rel=preload\n";
 
 #[test]
-fn who_is_told_what_is_the_sites_choice() {
+fn the_site_selects_the_clients_of_an_upstreams_hints() {
     let upstream = Upstream::new();
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     let old = "GET / HTTP/1.0\r\n\r\n";
@@ -24,7 +24,7 @@ fn who_is_told_what_is_the_sites_choice() {
         let mount = format!("proxy = \"http://{}\"", upstream.address);
         let server = Proxy::of_site(&format!("{key}\n{LINK}"), &mount);
         let mut client = server.send(request);
-        let (mut peer, _) = upstream.asked();
+        let (mut peer, _) = upstream.next_request();
         if expected.contains(&OWN) {
             assert_eq!(client.head(), OWN, "{sentence}: before the upstream says a word");
         }

@@ -1,4 +1,4 @@
-//! Files that an upstream names in its answer.
+//! Tests of files that an upstream names in its response.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// A directory that is removed in the end.
+/// A directory that is removed when dropped.
 struct Root(PathBuf);
 
 impl Root {
@@ -31,7 +31,7 @@ impl Drop for Root {
     }
 }
 
-/// The client's answer, when the upstream's had these fields and a body of its own.
+/// The client's response if the upstream's has these fields and a body.
 #[track_caller]
 fn answer(
     client: &mut Client,
@@ -40,7 +40,7 @@ fn answer(
     fields: &str,
 ) -> (String, String) {
     client.send(request);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(format!(
         "HTTP/1.1 200 OK\r\n{fields}Content-Length: 4\r\nConnection: close\r\n\r\nbody"
     ));
@@ -50,7 +50,7 @@ fn answer(
 const GET: &str = "GET /download HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
-fn a_file_is_sent_in_the_answers_place() {
+fn a_named_file_replaces_the_response_body() {
     let (root, upstream) = (Root::new("sent"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let mut client = proxy.connect();
@@ -58,7 +58,7 @@ fn a_file_is_sent_in_the_answers_place() {
                  Content-Type: application/pdf\r\nContent-Disposition: attachment\r\n\
                  Cache-Control: private\r\nETag: \"theirs\"\r\nContent-Encoding: gzip\r\n\
                  X-Other: 1\r\n";
-    // Twice: from the disk, and from what is known by then.
+    // Once uncached, once cached.
     for _ in 0..2 {
         let (head, body) = answer(&mut client, &upstream, GET, named);
         assert_eq!(body, "0123456789");
@@ -75,13 +75,13 @@ fn a_file_is_sent_in_the_answers_place() {
         }
         assert_eq!(head.matches("Content-Type").count(), 1, "{head}");
     }
-    // Nobody can have it without asking the upstream.
+    // Each request is forwarded; the file is never served without the upstream.
     client.send(GET);
-    upstream.asked();
+    upstream.next_request();
 }
 
 #[test]
-fn with_ranges_and_conditions() {
+fn a_named_file_is_sent_with_ranges_and_conditions() {
     let (root, upstream) = (Root::new("ranges"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let mut client = proxy.connect();
@@ -101,7 +101,7 @@ fn with_ranges_and_conditions() {
 
     let head_only = "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     client.send(head_only);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(format!("HTTP/1.1 200 OK\r\n{named}\r\n"));
     assert!(client.head().contains("Content-Length: 10\n"));
     assert_eq!(client.rest(), "");
@@ -112,7 +112,7 @@ fn with_ranges_and_conditions() {
 }
 
 #[test]
-fn a_name_leads_nowhere_but_beneath_the_root() {
+fn a_named_file_is_beneath_the_root() {
     let (root, upstream) = (Root::new("names"), Upstream::new());
     let proxy = root.proxy(&upstream);
     let private = root.0.join("private");

@@ -1,5 +1,5 @@
-//! The reverse proxy as its clients and its upstreams see it: scripted upstreams on raw sockets,
-//! clients that send exactly the bytes they are given.
+//! Tests of the reverse proxy with scripted upstreams on raw sockets and clients that send exactly
+//! the given bytes.
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 

@@ -1,9 +1,9 @@
-//! The path an upstream is asked for.
+//! Tests of the path that an upstream gets.
 
 use crate::support::{OK, Proxy, Upstream};
 
 #[test]
-fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
+fn an_unchanged_path_is_forwarded_in_its_spelling() {
     let upstream = Upstream::new();
     let rule = "[[site.rule]]\nmatch = \"/old/*\"\nrewrite = \"/new/{1}\"";
     let mount = format!("proxy = \"http://{}\"\n{rule}", upstream.address);
@@ -24,7 +24,7 @@ fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
     ];
     for (sentence, sent, expected) in table {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let (mut peer, head) = upstream.asked();
+        let (mut peer, head) = upstream.next_request();
         assert!(head.starts_with(&format!("GET {expected} HTTP/1.1\n")), "{sentence}: {head}");
         peer.send(OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         assert_eq!(client.answer().1, "ok", "{sentence}");
@@ -32,11 +32,11 @@ fn a_path_is_passed_on_as_it_was_spelt_unless_it_was_changed() {
 }
 
 #[test]
-fn what_is_kept_is_asked_for_by_one_spelling_and_kept_for_all() {
+fn a_stored_response_serves_all_spellings_of_its_path() {
     let upstream = Upstream::new();
     let server = Proxy::of("", &format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address));
     let mut client = server.send("GET /%7e%41 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.starts_with("GET /~A HTTP/1.1\n"), "{head}");
     let last = "\r\nConnection: close\r\nCache-Control: max-age=60\r\n\r\n";
     peer.send(OK.replace("\r\n\r\n", last));
@@ -44,10 +44,10 @@ fn what_is_kept_is_asked_for_by_one_spelling_and_kept_for_all() {
     for same in ["/~A", "/%7E%41", "/x/../~A"] {
         client.send(format!("GET {same} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(client.answer().1, "ok", "{same}");
-        upstream.is_left_alone();
+        upstream.expect_no_connection();
     }
     let mut client = server.send("POST /%7eA HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.starts_with("POST /~A HTTP/1.1\n"), "what makes it forget, too: {head}");
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");

@@ -1,5 +1,5 @@
-//! Real servers of applications behind the proxy: gunicorn (WSGI) and uvicorn (ASGI), each with a
-//! small application on a unix socket.
+//! Tests with real application servers behind the proxy: gunicorn (WSGI) and uvicorn (ASGI), each
+//! with a small application on a unix socket.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use crate::client::{Client, PATIENCE};
 use crate::support::Proxy;
 
-/// An answer that comes in two pieces, the second when the test says so; an upload, of which the sum
-/// is told; whatever the application is told of the request.
+/// An application with a response in two pieces, the second on the test's signal; an upload whose
+/// checksum it returns; and a response with the request's properties.
 const WSGI: &str = r#"
 import hashlib, os, time
 
@@ -40,7 +40,7 @@ def application(environ, start_response):
     return [" ".join(told).encode()]
 "#;
 
-/// The same, and an echo of a WebSocket's messages.
+/// Like the application above, and echoes WebSocket messages.
 const ASGI: &str = r#"
 import asyncio, hashlib, os
 
@@ -84,15 +84,15 @@ async def echo(receive, send):
         await send({"type": "websocket.send"} | kept)
 "#;
 
-/// A server of applications, stopped when dropped.
+/// An application server, stopped when dropped.
 struct Peer {
     process: Child,
     dir: PathBuf,
 }
 
 impl Peer {
-    /// Starts a program with an application, and waits until it listens; `None`: there is no such
-    /// program here.
+    /// Starts a program with an application, and waits until it listens; `None` if the program is
+    /// not installed.
     fn start(program: &str, arguments: &[&str], application: &str) -> Option<Peer> {
         let mut peer = Peer::spawn(program, arguments, application)?;
         peer.eventually("it listens", Peer::listens);
@@ -121,8 +121,8 @@ impl Peer {
         Peer::start("uvicorn", &["--uds", "socket", "app:application"], ASGI)
     }
 
-    /// The same with the library that tells an application how its WebSockets end; another one does
-    /// not. Without it, it ends at once: `None`.
+    /// uvicorn with the library `websockets`, which reports close codes to the application. `None`
+    /// if the library is missing: uvicorn then exits at once.
     fn websockets() -> Option<Peer> {
         let arguments = ["--ws", "websockets", "--uds", "socket", "app:application"];
         let mut peer = Peer::spawn("uvicorn", &arguments, ASGI)?;
@@ -131,7 +131,7 @@ impl Peer {
         listens.then_some(peer)
     }
 
-    /// Those that are installed here.
+    /// The installed application servers.
     fn all() -> impl Iterator<Item = (&'static str, Peer)> {
         [("gunicorn", Peer::wsgi()), ("uvicorn", Peer::asgi())]
             .into_iter()
@@ -155,7 +155,7 @@ impl Peer {
         assert!(self.comes_to(done), "still not, or it ended: {what}");
     }
 
-    /// Whether it comes to that before it ends, and in time.
+    /// Waits until `done`; `false` if the process ends first, or after 60 s.
     fn comes_to(&mut self, done: impl Fn(&Peer) -> bool) -> bool {
         let end = Instant::now() + 2 * PATIENCE;
         while !done(self) {
@@ -174,9 +174,9 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Asked, so that it ends its workers too.
+        // SIGTERM, so that it ends its workers too.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        // One that waits for a connection that a failed test has left would wait for ever.
+        // It would wait for ever for a connection that a failed test has left open.
         self.comes_to(|_| false);
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -192,7 +192,7 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn an_answer_streams_as_it_is_made() {
+fn a_response_is_streamed_as_it_is_generated() {
     for (name, peer) in Peer::all() {
         let proxy = peer.proxy();
         let mut client = proxy.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -200,7 +200,7 @@ fn an_answer_streams_as_it_is_made() {
         assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{name}: {head}");
         assert!(head.contains("Transfer-Encoding: chunked\n"), "{name}: {head}");
         assert_eq!(client.chunk(), "first\n", "{name}");
-        // The second piece is not made before the first is here.
+        // The second piece is generated after the client has received the first.
         fs::write(peer.path("go"), "").unwrap();
         assert_eq!(client.chunks(), b"second\n", "{name}");
     }
@@ -233,7 +233,7 @@ fn an_upload_arrives_whole_however_it_is_framed() {
     }
 }
 
-/// RFC 6455 1.2's own.
+/// The key of the example in RFC 6455 1.2.
 const HANDSHAKE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                          Sec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -295,7 +295,7 @@ fn a_websocket_of_uvicorn_keeps_to_its_protocol() {
 }
 
 #[test]
-fn one_that_is_gone_is_the_gateways_fault_and_one_that_is_back_is_found() {
+fn a_stopped_upstream_is_502_and_a_restarted_one_is_used() {
     let Some(peer) = Peer::wsgi() else {
         println!("skipped: gunicorn is not installed");
         return;

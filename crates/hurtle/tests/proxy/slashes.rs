@@ -1,8 +1,8 @@
-//! Encoded slashes in paths that are passed on.
+//! Tests of encoded slashes in forwarded paths.
 
 use crate::support::{OK, Proxy, Upstream};
 
-/// `/` and `/a` are passed on, `/b` is not, `/old` is rewritten, `/from` redirected.
+/// `/` and `/a` are proxied, `/b` is not, `/old` is rewritten, `/from` is redirected.
 fn server(upstream: &Upstream) -> Proxy {
     let address = upstream.address;
     Proxy::of(
@@ -17,7 +17,7 @@ fn server(upstream: &Upstream) -> Proxy {
 }
 
 #[test]
-fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
+fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
     let upstream = Upstream::new();
     let server = server(&upstream);
     let passed = [
@@ -31,15 +31,15 @@ fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
     ];
     for (sentence, sent, expected) in passed {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let (mut peer, head) = upstream.asked();
+        let (mut peer, head) = upstream.next_request();
         assert!(head.starts_with(&format!("GET {expected} HTTP/1.1\n")), "{sentence}: {head}");
         peer.send(OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         assert_eq!(client.answer().1, "ok", "{sentence}");
     }
     let refused = [
-        ("another mount for one who decodes it", "/%2Fb"),
+        ("another mount if decoded", "/%2Fb"),
         ("the same behind dots", "/x%2F..%2Fb"),
-        ("another mount for one who does not", "/a%2Fx"),
+        ("another mount if not decoded", "/a%2Fx"),
         ("out of the mount", "/a/x%2F..%2F..%2Fy"),
         ("above the root", "/..%2Fx"),
         ("what is no upstream's", "/b/x%2Fy"),
@@ -51,6 +51,6 @@ fn they_are_passed_on_where_every_reading_leads_to_the_same_upstream() {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let head = client.answer().0;
         assert!(head.starts_with("HTTP/1.1 404 "), "{sentence}: {head}");
-        upstream.is_left_alone();
+        upstream.expect_no_connection();
     }
 }

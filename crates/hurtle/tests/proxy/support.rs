@@ -1,4 +1,4 @@
-//! A server that proxies, and upstreams that do what a test says.
+//! A proxying server, and upstreams controlled by the test.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -8,15 +8,15 @@ use hurtle::{Running, Server};
 
 use crate::client::{Client, PATIENCE};
 
-/// A GET without more fields than it needs.
+/// A GET with the required fields only.
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// The same, the connection's last.
+/// Like `GET`, with Connection: close.
 pub(crate) const LAST_GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// An answer that says what frames it, and nothing else.
+/// A response with its framing field only.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An upstream: it accepts when the test says so.
+/// An upstream that accepts connections when the test calls it.
 pub(crate) struct Upstream {
     listener: TcpListener,
     pub(crate) address: SocketAddr,
@@ -30,22 +30,22 @@ impl Upstream {
         Upstream { listener, address }
     }
 
-    /// The next connection of the server.
+    /// Accepts the server's next connection.
     #[track_caller]
     pub(crate) fn accept(&self) -> Client {
         Client::of(self.listener.accept().expect("no connection comes").0)
     }
 
-    /// The next connection, its first request's head read.
+    /// Accepts the next connection and reads its first request's head.
     #[track_caller]
-    pub(crate) fn asked(&self) -> (Client, String) {
+    pub(crate) fn next_request(&self) -> (Client, String) {
         let mut peer = self.accept();
         let head = peer.head();
         (peer, head)
     }
 
-    /// The same, if one comes soon.
-    pub(crate) fn asked_if_any(&self) -> Option<(Client, String)> {
+    /// Like `next_request`; `None` if no connection arrives within 1 s.
+    pub(crate) fn next_request_if_any(&self) -> Option<(Client, String)> {
         let soon = std::time::Duration::from_secs(1);
         socket2::SockRef::from(&self.listener).set_read_timeout(Some(soon)).unwrap();
         let mut peer = Client::of(self.listener.accept().ok()?.0);
@@ -53,9 +53,9 @@ impl Upstream {
         Some((peer, head))
     }
 
-    /// That no connection waits.
+    /// Asserts that no connection is pending.
     #[track_caller]
-    pub(crate) fn is_left_alone(&self) {
+    pub(crate) fn expect_no_connection(&self) {
         self.listener.set_nonblocking(true).unwrap();
         assert!(self.listener.accept().is_err(), "a connection came");
         self.listener.set_nonblocking(false).unwrap();
@@ -69,28 +69,28 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// To one upstream.
+    /// Proxies to one upstream.
     pub(crate) fn to(upstream: &Upstream) -> Proxy {
         Proxy::with(&[upstream.address], "")
     }
 
-    /// To these, with more keys of the mount.
+    /// Proxies to these upstreams, with additional keys of the mount.
     pub(crate) fn with(upstreams: &[SocketAddr], keys: &str) -> Proxy {
         let urls: Vec<_> = upstreams.iter().map(|a| format!("\"http://{a}\"")).collect();
         Proxy::of("", &format!("proxy = [{}]\n{keys}", urls.join(", ")))
     }
 
-    /// As these keys of the top and of the mount say, on one worker.
+    /// Starts one worker with these top-level keys and keys of the mount.
     pub(crate) fn of(top: &str, mount: &str) -> Proxy {
         Proxy::on(1, top, mount)
     }
 
-    /// The same on some workers.
+    /// Like `of`, with this number of workers.
     pub(crate) fn on(workers: usize, top: &str, mount: &str) -> Proxy {
         Proxy::written(workers, &format!("{top}\n[[site]]\n[[site.mount]]\n{mount}\n"))
     }
 
-    /// As these keys of the site and of the mount say, on one worker.
+    /// Starts one worker with these keys of the site and of the mount.
     pub(crate) fn of_site(site: &str, mount: &str) -> Proxy {
         Proxy::written(1, &format!("[[site]]\n{site}\n[[site.mount]]\n{mount}\n"))
     }
@@ -104,7 +104,7 @@ impl Proxy {
         Proxy { running: Some(server.start().unwrap()), address }
     }
 
-    /// Tells it to stop once what is in flight is done.
+    /// Starts a graceful stop.
     pub(crate) fn drain(&self) {
         self.running.as_ref().unwrap().stop().drain();
     }
@@ -113,7 +113,7 @@ impl Proxy {
         Client::connect(self.address)
     }
 
-    /// A connection that has sent this.
+    /// Connects and sends these bytes.
     pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> Client {
         let mut client = self.connect();
         client.send(request);

@@ -1,4 +1,4 @@
-//! Other protocols: only those that are allowed, and only once the upstream agreed.
+//! Tests of protocol upgrades: only configured protocols, and only after the upstream's 101.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ const AGREED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
                       Upgrade: websocket\r\nSec-WebSocket-Accept: b\r\n\r\n";
 
 #[test]
-fn a_tunnel_carries_whatever_either_side_says() {
+fn a_tunnel_carries_any_bytes_both_ways() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
-    // The first frame comes in one piece with the request: it is not the proxy's to read.
+    // The first frame arrives together with the request; the proxy must not parse it.
     let mut client = proxy.send(format!("{ASKING}first"));
-    let (mut peer, head) = upstream.asked();
+    let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nConnection: Upgrade\nUpgrade: websocket\n"), "{head}");
     assert!(head.contains("\nSec-WebSocket-Key: a\n"), "{head}");
     peer.send(format!("{AGREED}hello"));
@@ -53,7 +53,7 @@ fn a_stop_leaves_a_tunnel_its_drain_time_and_no_more() {
     let mount = format!("proxy = \"http://{}\"", upstream.address);
     let proxy = Proxy::of("drain = \"700ms\"", &mount);
     let mut client = proxy.send(ASKING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(AGREED);
     client.head();
     let begun = Instant::now();
@@ -70,11 +70,11 @@ fn a_stop_leaves_a_tunnel_its_drain_time_and_no_more() {
 }
 
 #[test]
-fn nothing_passes_before_the_upstream_agrees() {
+fn no_bytes_are_relayed_before_the_101() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(format!("{ASKING}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send(OK);
     assert_eq!(client.answer().1, "ok", "it would rather not");
     let head = peer.head();
@@ -82,17 +82,17 @@ fn nothing_passes_before_the_upstream_agrees() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_agreed() {
+fn only_a_requested_protocol_is_accepted() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     let mut client = proxy.send(ASKING);
-    let (mut peer, _) = upstream.asked();
+    let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 502 "));
 }
 
 #[test]
-fn other_protocols_are_not_even_mentioned() {
+fn other_protocols_are_not_forwarded() {
     let upstream = Upstream::new();
     let proxy = Proxy::to(&upstream);
     for (sentence, fields) in [
@@ -105,7 +105,7 @@ fn other_protocols_are_not_even_mentioned() {
         ("one behind a body", "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n"),
     ] {
         let _client = proxy.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\nx"));
-        let (_, head) = upstream.asked();
+        let (_, head) = upstream.next_request();
         let lower = head.to_lowercase();
         assert!(!lower.contains("upgrade") && !lower.contains("http2"), "{sentence}: {head}");
     }
@@ -113,7 +113,7 @@ fn other_protocols_are_not_even_mentioned() {
     let proxy = Proxy::with(&[upstream.address], keys);
     let _client = proxy
         .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c, foo/2\r\n\r\n");
-    let (_, head) = upstream.asked();
+    let (_, head) = upstream.next_request();
     assert!(
         head.contains("\nConnection: Upgrade\nUpgrade: foo/2\n"),
         "the listed one alone: {head}"

@@ -1,4 +1,5 @@
-//! `open_beneath`, and the walk that stands in for it: both open what is beneath, and fail alike.
+//! Tests of `open_beneath` and of the walk that replaces it: both open the same files and have the
+//! same errors.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,14 +15,14 @@ use super::Scratch;
 
 type Opener = fn(BorrowedFd<'_>, &[u8], OFlags, bool) -> rustix::io::Result<OwnedFd>;
 
-/// What the system offers, and the walk that stands in for it where it does not.
+/// The system's own call, and the walk that replaces it on systems without one.
 const OPENERS: [(&str, Opener); 2] =
     [("open_beneath", sys::open_beneath), ("the walk", sys::beneath::open)];
 
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// What opening a path comes to: the file or directory that has this name without any links.
+/// Result of opening a path: `Is` names the file or directory by its path without symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome<'a> {
     Is(&'a str),
@@ -29,7 +30,7 @@ enum Outcome<'a> {
 }
 use Outcome::{Fails, Is};
 
-/// A root with everything in it that may lead elsewhere.
+/// A root with every kind of link that may lead out of it.
 fn tree(scratch: &Scratch) -> OwnedFd {
     let outer = &scratch.0;
     let root = outer.join("root");
@@ -82,12 +83,12 @@ struct Row {
     refused: Outcome<'static>,
 }
 
-/// No link is met.
+/// A path without links.
 const fn plain(why: &'static str, path: &'static str, outcome: Outcome<'static>) -> Row {
     Row { why, path, followed: outcome, refused: outcome }
 }
 
-/// A link is met: the outcome if links are followed.
+/// A path with a link: the outcome if links are followed.
 const fn linked(why: &'static str, path: &'static str, followed: Outcome<'static>) -> Row {
     Row { why, path, followed, refused: Fails(Errno::LOOP) }
 }
@@ -165,7 +166,7 @@ fn a_path_opens_only_what_is_beneath() {
                     let path = row.path.as_bytes();
                     let opened = open(root.as_fd(), path, flags, follow);
                     check(&opened, expected, &scratch, &what);
-                    // The same, for directories only.
+                    // With O_DIRECTORY.
                     let opened = open(root.as_fd(), path, flags | OFlags::DIRECTORY, follow);
                     check(&opened, expected.as_directory(&scratch), &scratch, &what);
                 }
@@ -175,7 +176,7 @@ fn a_path_opens_only_what_is_beneath() {
 }
 
 #[test]
-fn a_path_has_a_longest() {
+fn paths_have_a_maximum_length() {
     let scratch = Scratch::new("longest");
     let root = tree(&scratch);
     let dots = |len: usize| format!("{}f", "./".repeat(len / 2));
@@ -203,7 +204,7 @@ fn the_walk_follows_forty_links() {
 }
 
 impl<'a> Outcome<'a> {
-    /// What it is if only a directory will do.
+    /// The result with O_DIRECTORY.
     fn as_directory(self, scratch: &Scratch) -> Outcome<'a> {
         match self {
             Is(name) if scratch.0.join("root").join(name).is_file() => Fails(Errno::NOTDIR),
@@ -250,7 +251,7 @@ fn a_probe_opens_no_fifo() {
     }
 }
 
-/// Enough that a walk which trusts its look at a name is caught.
+/// Number of attempts, enough to detect a walk that does not check a name again.
 const ROUNDS: usize = 3_000;
 
 #[test]
@@ -262,7 +263,7 @@ fn a_tree_that_changes_never_leads_out() {
     let is_over = AtomicBool::new(false);
     let mut wrong = Vec::new();
     std::thread::scope(|scope| {
-        // `swap` is by turns a file and a link out, and always there.
+        // `swap` is alternately a file and a link out of the root, and always exists.
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 symlink("../secret", at("next")).unwrap();

@@ -1,4 +1,4 @@
-//! TLS by the kernel, where it has it; elsewhere, that asking changes nothing.
+//! Tests of kernel TLS, or, if the kernel has none, that a failed attempt changes nothing.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use hurtle::sys::{self, TlsKey, TlsKeys};
 use super::{LOOPBACK, PATIENCE};
 
 #[test]
-fn what_is_sent_leaves_in_records_or_as_it_always_did() {
+fn sent_bytes_leave_in_tls_records_or_unchanged() {
     let keys =
         [TlsKey::Aes128Gcm([1; 16]), TlsKey::Aes256Gcm([2; 32]), TlsKey::ChaCha20Poly1305([3; 32])];
     for key in keys {
@@ -28,7 +28,8 @@ fn what_is_sent_leaves_in_records_or_as_it_always_did() {
         let mut received = Vec::new();
         receiver.read_to_end(&mut received).unwrap();
         if encrypts {
-            // RFC 8446 5.2: what was written, its type, and 16 bytes that vouch for both.
+            // RFC 8446 5.2: the written bytes, the content type, and an authentication tag of 16
+            // bytes.
             assert_eq!(received.len(), 5 + (5 + 1 + 16) + 5 + (2 + 1 + 16));
             assert_eq!(received[..5], [23, 3, 3, 0, 22]);
             assert_eq!(received[27..32], [23, 3, 3, 0, 19], "the alert is one only inside");

@@ -1,4 +1,4 @@
-//! `listen_tcp`: every connection finds a worker, and no two servers share an address.
+//! Tests of `listen_tcp`: every connection is accepted, and no two servers share an address.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,7 +34,7 @@ fn every_connection_is_accepted_by_some_socket() {
     }
 }
 
-/// What each of `count` clients says first.
+/// The first byte of each of `count` clients.
 fn accept_all(listeners: &[TcpListener], count: usize) -> Vec<u8> {
     let mut said = Vec::new();
     while said.len() < count {

@@ -1,4 +1,4 @@
-//! `send_file` and `send_head_and_file`: what they say was sent is what arrives.
+//! Tests of `send_file` and `send_head_and_file`: the reported counts equal the received bytes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -40,7 +40,7 @@ fn nothing_is_lost_or_repeated_where_the_socket_fills_up() {
         ("at the end", file_len, 10),
         ("beyond the end", file_len + 5_000, 10),
     ];
-    // One connection for all: where it fills up falls differently in each.
+    // On one connection the socket fills up at a different point of each row.
     let mut pair = Pair::new();
     let mut expected = Vec::new();
     for (why, offset, len) in runs {
@@ -64,7 +64,7 @@ fn nothing_is_lost_or_repeated_where_the_socket_fills_up() {
 }
 
 #[test]
-fn what_full_segments_hold_back_leaves_when_they_are_put_off() {
+fn corked_bytes_leave_when_the_cork_is_removed() {
     let listener = TcpListener::bind(LOOPBACK).unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
@@ -98,7 +98,7 @@ fn a_file_that_ends_sends_nothing() {
 }
 
 #[test]
-fn a_file_cut_short_under_way_ends_there() {
+fn a_file_truncated_during_a_send_ends_there() {
     let scratch = Scratch::new("cut");
     let len = 8 << 20;
     let file = scratch.file("f", len);
@@ -114,7 +114,7 @@ fn a_file_cut_short_under_way_ends_there() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error() {
+fn an_impossible_send_is_an_error() {
     let scratch = Scratch::new("errors");
     let file = scratch.file("f", 1 << 20);
     let pair = Pair::new();
@@ -133,15 +133,15 @@ fn what_cannot_be_sent_is_an_error() {
     assert!(gone.contains(&error), "the peer is gone, which is no lack of room: {error:?}");
 }
 
-/// A loopback connection with little room in it. The sender never waits; the receiver waits, but
-/// not for ever.
+/// A loopback connection with small buffers. Sending never blocks; receiving blocks with a time
+/// limit.
 struct Pair {
     sender: TcpStream,
     receiver: TcpStream,
     received: Vec<u8>,
 }
 
-/// Of each end's buffer.
+/// Size of each end's socket buffer, in bytes.
 const ROOM: usize = 16 << 10;
 
 impl Pair {
@@ -160,7 +160,7 @@ impl Pair {
         Pair { sender: sender.into(), receiver, received: Vec::new() }
     }
 
-    /// Sends until the socket is full or there is nothing more; returns the bytes taken.
+    /// Sends until the socket is full or everything is sent; returns the number of bytes.
     fn fill(&self, file: &File, mut offset: usize, end: usize) -> usize {
         let start = offset;
         while offset < end {
@@ -184,7 +184,7 @@ impl Pair {
         sys::send_head_and_file(self.sender.as_fd(), head, file.as_fd(), at as u64, len)
     }
 
-    /// Sends a head and a run of a file as the contract says to, receiving when there is no room.
+    /// Sends a head and a range of a file by the contract, and receives when the socket is full.
     fn deliver(&mut self, head: &[u8], file: &File, offset: usize, len: usize) {
         let (mut head, mut at, end) = (head, offset, offset + len);
         while !head.is_empty() || at < end {
@@ -217,7 +217,7 @@ impl Pair {
         self.received.extend_from_slice(&piece[..n]);
     }
 
-    /// All that arrived.
+    /// All received bytes.
     fn finish(mut self) -> Vec<u8> {
         self.sender.shutdown(Shutdown::Write).unwrap();
         self.receiver.read_to_end(&mut self.received).unwrap();

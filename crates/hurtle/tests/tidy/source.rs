@@ -1,14 +1,14 @@
-//! A Rust file as the rules of `tidy` see it: its words without comments, texts and tests, and the
-//! paths they name. It reads just enough of the language for that and judges nothing.
+//! A minimal Rust lexer: a file's words without comments, string literals and tests, and the paths
+//! they name.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A file to be judged.
+/// A file to check.
 pub(crate) struct Source<'a> {
-    /// From the root of the repository, with `/`.
+    /// Path from the root of the repository, with `/`.
     pub(crate) path: &'a str,
-    /// All of it.
+    /// The whole text.
     pub(crate) text: &'a str,
     /// The words of its code: everything before its test module.
     pub(crate) words: Vec<Word>,
@@ -16,7 +16,7 @@ pub(crate) struct Source<'a> {
     tests_from: Option<usize>,
 }
 
-/// An identifier, `::`, or one other character, and the line it stands on (from 1).
+/// An identifier, `::`, or one other character, and its line (from 1).
 #[derive(Debug)]
 pub(crate) struct Word {
     pub(crate) line: usize,
@@ -96,15 +96,15 @@ impl Word {
 }
 
 impl Named {
-    /// Whether `path` (`a::b`) stands somewhere in this path as whole parts.
+    /// `true` if the parts of `path` (`a::b`) occur in this path one after the other.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path: Vec<&str> = path.split("::").collect();
         self.parts.windows(path.len()).any(|parts| parts == path)
     }
 }
 
-/// Whether these words open a module of tests; a lone `#[cfg(test)]` on anything else does not end
-/// a file's code, or it could hide what follows.
+/// `true` if these words open a module of tests. `#[cfg(test)]` on any other item does not end a
+/// file's code.
 fn opens_tests(words: &[Word]) -> bool {
     let pattern = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let matches =
@@ -170,7 +170,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A block comment, of which the first `/` is read; they nest.
+    /// Skips a block comment after its first `/`. Block comments nest.
     fn skip_comment(&mut self) {
         let mut depth = 0;
         let mut last = '/';
@@ -190,7 +190,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text in quotes, of which the first is read.
+    /// Skips a string literal after its first quote.
     fn skip_text(&mut self) {
         while let Some(c) = self.next() {
             match c {
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `'x'`, `'\n'` or `'static`, of which the `'` is read.
+    /// Skips `'x'`, `'\n'` or `'static` after the `'`.
     fn skip_char_or_lifetime(&mut self) {
         let first = self.next();
         if first == Some('\\') {
@@ -214,7 +214,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows `r`, `b`, `br`, `c` or `cr` if it is a literal; says whether it was one.
+    /// Skips the literal after `r`, `b`, `br`, `c` or `cr`; `false` if there is none.
     fn skip_prefixed(&mut self, prefix: &str) -> bool {
         if !["r", "b", "br", "c", "cr"].contains(&prefix) {
             return false;
@@ -235,7 +235,7 @@ impl Reader<'_> {
         true
     }
 
-    /// `#"..."#` with any number of `#`, or the `#` of a raw identifier.
+    /// Skips `#"..."#` with any number of `#`, or the `#` of a raw identifier.
     fn skip_raw(&mut self) {
         let mut hashes = 0;
         while self.peek() == Some('#') {

@@ -13,7 +13,7 @@ use rustls::{NamedGroup, ServerConfig, ServerConnection, StreamOwned};
 use crate::peer::{Options, Peer};
 use crate::server::Secure;
 
-/// What OpenSSL and nginx allow a client to send early.
+/// Limit on early data that OpenSSL and nginx have by default, in bytes.
 const EARLY_DATA_BYTES: u32 = 16 << 10;
 
 /// Connects with a ticket, sends so many bytes early in writes of these sizes, and asks again once
@@ -99,7 +99,7 @@ fn start_other(server: &Secure) -> SocketAddr {
     address
 }
 
-/// What `openssl s_client` prints when it sends this.
+/// Sends a request with `openssl s_client`; its output.
 fn openssl(to: SocketAddr, options: &[&str], request: &str) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", &to.to_string(), "-servername", "a.test", "-ign_eof"]);

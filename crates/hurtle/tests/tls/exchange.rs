@@ -110,7 +110,7 @@ fn a_truncated_response_ends_without_close_notify() {
 }
 
 #[test]
-fn a_file_that_grows_meanwhile_is_sent_as_it_was_promised() {
+fn a_file_that_grows_during_a_response_keeps_its_length() {
     const LEN: usize = 32 << 20;
     for sendfile in [Sendfile::Auto, Sendfile::Off] {
         let server = Secure::with(&[], |config, _, _| config.sendfile = sendfile);
@@ -198,7 +198,7 @@ fn every_response_over_tls_has_hsts() {
         ("a file", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 200),
         ("nothing there", "GET /b.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 404),
         ("a method refused", "PUT /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 405),
-        ("a method nobody knows", "BREW /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 501),
+        ("an unknown method", "BREW /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 501),
         ("what is possible", "OPTIONS /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 204),
         ("a path that is none", "GET /%zz HTTP/1.1\r\nHost: a.test\r\n\r\n", 400),
         ("no host", "GET /a.txt HTTP/1.1\r\n\r\n", 400),

@@ -36,11 +36,11 @@ fn wide(server: &Secure) -> Wire<Peer> {
     wire
 }
 
-fn asked(stream: u32, path: &str) -> Vec<u8> {
-    asked_of("a.test", stream, path)
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    request_to("a.test", stream, path)
 }
 
-fn asked_of(authority: &str, stream: u32, path: &str) -> Vec<u8> {
+fn request_to(authority: &str, stream: u32, path: &str) -> Vec<u8> {
     let fields =
         [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)];
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields))
@@ -49,7 +49,7 @@ fn asked_of(authority: &str, stream: u32, path: &str) -> Vec<u8> {
 /// Sends a GET and returns the response's body.
 #[track_caller]
 fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> String {
-    wire.send(&asked_of(authority, stream, path));
+    wire.send(&request_to(authority, stream, path));
     let head = wire.next_of(HEADERS);
     assert_eq!(head.stream, stream);
     let mut body = Vec::new();
@@ -125,7 +125,7 @@ fn a_large_answer_comes_in_full_records() {
     const LARGE: usize = 1_000_000;
     let server = Secure::start(&[("large", &"x".repeat(LARGE))]);
     let mut wire = wide(&server);
-    wire.send(&asked(1, "/large"));
+    wire.send(&request(1, "/large"));
     let (mut records, mut bytes) = (0, 0);
     while bytes < LARGE {
         // RFC 8446 section 5.1: a type, a version, a length.
@@ -158,7 +158,7 @@ fn concurrent_responses_of_all_sizes_arrive_complete_and_in_order() {
     // The client sends all requests before it reads; the large responses fill the socket.
     let all: Vec<u8> = streams
         .iter()
-        .flat_map(|(stream, at)| asked(*stream, &format!("/{}", names[*at])))
+        .flat_map(|(stream, at)| request(*stream, &format!("/{}", names[*at])))
         .collect();
     wire.send(&all);
     let mut came: HashMap<u32, Vec<u8>> = HashMap::new();
@@ -180,7 +180,7 @@ fn concurrent_responses_of_all_sizes_arrive_complete_and_in_order() {
 
 /// Bytes that wait behind a write that the socket has not taken were once encrypted twice.
 #[test]
-fn a_body_whose_window_opens_while_the_socket_is_full_comes_whole() {
+fn a_body_whose_window_opens_while_the_socket_is_full_arrives_whole() {
     /// More than two sockets hold.
     const LARGE: usize = 10 << 20;
     /// Some are worth a record of their own, and some are gathered.
@@ -192,7 +192,7 @@ fn a_body_whose_window_opens_while_the_socket_is_full_comes_whole() {
     let mut wire = connect(&server, "a.test", &options);
     let mut other = connect(&server, "a.test", &options);
     wire.send(&frame(WINDOW_UPDATE, 0, 0, &WIDE.to_be_bytes()));
-    wire.send(&asked(1, "/large"));
+    wire.send(&request(1, "/large"));
     let mut opened = 0;
     for (number, step) in STEPS.into_iter().cycle().enumerate() {
         if opened > LARGE {
@@ -225,7 +225,7 @@ fn a_client_that_reads_nothing_is_closed() {
     });
     let mut wire = wide(&server);
     for n in 0..20 {
-        wire.send(&asked(2 * n + 1, "/large"));
+        wire.send(&request(2 * n + 1, "/large"));
     }
     // Only the end of the connection shows it: the client cannot read anything else.
     let socket = socket2::SockRef::from(&wire.socket.socket);
@@ -251,7 +251,7 @@ fn every_response_has_hsts() {
         ("a file that is known by now", "GET", "/a.txt"),
         ("nothing there", "GET", "/b.txt"),
         ("a method refused", "PUT", "/a.txt"),
-        ("a method nobody knows", "BREW", "/a.txt"),
+        ("an unknown method", "BREW", "/a.txt"),
         ("what is possible", "OPTIONS", "/a.txt"),
         ("a path that is none", "GET", "/%zz"),
     ];

@@ -1,7 +1,7 @@
 //! TLS as clients see it: handshakes, requests, reloaded certificates, errors. Most tests use a
 //! rustls client; `wire` sends bytes of its own.
 
-// A helper that fails fails its test.
+// A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../process/child.rs"]

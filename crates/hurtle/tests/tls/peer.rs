@@ -77,16 +77,16 @@ impl Options {
 }
 
 impl Options {
-    /// The same client, but it offers the newest ticket (TLS 1.3) to every server.
+    /// A client that offers the newest ticket (TLS 1.3) to every server.
     pub(crate) fn offering_every_ticket_to_everybody(&self) -> Options {
         let mut config = (*self.0).clone();
         config.resumption = Resumption::store(Arc::new(Tickets::default()));
         Options(Arc::new(config))
     }
 
-    /// The same client, but it sends early data (RFC 8446 section 4.2.10), up to this many bytes with
-    /// each ticket; `None`: as the ticket allows. Its key share is for `group`; `None`: for the group
-    /// that it prefers.
+    /// A client that sends early data (RFC 8446 section 4.2.10), up to `early_bytes_max` with each
+    /// ticket; `None`: as many as the ticket allows. Its key share is for `group`; `None`: for the
+    /// group that it prefers.
     pub(crate) fn sending_early_data(
         &self,
         early_bytes_max: Option<u32>,
@@ -200,7 +200,7 @@ impl Peer {
         self.get_of("a.test", target)
     }
 
-    /// The same for another host.
+    /// Like `get`, for another host.
     #[track_caller]
     pub(crate) fn get_of(&mut self, host: &str, target: &str) -> Answer {
         let (target, fields) = target.split_once('\n').unwrap_or((target, ""));

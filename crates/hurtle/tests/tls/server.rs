@@ -47,13 +47,13 @@ impl Authority {
         self.sign(name, &KeyPair::generate().unwrap(), |_| ())
     }
 
-    /// The same, with an RSA key.
+    /// Like `issue`, with an RSA key.
     pub(crate) fn issue_rsa(&self, name: &str) -> Pair {
         let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
         self.sign(name, &key, |_| ())
     }
 
-    /// The same, but expired.
+    /// Like `issue`, but expired.
     pub(crate) fn issue_expired(&self, name: &str) -> Pair {
         self.sign(name, &KeyPair::generate().unwrap(), |params| {
             params.not_before = date_time_ymd(2019, 1, 1);
@@ -129,7 +129,7 @@ impl Secure {
         Secure::with(tree, |_, _, _| ())
     }
 
-    /// The same with a changed configuration.
+    /// Like `start`, with a changed configuration.
     pub(crate) fn with(
         tree: &[(&str, &str)],
         change: impl FnOnce(&mut Config, &Authority, &Dir),
@@ -137,7 +137,7 @@ impl Secure {
         Secure::mounted(tree, change, |server| server)
     }
 
-    /// The same with applications.
+    /// Like `with`, with applications.
     pub(crate) fn mounted(
         tree: &[(&str, &str)],
         change: impl FnOnce(&mut Config, &Authority, &Dir),

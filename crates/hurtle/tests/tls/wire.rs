@@ -69,7 +69,8 @@ fn extension(kind: u8, contents: &[u8]) -> Vec<u8> {
     [&[0, kind, 0, u8::try_from(contents.len()).unwrap()], contents].concat()
 }
 
-/// What a client offers. The server has one certificate, for `a.test`, with an ECDSA P-256 key.
+/// Parameters of a ClientHello. The server has one certificate, for `a.test`, with an ECDSA P-256
+/// key.
 struct Offer {
     suites: &'static [u8],
     signatures: &'static [u8],

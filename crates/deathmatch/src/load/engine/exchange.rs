@@ -61,7 +61,7 @@ impl Engine<'_> {
         match channel.push(&self.job.requests[call.which][*pushed..]) {
             Transfer::Bytes(count) => *pushed += count,
             Transfer::Blocked => {}
-            Transfer::Broken => return self.broken(index),
+            Transfer::Broken => return self.handle_close(index),
         }
         Ok(())
     }
@@ -92,7 +92,9 @@ impl Engine<'_> {
         let whole = slot.call.map_or(0, |call| self.job.requests[call.which].len());
         match slot.state {
             State::Busy { pushed } if pushed < whole || !channel.is_flushed() => self.push(index),
-            State::Handshake if matches!(channel.flush(), Transfer::Broken) => self.broken(index),
+            State::Handshake if matches!(channel.flush(), Transfer::Broken) => {
+                self.handle_close(index)
+            }
             _ => Ok(()),
         }
     }
@@ -102,18 +104,18 @@ impl Engine<'_> {
         let Some(channel) = slot.channel.as_mut().filter(|c| wire::connected(&c.socket)) else {
             return self.refused(index);
         };
-        let Some(tls) = &self.job.tls else { return self.stands(index) };
+        let Some(tls) = &self.job.tls else { return self.handle_established(index) };
         slot.state = State::Handshake;
         // A fault of the generator, before any byte was sent.
         channel.secure(tls).map_err(io::Error::other)?;
         match channel.flush() {
-            Transfer::Broken => self.broken(index),
+            Transfer::Broken => self.handle_close(index),
             _ => Ok(()),
         }
     }
 
     /// Continues on an established connection.
-    fn stands(&mut self, index: usize) -> io::Result<()> {
+    fn handle_established(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.pool.slots[index];
         if slot.call.is_some() {
             let now = self.now();
@@ -125,7 +127,7 @@ impl Engine<'_> {
     }
 
     /// Continues after the handshake.
-    fn shaken(&mut self, index: usize) -> io::Result<()> {
+    fn handle_handshake_end(&mut self, index: usize) -> io::Result<()> {
         let now = self.now();
         let slot = &mut self.pool.slots[index];
         let Some(channel) = &mut slot.channel else { return Ok(()) };
@@ -138,9 +140,9 @@ impl Engine<'_> {
         self.tally.handshake(at, session.resumed());
         // If a request follows, both leave in one piece.
         if slot.call.is_none() && matches!(channel.flush(), Transfer::Broken) {
-            return self.broken(index);
+            return self.handle_close(index);
         }
-        self.stands(index)
+        self.handle_established(index)
     }
 
     /// Receives until the response is complete or the socket drained.
@@ -150,14 +152,15 @@ impl Engine<'_> {
                 Received::Bytes { step, drained } => (step, drained && !gone),
                 Received::Nothing => return Ok(()),
                 Received::End => return self.ended(index),
-                Received::Broken => return self.broken(index),
+                Received::Broken => return self.handle_close(index),
                 Received::Garbled => return self.garbled(index),
             };
             let slot = &mut self.pool.slots[index];
-            let stands = || slot.channel.as_ref()?.session.as_ref().map(|s| s.stands());
+            let is_established =
+                || slot.channel.as_ref()?.session.as_ref().map(|s| s.is_established());
             match (slot.state, step) {
-                (State::Handshake, Progress::More) if stands() == Some(true) => {
-                    self.shaken(index)?;
+                (State::Handshake, Progress::More) if is_established() == Some(true) => {
+                    self.handle_handshake_end(index)?;
                 }
                 (State::Busy { .. }, Progress::Done { wrong, .. }) if self.job.is_anew() => {
                     slot.state = State::Closing { wrong };
@@ -169,7 +172,7 @@ impl Engine<'_> {
                     slot.state = State::Closing { wrong: wrong.or(more) };
                 }
                 // Unsolicited data (RFC 9112, 9.2).
-                (_, Progress::Done { .. }) => return self.broken(index),
+                (_, Progress::Done { .. }) => return self.handle_close(index),
                 (_, Progress::More) => {}
             }
             if drained {
@@ -191,9 +194,9 @@ impl Engine<'_> {
         if let Some(session) = &secure {
             self.buffer[..held].copy_from_slice(session.held());
         }
-        let asked = if head_only { HEAD_RECEIVE_BYTES } else { self.buffer.len() - held };
+        let wanted = if head_only { HEAD_RECEIVE_BYTES } else { self.buffer.len() - held };
         let how = if discard { wire::discard } else { wire::receive };
-        let count = match how(&channel.socket, &mut self.buffer[held..held + asked]) {
+        let count = match how(&channel.socket, &mut self.buffer[held..held + wanted]) {
             Transfer::Bytes(0) => return Received::End,
             Transfer::Bytes(count) => count,
             Transfer::Blocked => return Received::Nothing,
@@ -209,21 +212,21 @@ impl Engine<'_> {
                 _ => Progress::Done { wrong: Some(ResponseFault::Bytes), close: true },
             };
         };
-        let came = &mut self.buffer[..held + count];
+        let received = &mut self.buffer[..held + count];
         if let Some(session) = secure {
-            if session.open(came, feed).is_err() {
+            if session.open(received, feed).is_err() {
                 return Received::Garbled;
             }
         } else if discard {
             step = reader.skip(count as u64, expected);
             bytes = count as u64;
         } else {
-            feed(came);
+            feed(received);
         }
         if let Some(call) = &mut slot.call {
             call.bytes += bytes;
         }
-        Received::Bytes { step, drained: count < asked }
+        Received::Bytes { step, drained: count < wanted }
     }
 
     /// Handles the connection's end.
@@ -236,7 +239,7 @@ impl Engine<'_> {
         };
         match over {
             Some(Progress::Done { wrong, .. }) => self.complete(index, wrong, true),
-            _ => self.broken(index),
+            _ => self.handle_close(index),
         }
     }
 
@@ -284,10 +287,10 @@ impl Engine<'_> {
     /// Handles a connection that ended before the response. If it was an idle one, and no byte of
     /// the response came, the server may have closed it just before the request arrived: the
     /// request is sent once more on a new connection (RFC 9112, 9.3.1), and its time goes on.
-    pub(super) fn broken(&mut self, index: usize) -> io::Result<()> {
+    pub(super) fn handle_close(&mut self, index: usize) -> io::Result<()> {
         match self.pool.slots[index].state {
             State::Idle => {
-                self.pool.lose(index, self.now());
+                self.pool.drop_connection(index, self.now());
                 return Ok(());
             }
             State::Closing { wrong } => return self.complete(index, wrong, true),
@@ -307,7 +310,7 @@ impl Engine<'_> {
     /// Fails a connection whose bytes cannot be decrypted or do not follow the protocol agreed on.
     fn garbled(&mut self, index: usize) -> io::Result<()> {
         match self.pool.slots[index].state {
-            State::Idle => self.pool.lose(index, self.now()),
+            State::Idle => self.pool.drop_connection(index, self.now()),
             _ => self.fail(index, Failure::Tls),
         }
         Ok(())

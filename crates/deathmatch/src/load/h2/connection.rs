@@ -106,8 +106,9 @@ impl Connection {
     /// Sends waiting bytes.
     pub(super) fn flush(&mut self) -> Result<(), ConnectionLost> {
         let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
-        let stands = channel.session.as_ref().is_some_and(|session| session.stands());
-        let moved = if stands && !peer.out.is_empty() {
+        let is_established =
+            channel.session.as_ref().is_some_and(|session| session.is_established());
+        let moved = if is_established && !peer.out.is_empty() {
             let moved = channel.push(&peer.out);
             peer.out.clear();
             moved
@@ -126,7 +127,7 @@ impl Connection {
     ) -> Received {
         let State::Open(channel, peer) = &mut self.state else { return Received::Nothing };
         let Some(session) = &mut channel.session else { return Received::Nothing };
-        let stood = session.stands();
+        let was_established = session.is_established();
         let held = session.held().len();
         buffer[..held].copy_from_slice(session.held());
         let count = match wire::receive(&channel.socket, &mut buffer[held..]) {
@@ -140,7 +141,7 @@ impl Connection {
                 fed = peer.feed(plain, expected, ended);
             }
         });
-        let agreed = stood || !session.stands() || session.agreed();
+        let agreed = was_established || !session.is_established() || session.agreed();
         match (opened, fed) {
             (Err(_), _) => Received::Lost(Failure::Tls),
             (Ok(()), _) if !agreed => Received::Lost(Failure::Tls),

@@ -87,7 +87,7 @@ struct Open {
     head: Head,
     /// Bytes of the payload to come.
     left: usize,
-    /// Of DATA: bytes of padding at its end; `None` until the length is read.
+    /// Bytes of padding at the end of DATA; `None` until the pad length is read.
     padding: Option<usize>,
 }
 
@@ -113,9 +113,9 @@ impl Frames {
             (*bytes, self.frame) = (rest, None);
             return Ok(Some(Frame::Other { head, payload }));
         }
-        let (came, rest) = bytes.split_at(bytes.len().min(left));
-        self.held.extend_from_slice(came);
-        (*bytes, open.left) = (rest, left - came.len());
+        let (received, rest) = bytes.split_at(bytes.len().min(left));
+        self.held.extend_from_slice(received);
+        (*bytes, open.left) = (rest, left - received.len());
         if open.left > 0 {
             return Ok(None);
         }
@@ -125,8 +125,8 @@ impl Frames {
 
     fn take_head(&mut self, bytes: &mut &[u8]) -> Result<bool, FrameError> {
         let wanted = HEAD_BYTES - self.held.len();
-        let (came, rest) = bytes.split_at(bytes.len().min(wanted));
-        self.held.extend_from_slice(came);
+        let (received, rest) = bytes.split_at(bytes.len().min(wanted));
+        self.held.extend_from_slice(received);
         *bytes = rest;
         let [a, b, c, kind, flags, s0, s1, s2, s3] = self.held[..] else { return Ok(false) };
         self.held.clear();
@@ -161,16 +161,16 @@ fn take_data<'a>(
     if bytes.is_empty() && open.left > 0 && counts == 0 {
         return Ok(None);
     }
-    let (came, rest) = bytes.split_at(bytes.len().min(open.left));
+    let (received, rest) = bytes.split_at(bytes.len().min(open.left));
     *bytes = rest;
-    open.left -= came.len();
+    open.left -= received.len();
     let head = open.head;
     let last = open.left == 0;
     if last {
         *frame = None;
     }
-    let body = &came[..came.len().min(body)];
-    Ok(Some(Frame::Data { head, body, counts: counts + came.len(), last }))
+    let body = &received[..received.len().min(body)];
+    Ok(Some(Frame::Data { head, body, counts: counts + received.len(), last }))
 }
 
 /// The fields in the payload of HEADERS, without padding and priority.
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_come_is_refused() {
+    fn invalid_frames_are_refused() {
         let frame = |length, flags, payload: &[u8]| {
             let mut bytes = Vec::new();
             begin(&mut bytes, length, DATA, flags, 1);

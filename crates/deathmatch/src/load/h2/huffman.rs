@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_is_refused() {
+    fn invalid_codes_are_refused() {
         let rows: [(&str, &[u8]); 3] = [
             ("filled up with zeros", b"\x60"),
             ("filled up with a byte", b"\x64\x02\xff"),

@@ -39,12 +39,12 @@ pub(super) struct Engine<'a> {
     connections: Vec<Connection>,
     /// One for each stream of each connection, at the connection's index times the streams plus the
     /// stream's; with the stream's number once the request is sent.
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     streams: usize,
-    /// Places without a request, the longest free first.
+    /// Slots without a request, the longest free first.
     free: VecDeque<usize>,
     arrivals: Arrivals,
-    /// Number of places with a request.
+    /// Number of slots with a request.
     calls: usize,
     tally: Tally,
     /// Number of requests chosen.
@@ -58,7 +58,7 @@ pub(super) struct Engine<'a> {
 
 /// State of one stream.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Slot {
     call: Option<Call>,
     stream: Option<u32>,
     free_since: u64,
@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
             started: Instant::now(),
             poll: Poll::new()?,
             connections: std::iter::repeat_with(Connection::default).take(connections).collect(),
-            places: vec![Place::default(); connections * streams],
+            slots: vec![Slot::default(); connections * streams],
             streams,
             // From one connection to the next, so that all are used equally.
             free: (0..streams)
@@ -147,7 +147,7 @@ impl<'a> Engine<'a> {
 
     fn open(&mut self, at: usize) -> io::Result<()> {
         match wire::open(self.job.target)? {
-            OpenResult::Refused => self.lose(at, Failure::Refused),
+            OpenResult::Refused => self.fail_connection(at, Failure::Refused),
             OpenResult::Begun(socket) => {
                 let connection = &mut self.connections[at];
                 connection.begin(socket);
@@ -160,32 +160,32 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// In a closed loop, gives every place without a request one.
+    /// In a closed loop, gives every slot without a request one.
     fn refill(&mut self, now: u64) {
         if !self.is_closed() || now >= self.tally.to() {
             return;
         }
-        for place in std::mem::take(&mut self.free) {
+        for slot in std::mem::take(&mut self.free) {
             self.tally.intend(now, 1);
-            self.start(place, now, now);
+            self.start(slot, now, now);
         }
         (0..self.connections.len()).for_each(|at| self.flush(at));
     }
 
-    /// Takes due arrivals and gives them to free places; `true` if there were any.
+    /// Takes due arrivals and gives them to free slots; `true` if there were any.
     fn arrive(&mut self) -> io::Result<bool> {
         let now = self.now();
-        self.arrivals.come(now, &mut self.tally);
+        self.arrivals.add_due(now, &mut self.tally);
         let mut worked = false;
         while let Some(intended) = self.arrivals.first() {
-            let Some(place) = self.free.pop_front() else { break };
+            let Some(slot) = self.free.pop_front() else { break };
             self.arrivals.begin();
             // Only the generator's own delay counts.
-            let free_since = self.places[place].free_since.max(intended);
+            let free_since = self.slots[slot].free_since.max(intended);
             let now = self.now();
-            self.tally.late(intended, now.saturating_sub(free_since));
-            self.start(place, intended, now);
-            let at = place / self.streams;
+            self.tally.record_lateness(intended, now.saturating_sub(free_since));
+            self.start(slot, intended, now);
+            let at = slot / self.streams;
             if self.connections[at].is_shut() {
                 self.open(at)?;
             }
@@ -196,31 +196,31 @@ impl<'a> Engine<'a> {
     }
 
     /// Begins a request; the next flush sends it, or the connection's establishment.
-    fn start(&mut self, place: usize, intended: u64, now: u64) {
+    fn start(&mut self, slot: usize, intended: u64, now: u64) {
         let which = self.job.nth(self.chosen);
         self.chosen = self.chosen.wrapping_add(1);
         let (began, left) = (intended, 1);
         let call = Call { intended, began, sent: now, left, which, bytes: 0, retried: false };
         self.calls += 1;
-        self.places[place].call = Some(call);
-        self.ask(place);
+        self.slots[slot].call = Some(call);
+        self.ask(slot);
     }
 
     /// Puts a request on its connection, if it is established.
-    fn ask(&mut self, place: usize) {
-        let (at, now) = (place / self.streams, self.now());
+    fn ask(&mut self, slot: usize) {
+        let (at, now) = (slot / self.streams, self.now());
         let Some(peer) = self.connections[at].ready() else { return };
-        let Place { call: Some(call), stream, .. } = &mut self.places[place] else { return };
+        let Slot { call: Some(call), stream, .. } = &mut self.slots[slot] else { return };
         call.sent = now;
-        *stream = peer.ask(place % self.streams, &self.job.requests[call.which]).ok();
+        *stream = peer.ask(slot % self.streams, &self.job.requests[call.which]).ok();
         if stream.is_none() {
-            self.lose(at, Failure::Http2);
+            self.fail_connection(at, Failure::Http2);
         }
     }
 
     fn flush(&mut self, at: usize) {
         if self.connections[at].flush().is_err() {
-            self.lose(at, Failure::Reset);
+            self.fail_connection(at, Failure::Reset);
         }
     }
 
@@ -231,22 +231,22 @@ impl<'a> Engine<'a> {
             return Ok(());
         }
         if !connection.connected(self.tls).map_err(io::Error::other)? {
-            self.lose(at, Failure::Refused);
+            self.fail_connection(at, Failure::Refused);
             return Ok(());
         }
         if flags.contains(EventFlags::OUT) {
             self.flush(at);
         }
-        let gone = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-        if flags.intersects(EventFlags::IN | gone) {
-            self.take(at, flags.intersects(gone));
+        let closed = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+        if flags.intersects(EventFlags::IN | closed) {
+            self.take(at, flags.intersects(closed));
         }
         Ok(())
     }
 
     /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
     /// the next.
-    fn take(&mut self, at: usize, gone: bool) {
+    fn take(&mut self, at: usize, closed: bool) {
         loop {
             let connection = &mut self.connections[at];
             let was_ready = connection.ready().is_some();
@@ -256,32 +256,32 @@ impl<'a> Engine<'a> {
                 self.tally.read(self.turn);
             }
             let is_ready = connection.ready().is_some();
-            if is_ready && !was_ready && !self.stands(at) {
+            if is_ready && !was_ready && !self.handle_established(at) {
                 return;
             }
             self.settle(at);
             self.flush(at);
             match went {
                 Received::Nothing => return,
-                Received::Some { drained } if drained && !gone => return,
+                Received::Some { drained } if drained && !closed => return,
                 Received::Some { .. } => {}
-                Received::Lost(why) => return self.lose(at, why),
+                Received::Lost(why) => return self.fail_connection(at, why),
             }
         }
     }
 
     /// Sends waiting requests on an established connection; `false` if it cannot be used.
-    fn stands(&mut self, at: usize) -> bool {
+    fn handle_established(&mut self, at: usize) -> bool {
         let connection = &mut self.connections[at];
         if connection.streams_max() < self.streams as u32 {
-            self.lose(at, Failure::Http2);
+            self.fail_connection(at, Failure::Http2);
             return false;
         }
         let (now, resumed) = (self.now(), self.connections[at].resumed());
-        let places = at * self.streams..(at + 1) * self.streams;
-        let first = places.clone().find_map(|place| self.places[place].call);
+        let slots = at * self.streams..(at + 1) * self.streams;
+        let first = slots.clone().find_map(|slot| self.slots[slot].call);
         self.tally.handshake(first.map_or(now, |call| call.intended), resumed);
-        places.for_each(|place| self.ask(place));
+        slots.for_each(|slot| self.ask(slot));
         true
     }
 
@@ -289,11 +289,11 @@ impl<'a> Engine<'a> {
     fn settle(&mut self, at: usize) {
         let ended = std::mem::take(&mut self.ended);
         let now = self.now();
-        for &EndedRequest { place, how, bytes } in &ended {
-            let place = at * self.streams + place;
-            let Some(call) = self.places[place].call.take() else { continue };
+        for &EndedRequest { slot, how, bytes } in &ended {
+            let slot = at * self.streams + slot;
+            let Some(call) = self.slots[slot].call.take() else { continue };
             let Call { intended, began, sent, .. } = call;
-            self.free(place, now);
+            self.release(slot, now);
             match how {
                 End::Answer(None) => {
                     self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
@@ -306,27 +306,27 @@ impl<'a> Engine<'a> {
             if self.is_closed() && how != End::Reset && now < self.tally.to() {
                 self.free.pop_back();
                 self.tally.intend(now, 1);
-                self.start(place, now, now);
+                self.start(slot, now, now);
             }
         }
         self.ended = ended;
         self.ended.clear();
     }
 
-    fn free(&mut self, place: usize, now: u64) {
+    fn release(&mut self, slot: usize, now: u64) {
         self.calls -= 1;
-        self.places[place] = Place { call: None, stream: None, free_since: now };
-        self.free.push_back(place);
+        self.slots[slot] = Slot { call: None, stream: None, free_since: now };
+        self.free.push_back(slot);
     }
 
     /// Closes a connection and fails its requests.
-    fn lose(&mut self, at: usize, why: Failure) {
+    fn fail_connection(&mut self, at: usize, why: Failure) {
         self.connections[at].shut();
         let now = self.now();
-        for place in at * self.streams..(at + 1) * self.streams {
-            if let Some(call) = self.places[place].call.take() {
+        for slot in at * self.streams..(at + 1) * self.streams {
+            if let Some(call) = self.slots[slot].call.take() {
                 self.tally.fail(call.intended, why, 1);
-                self.free(place, now);
+                self.release(slot, now);
             }
         }
     }
@@ -334,7 +334,7 @@ impl<'a> Engine<'a> {
     /// Gives up overdue requests, and in a closed loop begins failed ones again.
     fn sweep(&mut self) -> io::Result<()> {
         let oldest = self.turn.saturating_sub(self.timeout);
-        self.give_up(oldest);
+        self.expire(oldest);
         self.arrivals.expire(oldest, &mut self.tally);
         if self.is_closed() && self.turn < self.tally.to() {
             for at in 0..self.connections.len() {
@@ -348,25 +348,25 @@ impl<'a> Engine<'a> {
     }
 
     /// Gives up requests sent before a moment.
-    fn give_up(&mut self, before: u64) {
-        for place in 0..self.places.len() {
-            let Place { call, stream, .. } = self.places[place];
+    fn expire(&mut self, before: u64) {
+        for slot in 0..self.slots.len() {
+            let Slot { call, stream, .. } = self.slots[slot];
             let Some(call) = call.filter(|call| call.sent < before) else { continue };
-            let at = place / self.streams;
+            let at = slot / self.streams;
             match (stream, self.connections[at].ready()) {
-                (Some(stream), Some(peer)) => peer.give_up(stream),
+                (Some(stream), Some(peer)) => peer.cancel(stream),
                 // It was never established.
                 _ => self.connections[at].shut(),
             }
             self.tally.fail(call.intended, Failure::Timeout, 1);
-            self.free(place, self.turn);
+            self.release(slot, self.turn);
             self.flush(at);
         }
     }
 
     /// Gives up all requests at the end of time.
     fn abandon(&mut self) {
-        self.give_up(u64::MAX);
+        self.expire(u64::MAX);
         self.arrivals.expire(u64::MAX, &mut self.tally);
     }
 }

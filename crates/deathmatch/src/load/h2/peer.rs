@@ -38,8 +38,8 @@ pub(super) enum End {
 /// A request that ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedRequest {
-    /// The place given when it was made.
-    pub(super) place: usize,
+    /// The slot given when it was made.
+    pub(super) slot: usize,
     pub(super) how: End,
     /// Bytes of its response, without frames' heads.
     pub(super) bytes: u64,
@@ -66,7 +66,7 @@ pub(super) struct Peer {
 /// A partial response.
 #[derive(Debug)]
 struct Answer {
-    place: usize,
+    slot: usize,
     status: Option<u16>,
     body: u64,
     /// Bytes of its fields and body.
@@ -112,21 +112,21 @@ impl Peer {
         self.streams_max.unwrap_or(0)
     }
 
-    /// Makes a request of these fields for this place; returns the stream's number.
-    pub(super) fn ask(&mut self, place: usize, fields: &[u8]) -> Result<u32, PeerError> {
+    /// Makes a request of these fields for this slot; returns the stream's number.
+    pub(super) fn ask(&mut self, slot: usize, fields: &[u8]) -> Result<u32, PeerError> {
         let stream = self.next_stream;
         if stream > STREAM_MAX {
             return Err(PeerError);
         }
         self.next_stream += 2;
         frame::headers(&mut self.out, stream, fields);
-        let answer = Answer { place, status: None, body: 0, bytes: 0, taken: 0, wrong: None };
+        let answer = Answer { slot, status: None, body: 0, bytes: 0, taken: 0, wrong: None };
         self.open.insert(stream, answer);
         Ok(stream)
     }
 
     /// Gives a request up; its remaining frames are ignored.
-    pub(super) fn give_up(&mut self, stream: u32) {
+    pub(super) fn cancel(&mut self, stream: u32) {
         if self.open.remove(&stream).is_some() {
             frame::reset(&mut self.out, stream, frame::CANCEL);
         }
@@ -272,14 +272,14 @@ impl Peer {
             return Err(PeerError);
         }
         let counts = counts as u32;
-        give_back(&mut self.out, 0, &mut self.taken, counts);
+        update_window(&mut self.out, 0, &mut self.taken, counts);
         let Some(answer) = self.open.get_mut(&head.stream) else {
             return self.was_open(head.stream);
         };
         if answer.status.is_none() {
             return Err(PeerError);
         }
-        give_back(&mut self.out, head.stream, &mut answer.taken, counts);
+        update_window(&mut self.out, head.stream, &mut answer.taken, counts);
         if let Some(whole) = &expected.body {
             let from = usize::try_from(answer.body).unwrap_or(usize::MAX);
             let want = whole.get(from..).and_then(|rest| rest.get(..body.len()));
@@ -310,12 +310,12 @@ impl Peer {
 
 impl Answer {
     fn ended(&self, how: End) -> EndedRequest {
-        EndedRequest { place: self.place, how, bytes: self.bytes }
+        EndedRequest { slot: self.slot, how, bytes: self.bytes }
     }
 }
 
 /// Takes bytes off a window, and returns half of it once that is used up.
-fn give_back(out: &mut Vec<u8>, stream: u32, taken: &mut u32, counts: u32) {
+fn update_window(out: &mut Vec<u8>, stream: u32, taken: &mut u32, counts: u32) {
     *taken += counts;
     if *taken >= WINDOW_BYTES / 2 {
         frame::window_update(out, stream, *taken);

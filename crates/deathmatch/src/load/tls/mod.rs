@@ -52,7 +52,7 @@ pub(super) struct Session {
     connection: UnbufferedClientConnection,
     http2: bool,
     /// The handshake is complete.
-    stands: bool,
+    is_established: bool,
     /// Encrypted bytes to send.
     out: Vec<u8>,
     /// The beginning of an incomplete record.
@@ -64,14 +64,15 @@ impl Session {
     pub(super) fn new(tls: &Tls) -> Result<Session, Error> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), name())?;
         let (out, held) = (Vec::new(), Vec::new());
-        let mut session = Session { connection, http2: tls.http2, stands: false, out, held };
+        let mut session =
+            Session { connection, http2: tls.http2, is_established: false, out, held };
         session.open(&mut [], |_| {})?;
         Ok(session)
     }
 
     /// `true` if the handshake is complete.
-    pub(super) fn stands(&self) -> bool {
-        self.stands
+    pub(super) fn is_established(&self) -> bool {
+        self.is_established
     }
 
     /// `true` if the handshake was resumed; only meaningful once it is complete.
@@ -85,7 +86,7 @@ impl Session {
     }
 
     /// Bytes that wait to be sent.
-    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+    pub(super) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
@@ -97,14 +98,14 @@ impl Session {
     /// Decrypts received bytes, after those kept back; `take` gets the plaintext.
     pub(super) fn open(
         &mut self,
-        came: &mut [u8],
+        received: &mut [u8],
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), Error> {
         let mut at = 0;
         let mut over = false;
         while !over {
             let UnbufferedStatus { mut discard, state } =
-                self.connection.process_tls_records(&mut came[at..]);
+                self.connection.process_tls_records(&mut received[at..]);
             match state? {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
@@ -122,7 +123,7 @@ impl Session {
                 ConnectionState::TransmitTlsData(data) => data.done(),
                 ConnectionState::PeerClosed => {}
                 ConnectionState::WriteTraffic(_) => {
-                    self.stands = true;
+                    self.is_established = true;
                     over = true;
                 }
                 _ => over = true,
@@ -130,7 +131,7 @@ impl Session {
             at += discard;
         }
         self.held.clear();
-        self.held.extend_from_slice(&came[at..]);
+        self.held.extend_from_slice(&received[at..]);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Tickets for resumption (RFC 8446, 4.6.1), each used once (C.4), the youngest first. None is
-//! given out until there is a stock, so that there are enough for more simultaneous connections
+//! given out until there is a queue, so that there are enough for more simultaneous connections
 //! than before.
 
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ const TICKETS_MAX: usize = 4096;
 
 /// All tickets of the only server.
 #[derive(Debug)]
-pub(super) struct Tickets(Mutex<Stock>);
+pub(super) struct Tickets(Mutex<TicketQueue>);
 
 #[derive(Debug)]
-struct Stock {
+struct TicketQueue {
     tickets: VecDeque<Tls13ClientSessionValue>,
     /// Number of tickets needed at once before one is given out.
     first: usize,
@@ -25,26 +25,26 @@ struct Stock {
 
 impl Tickets {
     pub(super) fn new(first: usize) -> Tickets {
-        Tickets(Mutex::new(Stock { tickets: VecDeque::new(), first: first.min(TICKETS_MAX) }))
+        Tickets(Mutex::new(TicketQueue { tickets: VecDeque::new(), first: first.min(TICKETS_MAX) }))
     }
 }
 
 impl ClientSessionStore for Tickets {
     fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if stock.tickets.len() == TICKETS_MAX {
-            stock.tickets.pop_front();
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.tickets.len() == TICKETS_MAX {
+            queue.tickets.pop_front();
         }
-        stock.tickets.push_back(ticket);
+        queue.tickets.push_back(ticket);
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if stock.tickets.len() < stock.first {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.tickets.len() < queue.first {
             return None;
         }
-        stock.first = 0;
-        stock.tickets.pop_back()
+        queue.first = 0;
+        queue.tickets.pop_back()
     }
 
     fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}

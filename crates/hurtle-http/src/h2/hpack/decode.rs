@@ -1,5 +1,5 @@
-//! Field blocks to fields (RFC 7541 section 6). Names and values are appended to a buffer of the
-//! caller's, so that a field costs no allocation.
+//! Decodes field blocks (RFC 7541 section 6). Names and values are appended to the caller's buffer,
+//! so a field costs no allocation.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use super::names::{Class, Verdict, class};
 use super::table::{STATIC, Table};
 use super::{TABLE_BYTES_MAX, huffman, integer};
 
-/// A block that cannot be read. For the connection it is a COMPRESSION_ERROR (RFC 9113 section 4.3).
+/// A decoding error. It ends the connection with COMPRESSION_ERROR (RFC 9113 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpackError {
     /// The block ends within a field.
     Truncated,
     /// An integer has more than 28 bits.
     Integer,
-    /// There is no entry of this index.
+    /// No entry has this index.
     Index,
-    /// A string is no Huffman code.
+    /// A string is not valid Huffman code.
     Huffman,
-    /// A size update is larger than was agreed, or stands behind a field.
+    /// A table size update exceeds the setting, or follows a field.
     SizeUpdate,
 }
 
@@ -36,24 +36,24 @@ impl fmt::Display for HpackError {
 
 impl std::error::Error for HpackError {}
 
-/// The peer's half of a connection's compression state.
+/// The decoding half of a connection's compression state.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table<Verdict>,
 }
 
-/// A field that was read.
+/// A decoded field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// Bytes of the name.
     pub name_len: usize,
     /// Bytes of the value.
     pub value_len: usize,
-    /// The verdict on name and value.
+    /// The validity of its name and value.
     pub verdict: Verdict,
 }
 
-/// The static table's verdicts.
+/// Classes of the static table's names.
 const STATIC_CLASS: [Class; STATIC.len()] = {
     let mut classes = [Class::Regular; STATIC.len()];
     let mut at = 0;
@@ -81,7 +81,7 @@ impl Decoder {
         self.table.len()
     }
 
-    /// Appends an entry's name and value, if they are wanted.
+    /// Appends an entry's name and value if `wanted`.
     fn entry(&self, index: usize, out: &mut Vec<u8>, wanted: bool) -> Result<Decoded, HpackError> {
         let at = index.checked_sub(1).ok_or(HpackError::Index)?;
         if let Some((name, value)) = STATIC.get(at) {
@@ -101,22 +101,22 @@ impl Decoder {
     }
 }
 
-/// A block that is being read. It has to be read to its end, or the connection is lost: the table
-/// would not be the peer's.
+/// A block that is being decoded. It must be decoded to its end, because the dynamic tables of both
+/// sides would differ otherwise.
 #[derive(Debug)]
 pub struct Block<'d, 'b> {
     decoder: &'d mut Decoder,
     rest: &'b [u8],
-    /// No field was read yet.
+    /// `true` before the first field.
     is_first: bool,
 }
 
 impl Block<'_, '_> {
-    /// Reads the next field and appends its name, then its value to `out`. `wanted` is false if the
-    /// caller has no use for the field: what is in a table already need not be appended then.
+    /// Decodes the next field and appends its name, then its value, to `out`. If `wanted` is false,
+    /// a field from a table is not appended.
     ///
     /// # Errors
-    /// The block cannot be read.
+    /// The block cannot be decoded.
     pub fn next_field(
         &mut self,
         out: &mut Vec<u8>,
@@ -134,7 +134,7 @@ impl Block<'_, '_> {
         Ok(None)
     }
 
-    /// RFC 7541 section 4.2: at the begin of a block only.
+    /// Table size updates, which are allowed at the start of a block only (RFC 7541 section 4.2).
     fn resize(&mut self) -> Result<(), HpackError> {
         let size_max = integer::decode(&mut self.rest, 5)?;
         if !self.is_first || size_max > TABLE_BYTES_MAX {
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// With a table of 256 bytes, as the RFC has it.
+    /// Uses a table of 256 bytes, as the RFC does.
     #[test]
     fn responses_of_the_rfc() {
         let rows: [(&str, [&str; 3]); 2] = [

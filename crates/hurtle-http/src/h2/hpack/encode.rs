@@ -1,50 +1,50 @@
-//! Fields to field blocks (RFC 7541 section 6), without a look at the heap for fields that repeat.
+//! Encodes fields as field blocks (RFC 7541 section 6). Repeated fields cost no allocation.
 //!
-//! - A field that is in a table is its index.
-//! - A field that is likely to repeat (`server`, `content-type`, ...) goes into the dynamic table at
-//!   once; any other when the same value is seen a second time (`date`, an application's own fields).
-//! - A field that tells of one resource only (`etag`, `content-length`, ...) is never put there, and
-//!   secrets neither; secrets forbid intermediaries to do so, too (section 7.1.3).
+//! - A field in a table is sent as its index.
+//! - A field that is likely to repeat (`server`, `content-type`, ...) is added to the dynamic table
+//!   at once. Most others are added the second time (`date`, an application's own fields).
+//! - A field of one resource (`etag`, `content-length`, ...) is never added. Secrets are sent as
+//!   never-indexed literals, so that intermediaries do not add them either (section 7.1.3).
 //!
-//! Strings that go into the table are Huffman-coded where that is shorter. Strings sent once are
-//! plain: the code saves some 25 % of a few dozen bytes, and costs ten times a copy's instructions.
+//! Strings that enter the table are Huffman-coded if that is shorter. Other strings are plain: the
+//! code saves about 25 % of a few dozen bytes and costs ten times the instructions of a copy.
 
 use super::table::{STATIC, Table, static_index};
 use super::{TABLE_BYTES_MAX, huffman, integer};
 
-/// Hashes remembered of fields that were sent once.
+/// Number of remembered hashes of fields that were sent once.
 const SEEN_MAX: usize = 16;
 
-/// Names up to this length are compared in lower case; a longer one is in no table.
+/// Maximum length of a name that is looked up in the tables.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Bytes of a field's lengths and of its index at most.
+/// Maximum bytes of a field's lengths and index.
 const LENGTHS_BYTES_MAX: usize = 16;
 
-/// The index of `:status: 200`, the first of that name.
+/// The static index of `:status: 200`, the first entry of that name.
 const STATUS: usize = 8;
 
-/// This half of a connection's compression state.
+/// The encoding half of a connection's compression state.
 #[derive(Debug)]
 pub struct Encoder {
-    /// The note is a hash of the name and the length of the value.
+    /// An entry's note is a hash of its name and its value's length.
     table: Table<u32>,
     seen: [u32; SEEN_MAX],
     seen_next: u8,
-    /// The peer changed the table's bound: the smallest since the last block (section 4.2).
+    /// The smallest table size that the peer has set since the last block (section 4.2).
     smallest: Option<usize>,
 }
 
-/// How a field that is in no table is encoded.
+/// Indexing of a field that is in no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// It is put into the table.
+    /// Added to the dynamic table.
     Keep,
-    /// It is, if the same was seen before.
+    /// Added to the dynamic table if the same field was sent before.
     KeepSecond,
-    /// It is sent by itself.
+    /// Sent as a literal without indexing.
     Once,
-    /// So it is, and by every intermediary.
+    /// Sent as a never-indexed literal.
     Never,
 }
 
@@ -103,7 +103,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE: the table has no more bytes than that.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE, the maximum size of the table in bytes.
     pub fn set_table_bytes_max(&mut self, bytes: usize) {
         let bytes = bytes.min(TABLE_BYTES_MAX);
         if bytes != self.table.size_max() {
@@ -112,7 +112,7 @@ impl Encoder {
         }
     }
 
-    /// Begins a block: tells of a table's new size (section 4.2).
+    /// Starts a block with a table size update if the size has changed (section 4.2).
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(smallest) = self.smallest.take() {
             let now = self.table.size_max();
@@ -142,7 +142,7 @@ impl Encoder {
         self.lower_case(b":status", STATUS, &digits, out);
     }
 
-    /// Appends a field. The name may have capitals, and is written without.
+    /// Appends a field. Its name is converted to lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         out.reserve(name.len() + value.len() + LENGTHS_BYTES_MAX);
         let mut buffer = [0; NAME_BYTES_MAX];
@@ -196,7 +196,7 @@ impl Encoder {
         self.table.find(|other| other == note, is_same)
     }
 
-    /// Whether this hash was seen lately; it is from now on.
+    /// `true` if this hash is among the last `SEEN_MAX`; adds it otherwise.
     fn is_second(&mut self, hash: u32) -> bool {
         if self.seen.contains(&hash) {
             return true;
@@ -207,7 +207,7 @@ impl Encoder {
     }
 }
 
-/// A hash that the same field has, and few others.
+/// A hash of a field's name, or of its static index, and of its value's length.
 fn note(name: &[u8], index: usize, value: &[u8]) -> u32 {
     let name = match (index, name) {
         (0, [first, .., last]) => {
@@ -218,7 +218,7 @@ fn note(name: &[u8], index: usize, value: &[u8]) -> u32 {
     (name << 16 ^ value.len()) as u32
 }
 
-/// A hash of the value, too; never 0.
+/// A hash that includes the value; never 0.
 fn hash(note: u32, value: &[u8]) -> u32 {
     let mut hash = u64::from(note);
     for word in value.chunks(8) {
@@ -237,13 +237,13 @@ fn literal_name(bits: u8, prefix: u32, name: &[u8], index: usize, out: &mut Vec<
     }
 }
 
-/// A string as it is (section 5.2).
+/// Appends a string without Huffman coding (section 5.2).
 fn plain(text: &[u8], out: &mut Vec<u8>) {
     integer::encode(out, 0, 7, text.len());
     out.extend_from_slice(text);
 }
 
-/// A string in the shorter form.
+/// Appends a string in the shorter of both forms.
 fn coded(text: &[u8], out: &mut Vec<u8>) {
     let len = huffman::encoded_len(text);
     if len >= text.len() {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_an_index() {
+    fn repeated_fields_become_indices() {
         let mut encoder = Encoder::default();
         let mut block = || {
             let mut out = Vec::new();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_what_is_of_one_resource_stay_out_of_the_table() {
+    fn secrets_and_fields_of_one_resource_are_not_indexed() {
         let mut encoder = Encoder::default();
         let rows: [(&[u8], u8); 4] =
             [(b"set-cookie", 0x10), (b"Authorization", 0x10), (b"ETag", 0), (b"Content-Length", 0)];
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_made_smaller_and_larger_is_told_of() {
+    fn table_size_changes_are_announced() {
         let mut encoder = Encoder::default();
         for (sizes, expected) in [
             (&[4_096][..], &[][..]),

@@ -1,9 +1,9 @@
-//! The Huffman code of strings (RFC 7541 section 5.2 and appendix B). The code is canonical, so the
-//! lengths alone say what it is; all tables are made from them when this is compiled.
+//! The Huffman code of strings (RFC 7541 section 5.2 and appendix B). The code is canonical, so its
+//! lengths determine it. All tables are computed from the lengths at compile time.
 
 use super::HpackError;
 
-/// Bits of each byte's code, and of the end-of-string symbol's.
+/// Length in bits of each byte's code and of the end-of-string symbol's.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
@@ -19,18 +19,18 @@ const LENGTHS: [u8; 257] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
-/// The symbol that ends no string (RFC 7541 section 5.2).
+/// The end-of-string symbol, which no string may contain (RFC 7541 section 5.2).
 const END: usize = 256;
 
 const LENGTH_MAX: usize = 30;
 
-/// Codes of at most so many bits are found by one look.
+/// Maximum length of a code that one table look-up decodes.
 const SHORT_BITS: u32 = 8;
 
 /// Each symbol's code.
 const CODES: [u32; 257] = CANON.codes;
 
-/// The symbol and the length of the code that begins with these bits; length 0: a longer code.
+/// The symbol and the length of the code at the start of these bits; length 0: a longer code.
 const SHORT: [(u8, u8); 1 << SHORT_BITS] = short();
 
 const CANON: Canon = canon();
@@ -40,7 +40,7 @@ struct Canon {
     codes: [u32; 257],
     /// Symbols by length, then by value.
     symbols: [u16; 257],
-    /// For each length: the first code, and where its symbol is.
+    /// For each length: the first code and the index of its symbol.
     first: [u32; LENGTH_MAX + 1],
     offset: [u16; LENGTH_MAX + 1],
     /// For each length: the end of its codes, as the first 32 bits of a string.
@@ -95,7 +95,7 @@ const fn short() -> [(u8, u8); 1 << SHORT_BITS] {
     short
 }
 
-/// Bytes that `text` takes when it is encoded.
+/// Length of the encoded `text` in bytes.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
@@ -118,21 +118,21 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
         out.push((bits >> count) as u8);
     }
     if count > 0 {
-        // Padded by the first bits of the end-of-string symbol, all of them 1.
+        // The padding is the start of the end-of-string symbol, which is all 1s.
         out.push((bits << (8 - count)) as u8 | (0xff >> count));
     }
 }
 
-/// Appends what `code` stands for.
+/// Appends the decoded bytes of `code`.
 ///
 /// # Errors
-/// It is padded by a byte and more, or by something other than 1s, or has the end-of-string symbol
-/// in it (RFC 7541 section 5.2).
+/// The padding is longer than 7 bits or is not all 1s, or the code contains the end-of-string
+/// symbol (RFC 7541 section 5.2).
 pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     // The shortest codes have 5 bits.
     out.reserve(code.len() * 8 / 5);
     let mut rest = code;
-    // The bits at hand are the first `count` of `bits`; 0s are behind them.
+    // The first `count` bits of `bits` are input; the rest are 0.
     let (mut bits, mut count) = (0_u64, 0_u32);
     loop {
         if let Some(word) = rest.first_chunk::<8>() {
@@ -156,7 +156,7 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
                 (symbol, length) => (usize::from(symbol), u32::from(length)),
             };
             if length > count {
-                // No code is all 1s but the end-of-string symbol's: so this is padding, or wrong.
+                // Only the end-of-string symbol is all 1s, so this is padding or an error.
                 let is_padding = count < 8 && bits == !(u64::MAX >> count);
                 return if is_padding { Ok(()) } else { Err(HpackError::Huffman) };
             }
@@ -175,7 +175,7 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
 fn long(bits: u64) -> (usize, u32) {
     let begin = bits >> 32;
     let mut length = SHORT_BITS as usize + 1;
-    // The last limit is 2^32: there is an end.
+    // The last limit is 2^32, so the loop ends.
     while begin >= CANON.limit[length] {
         length += 1;
     }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ends() {
+    fn invalid_padding_is_refused() {
         let rows: [(&str, &[u8]); 6] = [
             ("padded by 0s", &[0x18]),
             ("padded by a byte", &[0x1f, 0xff]),
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_comes_back(text: Vec<u8>) {
+        fn encoded_text_is_decoded_equal(text: Vec<u8>) {
             let (mut code, mut back) = (Vec::new(), Vec::new());
             encode(&text, &mut code);
             prop_assert_eq!(code.len(), encoded_len(&text));
@@ -237,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn no_code_but_its_own_is_accepted(code: Vec<u8>) {
+        fn only_the_canonical_code_is_accepted(code: Vec<u8>) {
             let (mut text, mut again) = (Vec::new(), Vec::new());
             if decode(&code, &mut text).is_ok() {
                 encode(&text, &mut again);

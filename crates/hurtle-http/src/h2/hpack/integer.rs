@@ -2,13 +2,13 @@
 
 use super::HpackError;
 
-/// Bytes behind the prefix at most: 28 bits, which is more than any length or index can be.
+/// Maximum bytes after the prefix: 28 bits, more than any valid length or index.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Reads an integer whose first byte has `prefix` bits of it, and leaves the bytes behind it.
+/// Reads an integer with a prefix of `prefix` bits, and advances `bytes` beyond it.
 ///
 /// # Errors
-/// The block ends within it, or it has more than 28 bits.
+/// The block ends within the integer, or it has more than 28 bits.
 #[inline]
 pub(super) fn decode(input: &mut &[u8], prefix: u32) -> Result<usize, HpackError> {
     let (&first, mut rest) = input.split_first().ok_or(HpackError::Truncated)?;
@@ -34,7 +34,7 @@ fn more(input: &mut &[u8]) -> Result<usize, HpackError> {
     Err(HpackError::Integer)
 }
 
-/// Writes an integer; `bits` are those of the first byte before the prefix.
+/// Writes an integer; `bits` are the bits of the first byte before the prefix.
 #[inline]
 pub(super) fn encode(out: &mut Vec<u8>, bits: u8, prefix: u32, value: usize) {
     let mask = (1_usize << prefix) - 1;
@@ -69,7 +69,7 @@ mod tests {
             ("C.1.3: 42 at a byte's begin", 8, 42, &[42]),
         ];
         for (why, prefix, value, bytes) in rows {
-            // A prefix of 8 bits is never met in HPACK.
+            // HPACK has no prefix of 8 bits.
             let prefix = prefix.min(7);
             let mut out = Vec::new();
             encode(&mut out, 0, prefix, value);

@@ -1,5 +1,5 @@
-//! The class of a field's name for a request's validation (RFC 9113 section 8.2), found once for each
-//! entry of a table rather than once for each field.
+//! Classifies field names for the validation of requests (RFC 9113 section 8.2). A name in a table
+//! is classified once per entry, not once per field.
 
 /// Kinds of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Class {
     Path,
     /// Another name that begins with a colon.
     UnknownPseudo,
-    /// A field of HTTP/1.1's connections, which no HTTP/2 message has (section 8.2.2).
+    /// A connection-specific field of HTTP/1.1, which HTTP/2 forbids (section 8.2.2).
     Connection,
     /// `te`
     Te,
@@ -26,11 +26,11 @@ pub enum Class {
     Priority,
     /// Any other field.
     Regular,
-    /// Not a token, or with a capital in it (section 8.2.1).
+    /// Not a token, or with a capital (section 8.2.1).
     Invalid,
 }
 
-/// The verdict on a field.
+/// The result of checking a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The class of its name.
@@ -49,7 +49,7 @@ impl Verdict {
     }
 }
 
-/// Bytes of a token (RFC 9110 section 5.6.2) that are no capitals.
+/// Bytes of a token (RFC 9110 section 5.6.2), except capitals.
 const NAME_BYTES: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -1,5 +1,5 @@
-//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no memory
-//! until something is put in it.
+//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no
+//! memory while it is empty.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
 
 const SLOTS: usize = 128;
 
-/// For each hash of a name: the index of the first entry of that name, or 0. No two names share one.
+/// For each hash of a name, the index of the first entry of that name, or 0. All hashes differ.
 const SLOT: [u8; SLOTS] = slots();
 
 const fn slots() -> [u8; SLOTS] {
@@ -38,7 +38,7 @@ const fn slots() -> [u8; SLOTS] {
     while at > 0 {
         let name = STATIC[at - 1].0;
         let slot = slot(name);
-        // Entries of one name follow each other: the first is written last.
+        // Entries of one name are adjacent; the first is written last and remains.
         assert!(slots[slot] == 0 || slots[slot] == at as u8 + 1, "two names share a slot");
         slots[slot] = at as u8;
         at -= 1;
@@ -62,17 +62,17 @@ pub(super) fn static_index(name: &[u8]) -> usize {
     if index > 0 && STATIC[index - 1].0 == name { index } else { 0 }
 }
 
-/// A dynamic table: the newest entry is the first. `T` is what its owner notes of an entry.
+/// A dynamic table. The newest entry is the first. `T` is the owner's note on an entry.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     /// Names and values, the oldest first.
     bytes: Vec<u8>,
-    /// Bytes at the begin whose entries are gone.
+    /// Bytes at the start of `bytes` whose entries were evicted.
     dead: usize,
-    /// The position of the first of `bytes`, counted since the table was empty.
+    /// The position of `bytes[0]` since the table was empty.
     base: u32,
     entries: VecDeque<Entry<T>>,
-    /// As RFC 7541 section 4.1 counts, in bytes.
+    /// Size as defined by RFC 7541 section 4.1, in bytes.
     size: usize,
     size_max: usize,
 }
@@ -101,13 +101,13 @@ impl<T: Copy> Table<T> {
         self.size_max
     }
 
-    /// Entries there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The name with the value behind it, the length of the name, and the note of an entry; 0 is the
-    /// newest.
+    /// An entry's name followed by its value, the name's length, and the note. 0 is the newest
+    /// entry.
     pub(super) fn get(&self, index: usize) -> Option<(&[u8], usize, T)> {
         let at = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(at)?;
@@ -116,7 +116,7 @@ impl<T: Copy> Table<T> {
         Some((both, entry.name_len as usize, entry.note))
     }
 
-    /// The newest entry whose note and index are right.
+    /// The index of the newest entry whose note and index satisfy the conditions.
     pub(super) fn find(
         &self,
         is_note: impl Fn(T) -> bool,
@@ -135,8 +135,8 @@ impl<T: Copy> Table<T> {
         None
     }
 
-    /// Adds an entry; older ones leave, and an entry that is larger than the table empties it
-    /// (RFC 7541 section 4.4).
+    /// Adds an entry and evicts older ones. An entry larger than the table empties it (RFC 7541
+    /// section 4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: T) {
         let len = name.len() + value.len();
         let size = len + FIELD_OVERHEAD_BYTES;
@@ -159,7 +159,7 @@ impl<T: Copy> Table<T> {
         self.size += size;
     }
 
-    /// Sets the bound on the size; older entries leave (RFC 7541 section 4.3).
+    /// Sets the maximum size and evicts older entries (RFC 7541 section 4.3).
     pub(super) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.shrink(size_max);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same as a list of strings would do.
+        /// The table behaves like a list of strings.
         #[test]
         fn entries_leave_in_the_order_they_came(
             steps in prop::collection::vec((0_usize..120, 0_usize..200, 0_usize..20), 0..200),

@@ -120,7 +120,7 @@ impl Builder {
     fn finish(mut self) -> Listing {
         self.names.shrink();
         let mut order = Vec::with_capacity(self.entries);
-        self.names.append_places(&mut order);
+        self.names.append_positions(&mut order);
         order.sort_unstable_by(|a, b| compare(self.names.at(*a), self.names.at(*b)));
         // A file system may return a name twice if the directory changes during the scan.
         order.dedup_by(|a, b| self.names.at(*a) == self.names.at(*b));
@@ -169,21 +169,22 @@ impl Names {
         true
     }
 
-    fn at(&self, place: u32) -> (Kind, &[u8]) {
-        let rest = &self.chunks[(place >> CHUNK_BITS) as usize][place as usize % CHUNK_BYTES..];
+    fn at(&self, position: u32) -> (Kind, &[u8]) {
+        let rest =
+            &self.chunks[(position >> CHUNK_BITS) as usize][position as usize % CHUNK_BYTES..];
         let end = HEAD_BYTES + usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
         let kind = if rest[2] == Kind::File as u8 { Kind::File } else { Kind::Directory };
         (kind, &rest[HEAD_BYTES..end])
     }
 
     /// Appends the position of every name, in the order of insertion.
-    fn append_places(&self, places: &mut Vec<u32>) {
+    fn append_positions(&self, positions: &mut Vec<u32>) {
         for (number, chunk) in self.chunks.iter().enumerate() {
             let mut offset = 0;
             while offset < chunk.len() {
-                let place = (number << CHUNK_BITS | offset) as u32;
-                places.push(place);
-                offset += HEAD_BYTES + self.at(place).1.len();
+                let position = (number << CHUNK_BITS | offset) as u32;
+                positions.push(position);
+                offset += HEAD_BYTES + self.at(position).1.len();
             }
         }
     }

@@ -27,7 +27,7 @@ const STEADY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct App {
     serial: u64,
-    /// ManifestStamp of the manifest that it was made from.
+    /// Stamp of the manifest that it was made from.
     pub(super) stamp: ManifestStamp,
     dir: PathBuf,
     pub(super) manifest: Manifest,

@@ -153,10 +153,10 @@ fn start(options: &KeeperOptions) -> io::Result<Pid> {
 
 /// Waits for the end of the server or its request, then ends the application.
 fn end_with_server(app: Pid, end: &EndRequest) {
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     // A read error also means that the server is gone.
-    let _ = io::stdin().read_to_end(&mut said);
-    end.orphaned.store(said.is_empty(), SeqCst);
+    let _ = io::stdin().read_to_end(&mut message);
+    end.orphaned.store(message.is_empty(), SeqCst);
     let _ = end.begun.set(Instant::now());
     if !end.reaped.load(SeqCst) {
         let _ = kill_process_group(app, Signal::TERM);

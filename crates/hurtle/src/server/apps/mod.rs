@@ -71,7 +71,7 @@ impl Apps {
             deployments: publish,
             events: events.clone(),
             apps: BTreeMap::new(),
-            leaving: BTreeMap::new(),
+            stopping: BTreeMap::new(),
             refused: BTreeMap::new(),
             serial: 0,
         };
@@ -115,7 +115,7 @@ struct Supervisor {
     /// Applications by the names of their directories.
     apps: BTreeMap<String, App>,
     /// Runs that were asked to end, with their applications.
-    leaving: BTreeMap<u64, String>,
+    stopping: BTreeMap<u64, String>,
     /// Last logged reason of each application that is not deployed.
     refused: BTreeMap<String, String>,
     /// The last number of a deployment or run.
@@ -134,7 +134,7 @@ impl Supervisor {
             self.advance(now);
             self.publish();
             match receiver.recv_timeout(self.pause(now, next_scan)) {
-                Ok(Event::Ended(run, how)) => self.ended(run, &how),
+                Ok(Event::Ended(run, how)) => self.handle_end(run, &how),
                 Ok(Event::Scan) => {
                     self.apps.values_mut().for_each(App::start_now);
                     next_scan = now;
@@ -196,7 +196,7 @@ impl Supervisor {
         }
         for (name, app) in before {
             if !refused.iter().any(|refused| refused.name == name) {
-                tracing::info!("app {name}: it is gone from {}", self.dir.display());
+                tracing::info!("app {name}: removed from {}", self.dir.display());
             }
             self.end_app(&name, app);
         }
@@ -206,8 +206,8 @@ impl Supervisor {
     /// Deploys a new or changed application; the error is the reason against it.
     fn deploy(&mut self, found: FoundApp) -> Result<App, String> {
         let FoundApp { name, stamp, dir, manifest } = found;
-        let place = (&manifest.site, &manifest.path);
-        let taken = |app: &App| (&app.manifest.site, &app.manifest.path) == place;
+        let mount = (&manifest.site, &manifest.path);
+        let taken = |app: &App| (&app.manifest.site, &app.manifest.path) == mount;
         if let Some((other, _)) = self.apps.iter().find(|(_, app)| taken(app)) {
             return Err(format!("{} is already the path of {other}", manifest.path));
         }
@@ -220,7 +220,7 @@ impl Supervisor {
         Ok(App::new(self.serial, stamp, dir, manifest, socket))
     }
 
-    /// AccessLogHandle each reason against a deployment once.
+    /// Logs each reason against a deployment once.
     fn log_rejected(&mut self, refused: Vec<RejectedApp>) {
         let now: BTreeMap<_, _> = refused.into_iter().map(|r| (r.name, r.why)).collect();
         for (name, why) in &now {
@@ -238,19 +238,19 @@ impl Supervisor {
     fn advance(&mut self, now: Instant) {
         for (name, app) in &mut self.apps {
             // Two lives of one do not overlap: it may have files of its own.
-            if app.is_due(now) && !self.leaving.values().any(|leaving| leaving == name) {
+            if app.is_due(now) && !self.stopping.values().any(|stopping| stopping == name) {
                 self.serial += 1;
                 app.begin(name, self.serial, &self.sockets, &self.events, now);
             }
             if let Some(given_up) = app.check_listening(name, now) {
-                self.leaving.insert(given_up, name.clone());
+                self.stopping.insert(given_up, name.clone());
             }
         }
     }
 
     /// Handles the end of a run.
-    fn ended(&mut self, run: u64, how: &str) {
-        if self.leaving.remove(&run).is_some() {
+    fn handle_end(&mut self, run: u64, how: &str) {
+        if self.stopping.remove(&run).is_some() {
             return;
         }
         let ended = self.apps.iter_mut().find(|(_, app)| app.has_run(run));
@@ -262,7 +262,7 @@ impl Supervisor {
     /// Ends an application that is no longer deployed.
     fn end_app(&mut self, name: &str, app: App) {
         if let Some(run) = app.end() {
-            self.leaving.insert(run, name.to_owned());
+            self.stopping.insert(run, name.to_owned());
         }
     }
 
@@ -284,12 +284,12 @@ impl Supervisor {
             self.end_app(&name, app);
         }
         let end = Instant::now() + keeper::GRACE + STOP_MARGIN;
-        while !self.leaving.is_empty() {
+        while !self.stopping.is_empty() {
             match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Event::Ended(run, _)) => drop(self.leaving.remove(&run)),
+                Ok(Event::Ended(run, _)) => drop(self.stopping.remove(&run)),
                 Ok(_) => {}
                 Err(_) => {
-                    let names: Vec<_> = self.leaving.values().map(String::as_str).collect();
+                    let names: Vec<_> = self.stopping.values().map(String::as_str).collect();
                     return tracing::error!("applications did not end: {}", names.join(", "));
                 }
             }

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, Read};
 /// Longest line; the rest of a longer one is cut.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-/// Reads to the end of the stream and passes each line that is not blank to `tell`.
-pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<()> {
+/// Reads to the end of the stream and passes each line that is not blank to `sink`.
+pub(super) fn lines(from: impl Read, mut sink: impl FnMut(&str)) -> io::Result<()> {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     loop {
@@ -23,7 +23,7 @@ pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<(
         let consumed = end.map_or(piece.len(), |end| end + 1);
         from.consume(consumed);
         if (end.is_some() || is_last) && !line.is_empty() {
-            forward_line(&line, &mut tell);
+            forward_line(&line, &mut sink);
             line.clear();
         }
         if is_last {
@@ -32,14 +32,14 @@ pub(super) fn lines(from: impl Read, mut tell: impl FnMut(&str)) -> io::Result<(
     }
 }
 
-fn forward_line(line: &[u8], tell: &mut impl FnMut(&str)) {
+fn forward_line(line: &[u8], sink: &mut impl FnMut(&str)) {
     let cut = line.len() > LINE_BYTES_MAX;
     let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]);
     let text = text.trim_end();
     match cut {
-        true => tell(&format!("{text} [cut]")),
+        true => sink(&format!("{text} [cut]")),
         false if text.is_empty() => {}
-        false => tell(text),
+        false => sink(text),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn account(start: &AppCommand) -> Result<Option<Account>, String> {
         (0, _) => Err("no application is started as root".to_owned()),
         (uid, own) if uid == own => Ok(None),
         (uid, 0) => Ok(Some(Account { uid, gid: user.gid.as_raw() })),
-        _ => Err(format!("only a server of root can start it as {name}")),
+        _ => Err(format!("only a server that runs as root can start it as {name}")),
     }
 }
 
@@ -110,13 +110,14 @@ impl Run {
 
     /// Asks the processes to end; returns the run's number.
     pub(super) fn end(mut self) -> u64 {
-        // A word is what tells a server that wants it from one that is gone.
+        // The keeper takes the end of the pipe for the end of the server. This message differs from
+        // it.
         let _ = self.tie.take().map(|mut tie| tie.write_all(b"end"));
         self.serial
     }
 }
 
-/// AccessLogHandle the processes' output until all of them are gone.
+/// Logs the processes' output until all of them have ended.
 fn watch(name: &str, serial: u64, mut keeper: Child, output: PipeReader, events: &Sender<Event>) {
     let read = output::lines(output, |line| tracing::info!("app {name}: {line}"));
     if let Err(e) = read {

@@ -1,36 +1,36 @@
-//! A client that sends exactly the bytes it is given, and reads answers strictly: what it cannot
-//! parse fails the test.
+//! A client that sends exactly the given bytes and parses responses strictly: an error fails the
+//! test.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a read may wait before the test fails.
+/// Time limit of a read, after which the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server under test.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// The socket, for what this type does not offer.
+    /// The socket, for operations that this type does not have.
     pub(crate) stream: TcpStream,
-    /// Read, but not yet part of an answer.
+    /// Bytes read beyond the last response.
     unread: Vec<u8>,
     ended: bool,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Of the status line.
+    /// Status code.
     pub(crate) status: u16,
-    /// In the order received; bytes beyond ASCII as Latin-1.
+    /// Fields in the order received; bytes beyond ASCII as Latin-1.
     pub(crate) fields: Vec<(String, String)>,
-    /// Without its chunks.
+    /// Content, decoded if it was chunked.
     pub(crate) body: Vec<u8>,
 }
 
 impl Response {
-    /// A field's value; the test fails if it came twice.
+    /// A field's value; the test fails if the field occurs twice.
     #[track_caller]
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -45,7 +45,7 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The fields by name, without those that differ from one second to the next.
+    /// The fields by name, without those that depend on the time.
     pub(crate) fn stable_fields(&self) -> Vec<(String, String)> {
         let mut fields = self.fields.clone();
         fields.retain(|(name, _)| name != "Date");
@@ -55,12 +55,12 @@ impl Response {
 }
 
 impl Client {
-    /// Connects; nothing is sent yet.
+    /// Connects without sending anything.
     pub(crate) fn connect(address: SocketAddr) -> Client {
         Client::of(TcpStream::connect(address).unwrap())
     }
 
-    /// Takes a connection made elsewhere.
+    /// Uses an open connection.
     pub(crate) fn of(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -68,12 +68,12 @@ impl Client {
         Client { stream, unread: Vec::new(), ended: false }
     }
 
-    /// Sends bytes. If the server is not there to take them, reading will tell.
+    /// Sends bytes. Errors are ignored: a later read fails if the server is gone.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Sends bytes in pieces of these sizes, the last one in what is left.
+    /// Sends bytes in pieces of these sizes, then the rest in one piece.
     pub(crate) fn send_split(&mut self, bytes: &[u8], sizes: impl IntoIterator<Item = usize>) {
         let mut rest = bytes;
         for size in sizes {
@@ -86,13 +86,13 @@ impl Client {
         self.send(rest);
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction.
     pub(crate) fn half_close(&mut self) {
         // The server may have closed already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Sends a request without a body and reads its answer; see `Server::get`.
+    /// Sends a request without a body and reads its response; see `Server::get`.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, target: &str) -> Response {
         let (target, fields) = target.split_once('\n').unwrap_or((target, ""));
@@ -108,13 +108,13 @@ impl Client {
         self.answer(method)
     }
 
-    /// Reads one answer to a GET; interim answers are answers too.
+    /// Reads one response to a GET, which may be an interim one.
     #[track_caller]
     pub(crate) fn response(&mut self) -> Response {
         self.answer("GET")
     }
 
-    /// Reads one answer to `method`.
+    /// Reads one response to `method`.
     #[track_caller]
     pub(crate) fn answer(&mut self, method: &str) -> Response {
         match self.try_answer(method) {
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// The server must close in order, without another byte.
+    /// Asserts that the server closes the connection without another byte.
     #[track_caller]
     pub(crate) fn expect_end(&mut self) {
         if let Err(problem) = self.try_end() {
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// The server must answer another request on this connection.
+    /// Asserts that the server answers another request on this connection.
     #[track_caller]
     pub(crate) fn expect_open(&mut self) {
         if let Err(problem) = self.try_open() {
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// All bytes up to the end of the connection.
+    /// Reads all bytes up to the end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         while !self.ended {
             self.fill("the end").unwrap();
@@ -147,7 +147,7 @@ impl Client {
         std::mem::take(&mut self.unread)
     }
 
-    /// As `expect_end`.
+    /// Like `expect_end`, with an error instead of a panic.
     pub(crate) fn try_end(&mut self) -> Result<(), String> {
         while !self.ended && self.unread.is_empty() {
             self.fill("the end of the connection")?;
@@ -158,7 +158,7 @@ impl Client {
         }
     }
 
-    /// As `expect_open`.
+    /// Like `expect_open`, with an error instead of a panic.
     pub(crate) fn try_open(&mut self) -> Result<(), String> {
         self.send("OPTIONS * HTTP/1.1\r\nHost: still.there\r\nX-Probe: yes\r\n\r\n");
         let answer = self.try_answer("OPTIONS").map_err(|e| format!("not open: {e}"))?;
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// As `answer`.
+    /// Like `answer`, with an error instead of a panic.
     pub(crate) fn try_answer(&mut self, method: &str) -> Result<Response, String> {
         let head_end = loop {
             if let Some(at) = find(&self.unread, b"\r\n\r\n") {
@@ -235,7 +235,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads once; a reset is a failure, for it may cost the client what was on its way.
+    /// Reads once. A reset is an error, because it may discard bytes in flight.
     fn fill(&mut self, what: &str) -> Result<(), String> {
         let mut piece = [0; 64 << 10];
         loop {

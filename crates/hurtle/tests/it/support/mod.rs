@@ -8,12 +8,12 @@
 //! assert_eq!(client.response().status, 200);
 //! client.expect_open();                                            // else `expect_end`
 //! ```
-//! `Server::with(tree, |config| ..)` changes the configuration, `Server::of(dir, ..)` serves links,
-//! times and names that a table cannot say. Every file is as old as `site::MODIFIED`, so its
-//! validators are strong. A server stops, and its directory goes, when it is dropped. No test
-//! sleeps: reads wait up to `client::PATIENCE` and then fail.
+//! `Server::with(tree, |config| ..)` changes the configuration. `Server::of(dir, ..)` serves links,
+//! times and names that a table cannot express. Every file's time is `site::MODIFIED`, so its
+//! validators are strong. A dropped server stops and removes its directory. No test sleeps: reads
+//! wait up to `client::PATIENCE` and then fail.
 
-// Each test binary uses a part of this.
+// Each test binary uses a part of these helpers.
 #![allow(dead_code, unused_imports)]
 
 pub(crate) mod client;

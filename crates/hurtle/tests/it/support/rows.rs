@@ -1,13 +1,13 @@
-//! Requests and the answers they must get, as rows of a table.
+//! Tables of requests and expected responses.
 
 use super::{Response, Server};
 
-/// A sentence; a GET as `Server::get` takes it; the status; `Field: value` for each field that must
-/// be there, `!Field` for one that must not; the body, or `None` where it does not matter.
+/// A description; a target as for `Server::get`; the status; `Field: value` for each required field
+/// and `!Field` for each absent one; the body, or `None` if any.
 pub(crate) type Row<'a> = (&'a str, &'a str, u16, &'a [&'a str], Option<&'a str>);
 
-/// Asks each row three times: GET from scratch, GET of what is then known, and HEAD, whose fields
-/// must be those of GET (RFC 9110 9.3.2). All rows that fail are reported.
+/// Requests each row three times: an uncached GET, a cached GET, and HEAD, whose fields must be
+/// those of GET (RFC 9110 9.3.2). Reports all rows that fail.
 #[track_caller]
 pub(crate) fn check(server: &Server, rows: &[Row<'_>]) {
     let mut failures = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn check(server: &Server, rows: &[Row<'_>]) {
                 break;
             }
         }
-        // RFC 9110 14.2: a Range means nothing in a HEAD.
+        // RFC 9110 14.2: Range is ignored for HEAD.
         if !row.1.contains("\nRange:")
             && (head.status, head.stable_fields()) != (first.status, first.stable_fields())
         {

@@ -13,19 +13,19 @@ use super::{Client, Dir, Response};
 pub(crate) struct Server {
     /// `None` only while it is being dropped.
     running: Option<Running>,
-    /// Where it listens.
+    /// Address of its listener.
     pub(crate) address: SocketAddr,
-    /// What it serves.
+    /// Directory that it serves.
     pub(crate) dir: Dir,
 }
 
 impl Server {
-    /// Serves these files, everything at its default.
+    /// Serves these files with the default configuration.
     pub(crate) fn start(tree: &[(&str, &str)]) -> Server {
         Server::with(tree, |_| ())
     }
 
-    /// Serves these files, the configuration changed.
+    /// Serves these files with a changed configuration.
     pub(crate) fn with(tree: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Server {
         Server::of(Dir::new(tree), change)
     }
@@ -39,7 +39,7 @@ impl Server {
         Server { running: Some(server.start().unwrap()), address, dir }
     }
 
-    /// Stops it; what it served can be served again.
+    /// Stops the server and returns its directory.
     pub(crate) fn stop(mut self) -> Dir {
         std::mem::replace(&mut self.dir, Dir::new(&[]))
     }
@@ -49,20 +49,20 @@ impl Server {
         Client::connect(self.address)
     }
 
-    /// One GET on a connection of its own. `target` may be followed by field lines, each after a
-    /// line break: `"/a\nRange: bytes=0-1"`.
+    /// Sends a GET on a new connection. `target` may be followed by field lines, each after a line
+    /// break: `"/a\nRange: bytes=0-1"`.
     #[track_caller]
     pub(crate) fn get(&self, target: &str) -> Response {
         self.request("GET", target)
     }
 
-    /// One HEAD, as `get`.
+    /// Sends a HEAD; see `get`.
     #[track_caller]
     pub(crate) fn head(&self, target: &str) -> Response {
         self.request("HEAD", target)
     }
 
-    /// One request without a body, as `get`.
+    /// Sends a request without a body; see `get`.
     #[track_caller]
     pub(crate) fn request(&self, method: &str, target: &str) -> Response {
         let mut client = self.connect();

@@ -11,23 +11,23 @@ use std::time::{Duration, SystemTime};
 use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
 use rustix::fs::Mode;
 
-/// When every file was last modified unless `Dir::set_age` said otherwise: seconds since 1970, and
-/// how that is written in a field.
+/// Modification time of every file that `Dir::set_age` does not change: seconds since 1970, and an
+/// HTTP date.
 pub(crate) const MODIFIED: (u64, &str) = (1_714_564_800, "Wed, 01 May 2024 12:00:00 GMT");
 
-/// A directory that is removed when dropped. What is served is in `root`; what is beside it must
-/// not be.
+/// A directory that is removed when dropped. Its subdirectory `root` is served; files beside `root`
+/// must not be.
 #[derive(Debug)]
 pub(crate) struct Dir {
     base: PathBuf,
 }
 
 impl Dir {
-    /// With these files; a path that ends in `/` is an empty directory.
+    /// Creates these files. A path that ends in `/` is an empty directory.
     pub(crate) fn new(tree: &[(&str, &str)]) -> Dir {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // A server that has given up root reads it, whatever the shell's umask is.
+        // A server that has given up root must be able to read it, whatever the umask is.
         rustix::process::umask(Mode::WGRP | Mode::WOTH);
         let base = std::env::temp_dir().join(format!("hurtle-it-{}-{number}", std::process::id()));
         let dir = Dir { base };
@@ -42,7 +42,7 @@ impl Dir {
         dir
     }
 
-    /// What is served.
+    /// The served directory.
     pub(crate) fn root(&self) -> PathBuf {
         self.base.join("root")
     }
@@ -52,7 +52,7 @@ impl Dir {
         self.root().join(Path::new(OsStr::from_bytes(path.as_ref())))
     }
 
-    /// Writes a file in place, and the directories on its way.
+    /// Writes a file in place, and creates its directories.
     pub(crate) fn write(&self, path: impl AsRef<[u8]>, contents: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -72,7 +72,7 @@ impl Dir {
         set_modified(&self.path(path), secs);
     }
 
-    /// Makes a symbolic link; `to` is taken as it is.
+    /// Creates a symbolic link to `to`, which is used unchanged.
     pub(crate) fn link(&self, path: &str, to: impl AsRef<Path>) {
         std::os::unix::fs::symlink(to, self.path(path)).unwrap();
     }
@@ -80,7 +80,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What a failed test leaves in the temporary directory is the system's to clear.
+        // The system clears the temporary directory if this fails.
         let _ = fs::remove_dir_all(&self.base);
     }
 }
@@ -90,8 +90,8 @@ fn set_modified(path: &Path, secs: u64) {
     fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// One worker on any free port, one site for every host name, files of `root` without listings;
-/// all else as for anybody.
+/// One worker on any free port, one site for every host name, files of `root` without listings, and
+/// defaults for the rest.
 pub(crate) fn config(root: &Path) -> Config {
     let mut config = Config::for_directory(root.to_owned());
     config.listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
@@ -100,12 +100,12 @@ pub(crate) fn config(root: &Path) -> Config {
     config
 }
 
-/// A site that answers to every name, with nothing but mounts.
+/// A site for every host name with these mounts only.
 pub(crate) fn site(mounts: Vec<Mount>) -> Site {
     Site { default: true, mounts, ..Site::new() }
 }
 
-/// A handler beneath a path, for everybody.
+/// A mount without access rules.
 pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
     Mount {
         path: path.to_owned(),
@@ -116,12 +116,12 @@ pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
     }
 }
 
-/// A directory served as files, everything at its default.
+/// A directory served with the default settings.
 pub(crate) fn files_of(root: &Path) -> Files {
     Files::new(root.to_owned())
 }
 
-/// The files of the first mount of the first site, to change.
+/// The settings of the first mount's files.
 pub(crate) fn files(config: &mut Config) -> &mut Files {
     match &mut config.sites[0].mounts[0].handler {
         MountHandler::Files(files) => files,

@@ -1,4 +1,4 @@
-//! Uploads: what is on the disk and what is answered, byte by byte, whatever happens on the way.
+//! Tests of uploads: the files on the disk and the responses, also after failures.
 
 mod refused;
 mod resumed;
@@ -15,7 +15,7 @@ use crate::support::client::PATIENCE;
 use crate::support::site::files;
 use crate::support::{Client, Dir, Response, Server};
 
-/// Serves these files and takes uploads from everybody.
+/// Serves these files and accepts uploads without a password.
 fn start(tree: &[(&str, &str)]) -> Server {
     with(tree, |_| ())
 }
@@ -32,7 +32,7 @@ fn limits(config: &mut Config) -> &mut Uploads {
     files(config).uploads.as_mut().unwrap()
 }
 
-/// A request with a body of a known length, as `Server::get`.
+/// Sends a request with a body of known length; see `Server::get`.
 #[track_caller]
 fn send(server: &Server, method: &str, target: &str, body: &[u8]) -> Response {
     send_on(&mut server.connect(), method, target, body)
@@ -52,7 +52,7 @@ fn send_on(client: &mut Client, method: &str, target: &str, body: &[u8]) -> Resp
     client.answer(method)
 }
 
-/// What is in a directory, hidden names too.
+/// Sorted names in a directory, including hidden ones.
 fn names(dir: &Dir, path: &str) -> Vec<String> {
     let entries = fs::read_dir(dir.path(path)).unwrap();
     let mut names: Vec<String> =
@@ -61,7 +61,7 @@ fn names(dir: &Dir, path: &str) -> Vec<String> {
     names
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -71,7 +71,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Bytes of which no two nearby runs are alike.
+/// Bytes of which no two nearby stretches are equal.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251 * 7 + i / 65_521) as u8).collect()
 }
@@ -92,7 +92,8 @@ fn put_creates_and_replaces_and_delete_removes() {
     assert_eq!(replaced.status, 204, "{replaced:?}");
     let second = replaced.field("ETag").unwrap().to_owned();
     assert_ne!(first, second, "files of one size in one moment have two tags");
-    // At once, though the file was known, and with the tag that was told.
+    // The new file is served at once although the old one was cached, with the announced
+    // entity-tag.
     let got = client.request("GET", "/d/a.txt");
     assert_eq!((got.text(), got.field("ETag")), ("two", Some(&*second)));
     assert_eq!(names(&server.dir, "d"), ["a.txt"]);
@@ -132,7 +133,7 @@ fn an_uploaded_file_is_never_executable() {
 }
 
 #[test]
-fn nothing_is_seen_of_an_upload_before_it_is_whole() {
+fn an_upload_is_invisible_until_it_is_complete() {
     let server = with(&[("a", "old")], |config| files(config).listing = true);
     let mut client = server.connect();
     client.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n");
@@ -179,7 +180,7 @@ fn has_proc() -> bool {
     fs::exists("/proc/self/fd").unwrap()
 }
 
-/// Whether this process has an unfinished file open beneath the directory.
+/// `true` if this process has an unfinished file open beneath the directory.
 fn holds_open(dir: &Dir) -> bool {
     let root = dir.root();
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return false };
@@ -194,7 +195,7 @@ fn writers_of_one_name_take_turns() {
     let server = start(&[]);
     let first = send(&server, "PUT", "/a", b"0");
     let tag = first.field("ETag").unwrap();
-    // All know the same file; one of them can be the next.
+    // All have the same If-Match; one succeeds.
     let outcomes: Vec<u16> = std::thread::scope(|scope| {
         let server = &server;
         let writers: Vec<_> = (1..=8)
@@ -212,7 +213,7 @@ fn writers_of_one_name_take_turns() {
     let winner = outcomes.iter().position(|status| *status == 204).unwrap() as u8;
     assert_eq!(fs::read(server.dir.path("a")).unwrap(), vec![b'1' + winner; 300_000]);
 
-    // And of those who want to be first, one is.
+    // Several requests have If-None-Match: *; one succeeds.
     let outcomes: Vec<u16> = std::thread::scope(|scope| {
         let server = &server;
         let write = || send(server, "PUT", "/new\nIf-None-Match: *", b"x").status;
@@ -224,7 +225,7 @@ fn writers_of_one_name_take_turns() {
 }
 
 #[test]
-fn a_replaced_file_still_goes_to_whoever_reads_it() {
+fn a_replaced_file_is_still_sent_to_its_readers() {
     let server = start(&[]);
     let old = pattern(8 << 20);
     send(&server, "PUT", "/a", &old);
@@ -249,10 +250,10 @@ fn a_paced_upload_takes_its_time() {
 }
 
 #[test]
-fn unfinished_files_are_never_served_and_go_at_the_start() {
+fn unfinished_files_are_never_served_and_removed_at_the_start() {
     let tree = [("d/.hurtle-upload-1-2-3", "half"), ("d/x", "")];
     let dir = Dir::new(&tree);
-    // Held, as by another server that is at work here.
+    // Locked, as by another server process.
     let held = fs::File::open(dir.path("d/.hurtle-upload-1-2-3")).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
     dir.write("d/.hurtle-upload-9", "left");

@@ -1,4 +1,4 @@
-//! What uploads are refused, and that nothing is changed then.
+//! Tests of refused uploads: they change no file.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::site::files;
 use crate::support::{Response, Server};
 
 #[test]
-fn what_is_not_taken_says_why_and_changes_nothing() {
+fn refused_uploads_have_a_reason_and_change_nothing() {
     let tree = [("a.txt", "old"), ("dir/x", ""), ("../beside/secret", "s")];
     let server = with(&tree, |config| {
         limits(config).file_bytes = 8;
@@ -54,7 +54,7 @@ fn what_is_not_taken_says_why_and_changes_nothing() {
         let body: &[u8] = if target.contains("large") { b"123456789" } else { b"new" };
         let response = send(&server, method, target, body);
         assert_eq!(response.status, status, "{what}: {response:?}");
-        // Paths that lead nowhere are refused before anybody is asked.
+        // Invalid paths are refused before a password is required.
         if !target.contains(['%']) && !target.contains("..") {
             assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{what}");
         }
@@ -72,7 +72,7 @@ fn what_is_not_taken_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn links_are_not_followed_where_none_are_and_never_out_of_the_root() {
+fn links_are_followed_only_if_allowed_and_never_out_of_the_root() {
     for (symlinks, inside) in
         [(Symlinks::Never, 403), (Symlinks::WithinRoot, 201), (Symlinks::Anywhere, 201)]
     {
@@ -87,14 +87,14 @@ fn links_are_not_followed_where_none_are_and_never_out_of_the_root() {
 }
 
 #[test]
-fn where_no_variants_are_served_their_names_are_free() {
+fn without_variants_their_names_may_be_uploaded() {
     let server = with(&[], |config| files(config).sidecars = false);
     assert_eq!(send(&server, "PUT", "/a.tar.gz", b"x").status, 201);
     assert_eq!(server.get("/a.tar.gz").text(), "x");
 }
 
 #[test]
-fn without_uploads_there_are_none() {
+fn without_the_setting_uploads_are_refused() {
     let server = Server::start(&[("a.txt", "old")]);
     assert_eq!(send(&server, "PUT", "/a.txt", b"new").status, 405);
     assert_eq!(send(&server, "DELETE", "/a.txt", b"").status, 405);
@@ -102,7 +102,7 @@ fn without_uploads_there_are_none() {
 }
 
 #[test]
-fn conditions_are_kept() {
+fn conditions_are_evaluated() {
     for etag in ["auto", "content"] {
         let server = with(&[], |config| {
             if etag == "content" {
@@ -139,7 +139,7 @@ fn conditions_are_kept() {
 }
 
 #[test]
-fn what_is_refused_is_not_asked_for() {
+fn refused_uploads_get_no_100_continue() {
     let server = with(&[("a.txt", "old")], |config| limits(config).file_bytes = 100);
     let rows = [
         ("too large", "/b", "Content-Length: 101", "413"),
@@ -164,7 +164,7 @@ fn what_is_refused_is_not_asked_for() {
 }
 
 #[test]
-fn more_than_was_allowed_is_cut_off_where_no_length_was_told() {
+fn a_body_of_unknown_length_is_cut_off_at_the_limit() {
     let server = with(&[], |config| limits(config).file_bytes = 100_000);
     let mut client = server.connect();
     client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -176,7 +176,7 @@ fn more_than_was_allowed_is_cut_off_where_no_length_was_told() {
 }
 
 #[test]
-fn room_that_must_stay_free_stays_free() {
+fn the_configured_free_space_stays_free() {
     let server = with(&[], |config| limits(config).free_bytes = 1 << 40);
     let response = send(&server, "PUT", "/a", b"x");
     assert_eq!(response.status, 507, "{response:?}");

@@ -1,5 +1,4 @@
-//! Uploads that go on where they broke off: draft-ietf-httpbis-resumable-upload-12, interop
-//! version 8.
+//! Tests of resumable uploads (draft-ietf-httpbis-resumable-upload-12, interop version 8).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,12 +11,12 @@ use super::{limits, names, pattern, send, send_on, start, wait_until, with};
 use crate::support::site::files;
 use crate::support::{Client, Dir, Response, Server};
 
-/// Where unfinished uploads lie.
+/// Directory of unfinished uploads.
 const STORE: &str = ".hurtle-upload-resumable";
 
 const SPEAKS: &str = "Upload-Draft-Interop-Version: 8";
 
-/// Begins an upload of which more is to come; its path.
+/// Begins an incomplete upload; returns its path.
 #[track_caller]
 fn begin(server: &Server, target: &str, body: &[u8]) -> String {
     let mut client = server.connect();
@@ -36,7 +35,7 @@ fn head(method: &str, target: &str, len: usize) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {len}\r\n\r\n")
 }
 
-/// The final answer, after any interim ones.
+/// Reads the final response.
 #[track_caller]
 fn last_answer(client: &mut Client) -> Response {
     loop {
@@ -61,7 +60,7 @@ fn append(server: &Server, path: &str, offset: usize, complete: bool, body: &[u8
     send(server, "PATCH", &part(path, offset, complete), body)
 }
 
-/// How far an upload is.
+/// The offset of an unfinished upload, in bytes, as HEAD reports it.
 #[track_caller]
 fn offset(server: &Server, path: &str) -> usize {
     let answer = server.head(path);
@@ -77,13 +76,13 @@ fn data(dir: &Dir, path: &str) -> PathBuf {
     dir.path(path.rsplit_once(STORE).map(|(_, name)| format!("{STORE}{name}")).unwrap())
 }
 
-/// What is kept of unfinished uploads.
+/// Names of the files kept for unfinished uploads.
 fn kept(dir: &Dir) -> Vec<String> {
     if dir.path(STORE).exists() { names(dir, STORE) } else { vec![] }
 }
 
 #[test]
-fn an_upload_is_announced_and_then_like_any_other() {
+fn a_resumable_upload_is_announced_and_completed() {
     let server = start(&[("d/", "")]);
     let mut client = server.connect();
     let body = pattern(700_000);
@@ -108,7 +107,7 @@ fn an_upload_is_announced_and_then_like_any_other() {
 }
 
 #[test]
-fn what_broke_off_goes_on_even_after_the_server_was_stopped() {
+fn an_interrupted_upload_is_resumed_even_after_a_restart() {
     for (etag, restart) in [(EtagSource::Auto, false), (EtagSource::Content, true)] {
         let configure = |config: &mut Config| {
             *config = taking(config, etag);
@@ -130,7 +129,7 @@ fn what_broke_off_goes_on_even_after_the_server_was_stopped() {
         assert!((1 << 20..=2 << 20).contains(&from), "{from}");
         assert_eq!(server.head(&path).field("Upload-Length"), Some("3145728"));
         assert_eq!(server.get("/a").text(), "old", "nothing is seen of it");
-        // In two parts: the whole need not come at once.
+        // The upload arrives in two parts.
         let middle = from + 100_000;
         let more = append(&server, &path, from, false, &body[from..middle]);
         assert_eq!((more.status, more.field("Upload-Complete")), (204, Some("?0")), "{more:?}");
@@ -152,7 +151,7 @@ fn taking(config: &Config, etag: EtagSource) -> Config {
 }
 
 #[test]
-fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
+fn invalid_parts_are_refused_and_change_nothing() {
     let server = start(&[]);
     let path = begin(&server, "/a\nUpload-Length: 10", b"01234");
     let at = |offset: usize, more: &str| format!("{}{more}", part(&path, offset, false));
@@ -181,7 +180,7 @@ fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
     assert_eq!(done.status, 201, "{done:?}");
     assert_eq!(server.get("/a").text(), "0123456789");
 
-    // Of unknown length, it is known to be too long only when it is.
+    // A chunked body's excess length is noticed only once it has arrived.
     let path = begin(&server, "/b\nUpload-Length: 3", b"ab");
     let mut client = server.connect();
     let target = part(&path, 2, true).replace('\n', "\r\n");
@@ -193,7 +192,7 @@ fn parts_that_do_not_fit_are_refused_and_cost_nothing() {
 }
 
 #[test]
-fn nobody_touches_the_upload_of_another() {
+fn an_upload_belongs_to_its_user() {
     let dir = Dir::new(&[]);
     let user = |name: &str| {
         let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap();
@@ -228,7 +227,7 @@ fn nobody_touches_the_upload_of_another() {
 
 #[test]
 fn a_newer_request_ends_the_older_one() {
-    // Whichever worker has it.
+    // On any worker.
     let server = with(&[], |config| config.workers = 4.try_into().unwrap());
     let path = begin(&server, "/a", b"");
     let mut older = server.connect();
@@ -244,7 +243,7 @@ fn a_newer_request_ends_the_older_one() {
     assert_eq!(done.status, 201, "{done:?}");
     assert!(fs::read(server.dir.path("a")).unwrap() == pattern(1_000_000));
 
-    // Cancelling ends it, too.
+    // DELETE ends the request in progress as well.
     let path = begin(&server, "/b", b"");
     let mut older = server.connect();
     older.send(head("PATCH", &part(&path, 0, true), 1_000_000));
@@ -258,7 +257,7 @@ fn a_newer_request_ends_the_older_one() {
 }
 
 #[test]
-fn conditions_hold_for_the_moment_it_is_complete() {
+fn conditions_are_evaluated_at_completion() {
     let server = start(&[]);
     let path = begin(&server, "/a\nIf-None-Match: *", b"late");
     assert_eq!(send(&server, "PUT", "/a", b"first").status, 201);
@@ -290,14 +289,14 @@ fn the_store_is_bounded_and_private_and_never_served() {
     assert_eq!(send(&server, "PUT", &path, b"x").status, 405);
     assert!(!server.get("/").text().contains("hurtle-upload"));
 
-    // No room for another's 600 bytes, nor for one that may become as large as any.
+    // No room for another 600 bytes, nor for an upload of unknown length.
     for more in ["", "\nUpload-Length: 600"] {
         assert_eq!(send(&server, "PUT", &format!("{target}{more}"), b"x").status, 507, "{more}");
     }
     begin(&server, "/a\nUpload-Length: 300", b"");
     let answer = send(&server, "PUT", &format!("{target}\nUpload-Length: 1"), b"x");
     assert_eq!(answer.status, 507, "two are two: {answer:?}");
-    // What needs no room there is taken all the same.
+    // A complete upload needs no place in the store and is accepted.
     let whole = target.replace("?0", "?1");
     assert_eq!(send(&server, "PUT", &whole, b"whole").status, 201, "without an interim answer");
     assert_eq!(server.get("/a").text(), "whole");
@@ -309,13 +308,13 @@ fn the_store_is_bounded_and_private_and_never_served() {
 }
 
 #[test]
-fn whoever_is_told_of_a_part_finds_the_upload_free() {
+fn an_upload_is_unlocked_once_its_part_is_answered() {
     let server = start(&[]);
     let is_free = |path: &str| {
         let file = fs::File::open(data(&server.dir, path)).unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     };
-    // What is let go of a moment later is seldom found held.
+    // A lock released slightly too late is rarely observed, so this is tried often.
     for _ in 0..20 {
         let path = begin(&server, "/a", b"one");
         assert!(is_free(&path), "by 201");
@@ -326,7 +325,7 @@ fn whoever_is_told_of_a_part_finds_the_upload_free() {
 }
 
 #[test]
-fn a_day_later_it_is_gone() {
+fn an_unfinished_upload_expires_after_a_day() {
     let server = start(&[]);
     let (path, other) = (begin(&server, "/a", b"old"), begin(&server, "/b", b"new"));
     make_a_day_older(&server.dir, &path);
@@ -345,7 +344,7 @@ fn a_day_later_it_is_gone() {
     assert_eq!(offset(&server, &other), 3, "which leaves the others");
 }
 
-/// Sets back the time at which an upload was begun.
+/// Sets an upload's creation time back.
 fn make_a_day_older(dir: &Dir, path: &str) {
     let record = data(dir, path).with_extension("json");
     let text = fs::read_to_string(&record).unwrap();
@@ -356,8 +355,8 @@ fn make_a_day_older(dir: &Dir, path: &str) {
 }
 
 #[test]
-fn a_file_that_has_its_name_already_takes_no_more() {
-    // As a crash leaves it that came between naming the file and forgetting the upload.
+fn a_completed_upload_accepts_no_more_parts() {
+    // As after a crash between linking the file and removing the upload.
     let server = start(&[]);
     let path = begin(&server, "/a", b"whole");
     fs::hard_link(data(&server.dir, &path), server.dir.path("a")).unwrap();
@@ -367,7 +366,7 @@ fn a_file_that_has_its_name_already_takes_no_more() {
 }
 
 #[test]
-fn who_does_not_speak_this_version_uploads_as_ever() {
+fn a_client_without_this_version_uploads_plainly() {
     let server = start(&[]);
     for (what, fields) in [
         ("no version", "Upload-Complete: ?1"),
@@ -377,7 +376,7 @@ fn who_does_not_speak_this_version_uploads_as_ever() {
         let answer = send(&server, "PUT", &format!("/{}\n{fields}", what.len()), b"x");
         assert_eq!((answer.status, answer.field("Upload-Complete")), (201, None), "{what}");
     }
-    // But a part is no file.
+    // A part is not served as a file.
     assert_eq!(send(&server, "PUT", "/part\nUpload-Complete: ?0", b"x").status, 400);
     assert_eq!(server.get("/part").status, 404);
     let mut old = server.connect();
@@ -397,7 +396,7 @@ fn who_does_not_speak_this_version_uploads_as_ever() {
 }
 
 #[test]
-fn a_long_upload_is_told_how_far_it_is() {
+fn a_long_upload_gets_progress_responses() {
     let server = with(&[], |config| limits(config).rate = 200_000);
     let mut client = server.connect();
     client.send(head("PUT", &format!("/a\n{SPEAKS}\nUpload-Complete: ?1"), 400_000));

@@ -87,7 +87,7 @@ const TABLE: &[Row] = &[
             let manifest = "path = \"/a\"\ncommand = \"true\"\nuser = \"daemon\"\n";
             fs::write(dir.join("app.toml"), manifest).unwrap();
         },
-        "only a server of root can start it as daemon",
+        "only a server that runs as root can start it as daemon",
         false,
     ),
     (

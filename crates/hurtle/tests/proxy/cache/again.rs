@@ -1,4 +1,4 @@
-//! Later requests on a connection that has had cache hits.
+//! Tests of requests on a connection that has had cache hits.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use super::{MINUTE, Pair, get, has};
 use crate::client::Client;
 use crate::support::{Proxy, Upstream};
 
-/// A connection that has been sent what is kept, so often that the way there is known.
+/// A connection with so many hits that its header section is remembered.
 #[track_caller]
 fn served(pair: &Pair, fields: &str) -> Client {
-    pair.asked(&get("/", ""), fields, "first");
+    pair.fetch(&get("/", ""), fields, "first");
     let mut client = pair.proxy.connect();
     for _ in 0..4 {
         assert_eq!(again(&mut client), "first");
@@ -25,7 +25,7 @@ fn again(client: &mut Client) -> String {
 }
 
 #[test]
-fn a_purge_and_a_change_count_from_the_very_next_request() {
+fn a_purge_and_a_change_apply_to_the_next_request() {
     let (upstream, socket) = (Upstream::new(), socket("again"));
     let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
     let proxy = Proxy::of(&format!("admin = {socket:?}"), &mount);
@@ -53,7 +53,7 @@ fn age_grows_until_the_response_is_stale() {
     let pair = Pair::new();
     let before = Instant::now();
     let mut client = served(&pair, "Cache-Control: max-age=12\r\nAge: 10\r\n");
-    // The server's clock is that much coarser.
+    // The resolution of the server's clock.
     let (stored, grain) = (Instant::now(), Duration::from_millis(50));
     std::thread::scope(|scope| {
         scope.spawn(|| pair.reply("", "second"));
@@ -64,7 +64,7 @@ fn age_grows_until_the_response_is_stale() {
             if body == "second" {
                 break;
             }
-            // RFC 9111 4.2.3: the time that the fetch took counts.
+            // RFC 9111 4.2.3: the duration of the fetch counts.
             let most = 10 + (before.elapsed() + grain).as_secs();
             let age = head.lines().find_map(|line| line.strip_prefix("Age: ")).unwrap();
             let age: u64 = age.parse().unwrap();
@@ -91,7 +91,7 @@ fn other_requests_get_their_own_responses() {
         assert_eq!(body, expected, "{head}");
         assert_eq!(again(&mut client), "first", "{head}");
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
     for head in [
         "GET / HTTP/1.1\r\nHost: b\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a:81\r\n\r\n",
@@ -130,7 +130,7 @@ fn header_rules_apply_to_stored_responses() {
 
 #[test]
 fn stored_responses_need_the_password_too() {
-    // `anna:secret`, at bcrypt's least cost.
+    // `anna:secret` with bcrypt's lowest cost.
     let users = std::env::temp_dir().join(format!("hurtle-users-{}", std::process::id()));
     std::fs::write(&users, "anna:$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n")
         .unwrap();
@@ -140,7 +140,7 @@ fn stored_responses_need_the_password_too() {
     let proxy = Proxy::of_site(&auth, &mount);
     let pair = Pair { upstream, proxy };
     let shown = "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n";
-    let (_, body) = pair.asked(&get("/", shown), "Cache-Control: public, max-age=60\r\n", "his");
+    let (_, body) = pair.fetch(&get("/", shown), "Cache-Control: public, max-age=60\r\n", "his");
     assert_eq!(body, "his");
     let mut client = pair.proxy.connect();
     for (fields, status, expected) in [("", "401", false), (shown, "200", true), ("", "401", false)]
@@ -150,6 +150,6 @@ fn stored_responses_need_the_password_too() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert_eq!(body == "his", expected);
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
     let _ = std::fs::remove_file(users);
 }

@@ -1,11 +1,11 @@
-//! Stored bodies: complete, in memory or on the disk, within their bounds.
+//! Tests of stored bodies: complete, in memory or on the disk, within their limits.
 
 use std::fs;
 
 use super::{MINUTE, Pair, get, has};
 
 #[test]
-fn bodies_that_break_off_are_not_stored() {
+fn aborted_bodies_are_not_stored() {
     let pair = Pair::new();
     for (sentence, part) in [
         ("of a length", "Content-Length: 9\r\n\r\nhello"),
@@ -13,33 +13,33 @@ fn bodies_that_break_off_are_not_stored() {
         ("in malformed chunks", "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloX"),
     ] {
         let mut client = pair.proxy.send(get("/", ""));
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}{part}"));
         drop(peer);
         let all = client.rest();
         assert!(!all.contains("0\r\n\r\n"), "{sentence}: {all}");
     }
-    // A body whose end is its connection's may have broken off, too.
+    // A body delimited by the connection's end may be incomplete.
     let mut client = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}\r\nhello"));
     drop(peer);
     assert_eq!(client.answer().1, "hello");
-    assert_eq!(pair.asked(&get("/", ""), MINUTE, "whole").1, "whole");
+    assert_eq!(pair.fetch(&get("/", ""), MINUTE, "whole").1, "whole");
 }
 
 #[test]
 fn chunks_become_a_length() {
     let pair = Pair::new();
     let mut client = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     peer.send(format!(
         "HTTP/1.1 200 OK\r\n{MINUTE}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
     ));
     peer.send("5\r\nworld\r\n0\r\nX-Sum: 1\r\n\r\n");
     assert_eq!(client.answer().1, "helloworld");
     let kept = (0..10_000).find_map(|_| {
-        let (head, body) = pair.kept(&get("/", ""));
+        let (head, body) = pair.hit(&get("/", ""));
         head.contains("; hit").then_some((head, body))
     });
     let (head, body) = kept.unwrap();
@@ -51,12 +51,12 @@ fn chunks_become_a_length() {
 fn bodies_that_are_too_large_are_relayed() {
     let pair = Pair::with("cache = { max_object = \"100 KB\" }");
     let body = "x".repeat(1 << 20);
-    assert_eq!(pair.asked(&get("/said", ""), MINUTE, &body).1.len(), body.len());
-    assert_eq!(pair.asked(&get("/said", ""), MINUTE, "2").1, "2");
+    assert_eq!(pair.fetch(&get("/said", ""), MINUTE, &body).1.len(), body.len());
+    assert_eq!(pair.fetch(&get("/said", ""), MINUTE, "2").1, "2");
 
-    // The length shows only once it is too late to begin anew.
+    // The excess is noticed only after the response has begun.
     let mut client = pair.proxy.send(get("/unsaid", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     let sender = std::thread::spawn(move || {
         peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}Transfer-Encoding: chunked\r\n\r\n"));
         for _ in 0..64 {
@@ -66,35 +66,35 @@ fn bodies_that_are_too_large_are_relayed() {
     });
     assert_eq!(client.answer().1, "y".repeat(1 << 20));
     sender.join().unwrap();
-    assert_eq!(pair.asked(&get("/unsaid", ""), MINUTE, "2").1, "2");
+    assert_eq!(pair.fetch(&get("/unsaid", ""), MINUTE, "2").1, "2");
 }
 
 #[test]
 fn large_bodies_are_in_files_without_names() {
     let directory = std::env::temp_dir().join(format!("hurtle-bodies-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    // Less memory than the bodies need together.
+    // The bodies together exceed the memory.
     let keys = format!("cache = {{ memory = \"2 MB\", disk = {directory:?} }}");
     let pair = Pair::with(&keys);
     let body = |n: u32| -> String { (0..40_000).map(|i| format!("{:010}", i * 10 + n)).collect() };
     for n in 0..8 {
-        assert_eq!(pair.asked(&get(&format!("/{n}"), ""), MINUTE, &body(n)).1, body(n));
+        assert_eq!(pair.fetch(&get(&format!("/{n}"), ""), MINUTE, &body(n)).1, body(n));
     }
     for n in 0..8 {
         let path = format!("/{n}");
         let kept = (0..10_000).find_map(|_| {
-            let (head, got) = pair.kept(&get(&path, ""));
+            let (head, got) = pair.hit(&get(&path, ""));
             head.contains("; hit").then_some(got)
         });
         assert_eq!(kept.unwrap(), body(n));
-        let (_, part) = pair.kept(&get(&path, "Range: bytes=200000-200009\r\n"));
+        let (_, part) = pair.hit(&get(&path, "Range: bytes=200000-200009\r\n"));
         assert_eq!(part, body(n)[200_000..200_010]);
     }
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     drop(pair);
-    // Nothing is left of it: another server asks anew.
+    // Another server starts with an empty cache.
     let pair = Pair::with(&keys);
-    assert_eq!(pair.asked(&get("/0", ""), MINUTE, "new").1, "new");
+    assert_eq!(pair.fetch(&get("/0", ""), MINUTE, "new").1, "new");
     let _ = fs::remove_dir(directory);
 }
 
@@ -104,7 +104,7 @@ fn memory_is_bounded() {
     let body = "z".repeat(10_000);
     let path = |n| get(&format!("/{n}"), "");
     for n in 0..50 {
-        assert_eq!(pair.asked(&path(n), MINUTE, &body).1.len(), body.len());
+        assert_eq!(pair.fetch(&path(n), MINUTE, &body).1.len(), body.len());
     }
     let kept = (0..50).filter(|n| {
         let mut client =

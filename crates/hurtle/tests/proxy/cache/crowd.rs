@@ -1,4 +1,4 @@
-//! Concurrent requests for one response.
+//! Tests of concurrent requests for one response.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ fn one_fetch_serves_all_clients_on_all_workers() {
     for client in &mut clients {
         assert_eq!(client.answer().1, "body");
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
 
 #[test]
 fn all_clients_get_a_body_as_it_arrives() {
     let pair = Pair::new();
     let mut first = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     peer.send(format!(
         "HTTP/1.1 200 OK\r\n{MINUTE}Content-Length: 10\r\nConnection: close\r\n\r\n"
     ));
@@ -38,7 +38,7 @@ fn all_clients_get_a_body_as_it_arrives() {
     peer.send("world");
     assert_eq!((first.take(5), second.take(5)), (b"world".to_vec(), b"world".to_vec()));
     let kept = (0..10_000).find_map(|_| {
-        let (head, body) = pair.kept(&get("/", ""));
+        let (head, body) = pair.hit(&get("/", ""));
         head.contains("; hit").then_some(body)
     });
     assert_eq!(kept.as_deref(), Some("helloworld"));
@@ -48,26 +48,26 @@ fn all_clients_get_a_body_as_it_arrives() {
 fn the_leader_may_leave() {
     let pair = Pair::new();
     let first = pair.proxy.send(get("/", ""));
-    let (peer, _) = pair.upstream.asked();
+    let (peer, _) = pair.upstream.next_request();
     let mut second = pair.proxy.send(get("/", ""));
     first.reset();
     reply(peer, MINUTE, "body");
     assert_eq!(second.answer().1, "body");
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
 
 #[test]
 fn a_request_is_forwarded_after_waiting_five_seconds() {
     let pair = Pair::new();
     let mut first = pair.proxy.send(get("/", ""));
-    let (slow, _) = pair.upstream.asked();
+    let (slow, _) = pair.upstream.next_request();
     let begun = Instant::now();
     let mut second = pair.proxy.send(get("/", ""));
     pair.reply(MINUTE, "own");
     assert!(begun.elapsed() > Duration::from_secs(4), "it has waited: {:?}", begun.elapsed());
     let (head, body) = second.answer();
     assert!(head.contains("fwd=bypass; detail=waited-too-long") && body == "own", "{head}");
-    // The first one's answer is kept all the same.
+    // The first response is stored nevertheless.
     reply(slow, MINUTE, "body");
     assert_eq!(first.answer().1, "body");
 }
@@ -80,17 +80,17 @@ fn an_uncacheable_response_releases_all_requests_and_is_remembered() {
         let mut clients: Vec<Client> = (0..FEW).map(|_| pair.proxy.send(get("/", ""))).collect();
         let mut peers = Vec::new();
         if round == 0 {
-            reply(pair.upstream.asked().0, "Cache-Control: no-store\r\n", "body");
+            reply(pair.upstream.next_request().0, "Cache-Control: no-store\r\n", "body");
         }
-        // All of the others ask, and none waits for another's answer.
+        // All other requests are forwarded, and none waits for another's response.
         while peers.len() < FEW - usize::from(round == 0) {
-            peers.push(pair.upstream.asked().0);
+            peers.push(pair.upstream.next_request().0);
         }
         peers.into_iter().for_each(|peer| reply(peer, "Cache-Control: no-store\r\n", "body"));
         for client in &mut clients {
             assert_eq!(client.answer().1, "body");
         }
-        pair.upstream.is_left_alone();
+        pair.upstream.expect_no_connection();
     }
 }
 
@@ -98,9 +98,9 @@ fn an_uncacheable_response_releases_all_requests_and_is_remembered() {
 fn a_response_for_one_client_does_not_mark_the_key() {
     let pair = Pair::new();
     let credentials = get("/", "Authorization: Basic eA==\r\n");
-    assert_eq!(pair.asked(&credentials, MINUTE, "his").1, "his");
-    assert_eq!(pair.asked(&get("/", ""), MINUTE, "all's").1, "all's");
-    assert_eq!(pair.kept(&get("/", "")).1, "all's");
+    assert_eq!(pair.fetch(&credentials, MINUTE, "his").1, "his");
+    assert_eq!(pair.fetch(&get("/", ""), MINUTE, "all's").1, "all's");
+    assert_eq!(pair.hit(&get("/", "")).1, "all's");
 }
 
 #[test]

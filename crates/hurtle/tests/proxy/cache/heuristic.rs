@@ -1,4 +1,4 @@
-//! Lifetimes that are guessed from Last-Modified (RFC 9111 4.2.2), where the configuration says so.
+//! Tests of heuristic lifetimes (RFC 9111 4.2.2).
 
 use super::{Pair, get, reply};
 
@@ -15,14 +15,14 @@ fn responses_without_a_lifetime_are_kept_if_the_mount_says_so() {
     ];
     for (sentence, keys, fields, kept) in rows {
         let pair = Pair::with(keys);
-        pair.asked(&get("/", ""), fields, "first");
+        pair.fetch(&get("/", ""), fields, "first");
         let mut client = pair.proxy.send(get("/", ""));
         if !kept {
-            let next = pair.upstream.asked_if_any();
+            let next = pair.upstream.next_request_if_any();
             reply(next.unwrap_or_else(|| panic!("{sentence}: not asked again")).0, "", "second");
         }
         let (head, body) = client.answer();
         assert_eq!(body, if kept { "first" } else { "second" }, "{sentence}: {head}");
-        pair.upstream.is_left_alone();
+        pair.upstream.expect_no_connection();
     }
 }

@@ -1,4 +1,4 @@
-//! Interim responses (RFC 9110 15.2) of a fetch for the cache.
+//! Tests of interim responses (RFC 9110 15.2) to a fetch for the cache.
 
 use super::{MINUTE, Pair, get, reply};
 use crate::support::{Proxy, Upstream};
@@ -12,7 +12,7 @@ fn sent(head: &str) -> String {
 }
 
 #[test]
-fn the_client_that_leads_the_fetch_gets_them() {
+fn the_leader_of_a_fetch_gets_interim_responses() {
     let current = get("/", "");
     let old = "GET / HTTP/1.0\r\nHost: a\r\n\r\n".to_owned();
     #[rustfmt::skip]
@@ -30,7 +30,7 @@ fn the_client_that_leads_the_fetch_gets_them() {
         let proxy = Proxy::of_site(key, &mount);
         let pair = Pair { upstream, proxy };
         let mut client = pair.proxy.send(request);
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         interim.iter().for_each(|head| peer.send(sent(head)));
         for head in expected {
             assert_eq!(client.head(), *head, "{sentence}");
@@ -40,19 +40,19 @@ fn the_client_that_leads_the_fetch_gets_them() {
         assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{sentence}: {head}");
         assert!(!head.contains("Link"), "{sentence}: {head}");
         assert_eq!(body, "body", "{sentence}");
-        // They are no part of what is kept.
-        let (head, body) = pair.kept(&get("/", ""));
+        // They are not stored.
+        let (head, body) = pair.hit(&get("/", ""));
         assert!(head.starts_with("HTTP/1.1 200 OK\n") && !head.contains("Link"), "{head}");
         assert_eq!(body, "body", "{sentence}");
     }
 }
 
 #[test]
-fn a_response_that_is_not_kept_comes_after_them_too() {
+fn an_unstored_response_follows_its_interim_responses() {
     let pair = Pair::new();
     for path in ["/", "/"] {
         let mut client = pair.proxy.send(get(path, ""));
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         peer.send(sent(HINTS));
         assert_eq!(client.head(), HINTS);
         reply(peer, "Cache-Control: no-store\r\n", "body");
@@ -61,10 +61,10 @@ fn a_response_that_is_not_kept_comes_after_them_too() {
 }
 
 #[test]
-fn a_client_that_waits_for_the_fetch_of_another_gets_none() {
+fn a_waiting_client_gets_no_interim_responses() {
     let pair = Pair::new();
     let mut leader = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     let mut second = pair.proxy.send(get("/", ""));
     peer.send(sent(HINTS));
     assert_eq!(leader.head(), HINTS);
@@ -73,15 +73,15 @@ fn a_client_that_waits_for_the_fetch_of_another_gets_none() {
 }
 
 #[test]
-fn a_fetch_goes_on_though_its_client_has_left() {
+fn a_fetch_continues_after_its_client_has_disconnected() {
     let pair = Pair::new();
     let leader = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     leader.reset();
     peer.send(sent(HINTS));
     let mut second = pair.proxy.send(get("/", ""));
     peer.send(sent(HINTS));
     reply(peer, MINUTE, "body");
     assert_eq!(second.answer().1, "body");
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }

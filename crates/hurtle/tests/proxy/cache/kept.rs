@@ -1,4 +1,4 @@
-//! Which responses are stored, which requests they answer, and with which fields and bodies.
+//! Tests of stored responses: conditions for storing, matching requests, fields and bodies.
 
 use super::{MINUTE, Pair, get, has, reply};
 use crate::client::Client;
@@ -57,16 +57,16 @@ fn responses_that_are_stored_and_reused() {
     ];
     for (number, (sentence, fields, first, second, kept)) in rows.into_iter().enumerate() {
         let path = format!("/{number}");
-        let (_, body) = pair.asked(&get(&path, first), fields, "first");
+        let (_, body) = pair.fetch(&get(&path, first), fields, "first");
         assert_eq!(body, "first", "{sentence}");
         let mut client = pair.proxy.send(get(&path, second));
         if !kept {
-            let next = pair.upstream.asked_if_any();
+            let next = pair.upstream.next_request_if_any();
             reply(next.unwrap_or_else(|| panic!("{sentence}: not asked again")).0, "", "second");
         }
         let (head, body) = client.answer();
         assert_eq!(body, if kept { "first" } else { "second" }, "{sentence}: {head}");
-        pair.upstream.is_left_alone();
+        pair.upstream.expect_no_connection();
     }
 }
 
@@ -85,14 +85,14 @@ fn statuses() {
     for (number, (sentence, status, fields, kept)) in rows.into_iter().enumerate() {
         let path = format!("/{number}");
         let mut client = pair.proxy.send(get(&path, ""));
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         peer.send(format!(
             "HTTP/1.1 {status}\r\n{fields}Content-Length: 5\r\nConnection: close\r\n\r\nfirst"
         ));
         assert_eq!(client.answer().1, "first", "{sentence}");
         let mut client = pair.proxy.send(get(&path, ""));
         if !kept {
-            let next = pair.upstream.asked_if_any();
+            let next = pair.upstream.next_request_if_any();
             reply(next.unwrap_or_else(|| panic!("{sentence}: not asked again")).0, "", "second");
         }
         let (head, body) = client.answer();
@@ -101,14 +101,14 @@ fn statuses() {
             !kept || head.starts_with(&format!("HTTP/1.1 {}", &status[..3])),
             "{sentence}: {head}"
         );
-        pair.upstream.is_left_alone();
+        pair.upstream.expect_no_connection();
     }
 }
 
 #[test]
-fn keys_are_targets_as_they_are_forwarded() {
+fn cache_keys_are_forwarded_targets() {
     let pair = Pair::new();
-    pair.asked(&get("/a/b?x", ""), MINUTE, "1");
+    pair.fetch(&get("/a/b?x", ""), MINUTE, "1");
     #[rustfmt::skip]
     let rows = [
         ("the same target", get("/a/b?x", ""), true),
@@ -119,7 +119,7 @@ fn keys_are_targets_as_they_are_forwarded() {
         ("another port", "GET /a/b?x HTTP/1.1\r\nHost: a:81\r\n\r\n".to_owned(), false),
     ];
     for (sentence, request, kept) in rows {
-        let body = if kept { pair.kept(&request).1 } else { pair.asked(&request, "", "2").1 };
+        let body = if kept { pair.hit(&request).1 } else { pair.fetch(&request, "", "2").1 };
         assert_eq!(body == "1", kept, "{sentence}");
     }
 }
@@ -131,11 +131,11 @@ fn clients_get_the_whole_a_part_or_304() {
                   Date: Fri, 31 Dec 9999 23:59:59 GMT\r\nKeep-Alive: x\r\nX-Other: 1\r\n\
                   Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     let (head, _) =
-        pair.asked(&get("/", "If-None-Match: \"v0\"\r\nX-A: 1\r\n"), fields, "0123456789");
+        pair.fetch(&get("/", "If-None-Match: \"v0\"\r\nX-A: 1\r\n"), fields, "0123456789");
     has(&head, "Cache-Status: hurtle; fwd=uri-miss; stored");
     assert!(!head.contains("Keep-Alive"), "{head}");
 
-    let (head, body) = pair.kept(&get("/", ""));
+    let (head, body) = pair.hit(&get("/", ""));
     assert_eq!(body, "0123456789");
     has(&head, "ETag: \"v1\"");
     has(&head, "X-Other: 1");
@@ -144,27 +144,27 @@ fn clients_get_the_whole_a_part_or_304() {
     assert!((30..60).contains(&age.parse::<u64>().unwrap()), "{head}");
     assert_eq!(head.matches("Age: ").count(), 1, "{head}");
 
-    let (head, body) = pair.kept(&get("/", "If-None-Match: \"v1\"\r\n"));
+    let (head, body) = pair.hit(&get("/", "If-None-Match: \"v1\"\r\n"));
     assert!(head.starts_with("HTTP/1.1 304 ") && body.is_empty(), "{head}");
     has(&head, "ETag: \"v1\"");
     assert!(!head.contains("Content-"), "{head}");
     let since = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-    assert!(pair.kept(&get("/", since)).0.starts_with("HTTP/1.1 304 "));
+    assert!(pair.hit(&get("/", since)).0.starts_with("HTTP/1.1 304 "));
 
-    let (head, body) = pair.kept(&get("/", "Range: bytes=2-4\r\n"));
+    let (head, body) = pair.hit(&get("/", "Range: bytes=2-4\r\n"));
     assert!(head.starts_with("HTTP/1.1 206 "), "{head}");
     has(&head, "Content-Range: bytes 2-4/10");
     assert_eq!(body, "234");
-    let other = pair.kept(&get("/", "Range: bytes=2-4\r\nIf-Range: \"v0\"\r\n"));
+    let other = pair.hit(&get("/", "Range: bytes=2-4\r\nIf-Range: \"v0\"\r\n"));
     assert_eq!(other.1, "0123456789", "a part of another would not do");
-    let (head, _) = pair.kept(&get("/", "Range: bytes=10-\r\n"));
+    let (head, _) = pair.hit(&get("/", "Range: bytes=10-\r\n"));
     assert!(head.starts_with("HTTP/1.1 416 "), "{head}");
     has(&head, "Content-Range: bytes */10");
 
     let mut client = pair.proxy.send("HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     has(&client.head(), "Content-Length: 10");
     assert_eq!(client.rest(), "");
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
 
 #[test]
@@ -175,18 +175,18 @@ fn a_fetch_drops_its_clients_preconditions() {
     let head = pair.reply(&format!("{MINUTE}ETag: \"v1\"\r\n"), "body");
     assert!(head.contains("X-A: 1") && !head.contains("If-"), "{head}");
     assert!(client.head().starts_with("HTTP/1.1 304 "), "the client has it already");
-    assert_eq!(pair.kept(&get("/", "")).1, "body");
+    assert_eq!(pair.hit(&get("/", "")).1, "body");
 
-    // A part is not the whole: it is passed on, and nothing is kept of it.
+    // A 206 is relayed and not stored.
     let mut client = pair.proxy.send(get("/part", "Range: bytes=0-0\r\n"));
-    let (mut peer, head) = pair.upstream.asked();
+    let (mut peer, head) = pair.upstream.next_request();
     assert!(head.contains("Range: bytes=0-0"), "{head}");
     peer.send(format!(
         "HTTP/1.1 206 Partial Content\r\n{MINUTE}Content-Range: bytes 0-0/9\r\n\
          Content-Length: 1\r\nConnection: close\r\n\r\na"
     ));
     assert_eq!(client.answer().1, "a");
-    assert_eq!(pair.asked(&get("/part", ""), MINUTE, "the whole").1, "the whole");
+    assert_eq!(pair.fetch(&get("/part", ""), MINUTE, "the whole").1, "the whole");
 }
 
 #[test]
@@ -196,45 +196,45 @@ fn variants_are_kept_apart_and_are_few() {
     let vary = format!("{MINUTE}Vary: Accept-Language\r\n");
     let of = |n: usize| get("/", &format!("Accept-Language: l{n}\r\n"));
     for n in 0..=VARIANTS {
-        let (head, body) = pair.asked(&of(n), &vary, &format!("body {n}"));
+        let (head, body) = pair.fetch(&of(n), &vary, &format!("body {n}"));
         assert_eq!(body, format!("body {n}"));
         let why = if n == 0 { "uri-miss" } else { "vary-miss" };
         has(&head, &format!("Cache-Status: hurtle; fwd={why}; stored"));
     }
     for n in 1..=VARIANTS {
-        assert_eq!(pair.kept(&of(n)).1, format!("body {n}"));
+        assert_eq!(pair.hit(&of(n)).1, format!("body {n}"));
     }
-    assert_eq!(pair.asked(&of(0), &vary, "again").1, "again", "the oldest went");
+    assert_eq!(pair.fetch(&of(0), &vary, "again").1, "again", "the oldest went");
 }
 
 #[test]
 fn unsafe_methods_invalidate() {
     let pair = Pair::new();
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-    pair.asked(&get("/", ""), MINUTE, "1");
+    pair.fetch(&get("/", ""), MINUTE, "1");
     let mut client = pair.proxy.send(post);
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     peer.send("HTTP/1.1 500 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     client.answer();
-    assert_eq!(pair.kept(&get("/", "")).1, "1", "RFC 9111 4.4: nothing changed");
-    let (head, _) = pair.asked(post, "", "done");
+    assert_eq!(pair.hit(&get("/", "")).1, "1", "RFC 9111 4.4: nothing changed");
+    let (head, _) = pair.fetch(post, "", "done");
     has(&head, "Cache-Status: hurtle; fwd=method");
-    assert_eq!(pair.asked(&get("/", ""), MINUTE, "2").1, "2", "RFC 9111 4.4");
+    assert_eq!(pair.fetch(&get("/", ""), MINUTE, "2").1, "2", "RFC 9111 4.4");
 
-    // What was asked for before the change, and comes after it, may be from before.
+    // A response to a request sent before the POST may be outdated if it arrives after it.
     let mut before = pair.proxy.send(get("/late", ""));
-    let (peer, _) = pair.upstream.asked();
-    pair.asked(&post.replace("/ ", "/late "), "", "done");
+    let (peer, _) = pair.upstream.next_request();
+    pair.fetch(&post.replace("/ ", "/late "), "", "done");
     reply(peer, MINUTE, "old");
     assert_eq!(before.answer().1, "old");
-    assert_eq!(pair.asked(&get("/late", ""), MINUTE, "new").1, "new");
+    assert_eq!(pair.fetch(&get("/late", ""), MINUTE, "new").1, "new");
 }
 
 #[test]
 fn no_response_is_stored_without_a_cache() {
     let pair = Pair::with("");
     for body in ["1", "2"] {
-        let (head, got) = pair.asked(&get("/", ""), MINUTE, body);
+        let (head, got) = pair.fetch(&get("/", ""), MINUTE, body);
         assert_eq!(got, body);
         assert!(!head.contains("Cache-Status"), "{head}");
     }
@@ -243,7 +243,7 @@ fn no_response_is_stored_without_a_cache() {
 #[test]
 fn only_if_cached() {
     let pair = Pair::new();
-    let (head, _) = pair.kept(&get("/", "Cache-Control: only-if-cached\r\n"));
+    let (head, _) = pair.hit(&get("/", "Cache-Control: only-if-cached\r\n"));
     assert!(head.starts_with("HTTP/1.1 504 "), "RFC 9111 5.2.1.7: {head}");
 }
 
@@ -257,7 +257,7 @@ fn pipelined_hits_on_one_connection() {
     for _ in 0..50 {
         assert_eq!(client.answer().1, "body");
     }
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_response_that_names_a_file_is_not_stored() {
     let pair = Pair::with(&format!("internal = {:?}\ncache = {{}}", std::env::temp_dir()));
     let fields = format!("{MINUTE}X-Accel-Redirect: /no-such-file\r\n");
     for _ in 0..2 {
-        let (head, _) = pair.asked(&get("/", ""), &fields, "");
+        let (head, _) = pair.fetch(&get("/", ""), &fields, "");
         assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
     }
 }

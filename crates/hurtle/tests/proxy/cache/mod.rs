@@ -33,14 +33,14 @@ impl Pair {
     /// Answers the next request that reaches the upstream, and returns its head.
     #[track_caller]
     fn reply(&self, fields: &str, body: &str) -> String {
-        let (peer, head) = self.upstream.asked();
+        let (peer, head) = self.upstream.next_request();
         reply(peer, fields, body);
         head
     }
 
     /// Sends a request that reaches the upstream, and returns the client's response.
     #[track_caller]
-    fn asked(&self, request: &str, fields: &str, body: &str) -> (String, String) {
+    fn fetch(&self, request: &str, fields: &str, body: &str) -> (String, String) {
         let mut client = self.proxy.send(request);
         self.reply(fields, body);
         client.answer()
@@ -48,9 +48,9 @@ impl Pair {
 
     /// Sends a request that does not reach it, and returns the client's response.
     #[track_caller]
-    fn kept(&self, request: &str) -> (String, String) {
+    fn hit(&self, request: &str) -> (String, String) {
         let answer = self.proxy.send(request).answer();
-        self.upstream.is_left_alone();
+        self.upstream.expect_no_connection();
         answer
     }
 }

@@ -1,4 +1,4 @@
-//! Orders by the admin socket.
+//! Tests of PURGE on the admin socket.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ pub(super) fn order(socket: &Path, order: &str) -> String {
 }
 
 #[test]
-fn what_is_purged_is_asked_for_again() {
+fn a_purged_response_is_fetched_again() {
     let (upstream, socket) = (Upstream::new(), socket("purge"));
     let mount = format!("proxy = \"http://{}\"\ncache = {{}}", upstream.address);
     let proxy = Proxy::of(&format!("admin = {socket:?}"), &mount);
@@ -29,7 +29,7 @@ fn what_is_purged_is_asked_for_again() {
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "nobody else may connect");
     for path in ["/a/1", "/a/2?q", "/b"] {
-        pair.asked(&get(path, ""), MINUTE, path);
+        pair.fetch(&get(path, ""), MINUTE, path);
     }
     #[rustfmt::skip]
     let rows = [
@@ -45,17 +45,17 @@ fn what_is_purged_is_asked_for_again() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{sentence}: {answer}");
         assert!(answer.ends_with(body), "{sentence}: {answer}");
     }
-    assert_eq!(pair.kept(&get("/b", "")).1, "/b");
-    assert_eq!(pair.asked(&get("/a/1", ""), MINUTE, "new").1, "new");
-    assert_eq!(pair.asked(&get("/a/2?q", ""), MINUTE, "new").1, "new");
+    assert_eq!(pair.hit(&get("/b", "")).1, "/b");
+    assert_eq!(pair.fetch(&get("/a/1", ""), MINUTE, "new").1, "new");
+    assert_eq!(pair.fetch(&get("/a/2?q", ""), MINUTE, "new").1, "new");
 
-    // By TCP it is a request like others, which is none of the cache's.
+    // Over TCP, PURGE is an ordinary request.
     let mut client = pair.proxy.send("PURGE /b HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (mut peer, head) = pair.upstream.asked();
+    let (mut peer, head) = pair.upstream.next_request();
     assert!(head.starts_with("PURGE /b "), "{head}");
     peer.send("HTTP/1.1 405 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     client.answer();
-    assert_eq!(pair.kept(&get("/b", "")).1, "/b");
+    assert_eq!(pair.hit(&get("/b", "")).1, "/b");
     drop(pair);
     let _ = std::fs::remove_file(socket);
 }

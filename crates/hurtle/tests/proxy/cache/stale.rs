@@ -1,4 +1,4 @@
-//! Stale responses: validated, sent during the validation, or sent if the upstream fails.
+//! Tests of stale responses: validated, sent during the validation, or sent if the upstream fails.
 
 use super::{Pair, get, has};
 
@@ -8,17 +8,17 @@ const STILL_GOOD: &str = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60
 #[test]
 fn a_304_makes_it_fresh_and_updates_its_fields() {
     let pair = Pair::new();
-    pair.asked(&get("/", ""), OLD, "body");
+    pair.fetch(&get("/", ""), OLD, "body");
     let mut client = pair.proxy.send(get("/", ""));
-    let (mut peer, asked) = pair.upstream.asked();
-    has(&asked, "If-None-Match: \"v1\"");
+    let (mut peer, head) = pair.upstream.next_request();
+    has(&head, "If-None-Match: \"v1\"");
     peer.send(STILL_GOOD);
     let (head, body) = client.answer();
     assert_eq!(body, "body");
     has(&head, "X-A: new");
     has(&head, "Cache-Status: hurtle; fwd=stale; fwd-status=304; stored");
     assert!(!head.contains("Age: 6"), "{head}");
-    let (head, body) = pair.kept(&get("/", ""));
+    let (head, body) = pair.hit(&get("/", ""));
     assert_eq!(body, "body");
     has(&head, "X-A: new");
     has(&head, "ETag: \"v1\"");
@@ -27,46 +27,46 @@ fn a_304_makes_it_fresh_and_updates_its_fields() {
 #[test]
 fn a_200_replaces_it() {
     let pair = Pair::new();
-    pair.asked(&get("/", ""), OLD, "old");
-    let (head, body) = pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
+    pair.fetch(&get("/", ""), OLD, "old");
+    let (head, body) = pair.fetch(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
     assert_eq!(body, "new");
     has(&head, "Cache-Status: hurtle; fwd=stale; stored");
-    assert_eq!(pair.kept(&get("/", "")).1, "new");
+    assert_eq!(pair.hit(&get("/", "")).1, "new");
 }
 
 #[test]
 fn stale_while_revalidate() {
     let pair = Pair::new();
     let fields = OLD.replace("max-age=60", "max-age=60, stale-while-revalidate=60");
-    pair.asked(&get("/", ""), &fields, "body");
+    pair.fetch(&get("/", ""), &fields, "body");
     let (head, body) = pair.proxy.send(get("/", "")).answer();
     assert_eq!(body, "body");
     assert!(head.contains("Cache-Status: hurtle; hit; ttl=-"), "{head}");
-    let (mut peer, _) = pair.upstream.asked();
-    // However many ask meanwhile, it is asked about once.
+    let (mut peer, _) = pair.upstream.next_request();
+    // Several requests in the meantime cause one revalidation.
     for _ in 0..5 {
-        assert_eq!(pair.kept(&get("/", "")).1, "body");
+        assert_eq!(pair.hit(&get("/", "")).1, "body");
     }
     peer.send(STILL_GOOD);
-    let renewed = |_| pair.kept(&get("/", "")).0.contains("X-A: new");
+    let renewed = |_| pair.hit(&get("/", "")).0.contains("X-A: new");
     assert!((0..10_000).any(renewed), "what was learnt is not used");
-    pair.upstream.is_left_alone();
+    pair.upstream.expect_no_connection();
 }
 
 #[test]
 fn stale_if_error() {
     let pair = Pair::with("cache = {}\nfirst_byte_timeout = \"100ms\"");
     let fields = OLD.replace("max-age=60", "max-age=60, stale-if-error=60");
-    pair.asked(&get("/", ""), &fields, "body");
+    pair.fetch(&get("/", ""), &fields, "body");
     for (sentence, answer) in [
         ("an error", "HTTP/1.1 500 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
         ("no answer", ""),
         ("nonsense", "what?\r\n\r\n"),
     ] {
         let mut client = pair.proxy.send(get("/", ""));
-        let (mut peer, _) = pair.upstream.asked();
+        let (mut peer, _) = pair.upstream.next_request();
         peer.send(answer);
-        // A connection that ends is tried again, which is another matter: it waits for its time.
+        // The peer stays open, since a closed connection would be retried.
         let (head, body) = client.answer();
         assert_eq!(body, "body", "{sentence}: {head}");
         assert!(head.contains("detail=stale-if-error"), "{sentence}: {head}");
@@ -79,14 +79,14 @@ fn stale_if_error() {
 #[test]
 fn errors_are_relayed_without_stale_if_error() {
     let pair = Pair::new();
-    pair.asked(&get("/", ""), OLD, "body");
+    pair.fetch(&get("/", ""), OLD, "body");
     let mut client = pair.proxy.send(get("/", ""));
-    let (mut peer, _) = pair.upstream.asked();
+    let (mut peer, _) = pair.upstream.next_request();
     peer.send("HTTP/1.1 500 x\r\nContent-Length: 4\r\nConnection: close\r\n\r\noops");
     let (head, body) = client.answer();
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
     assert_eq!(body, "oops", "it is the upstream's own answer");
-    // That failure is not remembered: the next good answer is kept.
-    pair.asked(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
-    assert_eq!(pair.kept(&get("/", "")).1, "new");
+    // The failure is not remembered: the next good response is stored.
+    pair.fetch(&get("/", ""), "Cache-Control: max-age=60\r\n", "new");
+    assert_eq!(pair.hit(&get("/", "")).1, "new");
 }
