@@ -71,11 +71,11 @@ impl<T: Protocol> Exchange<T> {
             gate.check(request.authorization).await?;
         }
         let (authorizer, mounted) = (resolved.authorizer(), resolved.mount());
-        let Some((authorizer, (mount, place))) = authorizer.zip(mounted) else {
+        let Some((authorizer, (mount, matched))) = authorizer.zip(mounted) else {
             return Ok(AuthorizerVariables::new());
         };
         let none = AuthorizerVariables::new();
-        let context = self.context(request, (worker, resolved), (mount, place), &none, now_ms);
+        let context = self.context(request, (worker, resolved), (mount, matched), &none, now_ms);
         authorizer.check(&context).await
     }
 }

@@ -31,7 +31,7 @@ use hurtle_http::request::RequestHead;
 
 pub(crate) use self::body::Ended;
 
-use self::client::Incoming;
+use self::client::{ExchangeClient, Incoming};
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
@@ -122,8 +122,7 @@ impl<T: Protocol> Exchange<T> {
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
             return self.respond(request, &mut answer, now_ms, false).await;
         }
-        let refused = self.refuse_channel(request, Some(&resolved));
-        let granted = match refused {
+        let granted = match self.refuse_channel(request, Some(&resolved)) {
             Some(answer) => Err(answer),
             None if resolved.is_open() => Ok(AuthorizerVariables::new()),
             None => {
@@ -131,10 +130,24 @@ impl<T: Protocol> Exchange<T> {
                 Box::pin(self.check_credentials(request, at, now_ms)).await
             }
         };
-        let (handled, incoming) = match granted {
-            Ok(granted) => self.handle(request, (&worker, &mut resolved), &granted, now_ms).await,
-            Err(answer) => (Ok(Outcome::Answer(answer)), Incoming::of(request)),
+        let granted = match granted {
+            Ok(granted) => granted,
+            Err(answer) => return Box::pin(self.write_refusal(request, answer)).await,
         };
-        self.write(request, (&worker, &resolved), handled, incoming).await
+        let Some((mount, matched)) = resolved.mount() else {
+            return Box::pin(self.answer_for_site(request, (&worker, &mut resolved))).await;
+        };
+        let at = (&*worker, &resolved);
+        let context = self.context(request, at, (mount, matched), &granted, now_ms);
+        let mut client = ExchangeClient::new(self, request);
+        let mut handled = mount.handler().call(&context, &mut client).await;
+        let incoming = client.incoming;
+        match (&mut handled, &incoming) {
+            // Beside `write`, because moving the response would cost more than writing it.
+            (Ok(Outcome::Answer(answer)), Incoming::Done) => {
+                self.respond(request, answer, clock::now_ms(), false).await
+            }
+            _ => self.write(request, at, handled, incoming).await,
+        }
     }
 }

@@ -2,21 +2,22 @@
 //! or is invalid.
 
 use http::StatusCode;
-use hurtle_http::h1::forward;
+use hurtle_http::h1::forward::{self, HeaderEdits};
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{ReceivedHead, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
+use super::framing::Framing;
 use super::{Proxy, UpstreamError};
 use crate::clock;
 use crate::transport::{Output, Taken};
 
 impl Proxy {
     /// Handles a response whose head has arrived.
-    pub(super) fn judge<C: Client>(
+    pub(super) fn handle_head<C: Client>(
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
@@ -60,9 +61,17 @@ impl Proxy {
             exchange.upstream.discard(reply.length);
             return Ok(Outcome::InternalRedirect(Box::new(redirect)));
         }
-        let parsed = reply.detach(&bytes);
-        let head = Box::new(ReceivedHead { bytes, parsed });
-        Ok(Outcome::Stream(UpstreamResponse { exchange, head }))
+        let framing = Framing::of(request.head, &reply);
+        let (removed, mut set) = request.matched.edits(reply.status);
+        if let Some(status) = client.cache_status() {
+            status.encode(&mut set);
+        }
+        let removes =
+            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
+        let edits = HeaderEdits { removes: &removes, set };
+        let head = client.encode_head(&reply, framing.delimiter, &edits);
+        let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
+        Ok(Outcome::Stream(UpstreamResponse { exchange, head, framing, status, keeps_upstream }))
     }
 }
 
