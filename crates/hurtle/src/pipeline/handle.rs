@@ -123,7 +123,7 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Returns the request as handlers get it.
-    #[inline]
+    #[inline(always)] // A move costs as much as making it.
     pub(super) fn context<'a>(
         &self,
         request: &'a RequestHead<'a>,

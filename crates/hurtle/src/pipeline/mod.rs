@@ -31,6 +31,7 @@ use hurtle_http::request::RequestHead;
 
 pub(crate) use self::body::Ended;
 
+use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
@@ -119,35 +120,48 @@ impl<T: Protocol> Exchange<T> {
             return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
-        if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            return self.respond(request, &mut answer, now_ms, false).await;
-        }
-        let granted = match self.refuse_channel(request, Some(&resolved)) {
-            Some(answer) => Err(answer),
-            None if resolved.is_open() => Ok(AuthorizerVariables::new()),
+        let mut answer = match self.known_answer(request, &resolved, now_ms) {
+            Some(answer) => answer,
             None => {
+                let incoming;
+                let handled = {
+                    let granted = match self.authorise(request, &resolved) {
+                        Authorised::Open => AuthorizerVariables::new(),
+                        Authorised::Gated => {
+                            let at = (&*worker, &resolved);
+                            match Box::pin(self.check_credentials(request, at, now_ms)).await {
+                                Ok(granted) => granted,
+                                Err(answer) => {
+                                    return Box::pin(self.write_refusal(request, answer)).await;
+                                }
+                            }
+                        }
+                        Authorised::Refused(answer) => {
+                            return Box::pin(self.write_refusal(request, *answer)).await;
+                        }
+                    };
+                    let Some((mount, matched)) = resolved.mount() else {
+                        let at = (&*worker, &mut resolved);
+                        return Box::pin(self.answer_for_site(request, at)).await;
+                    };
+                    let at = (&*worker, &resolved);
+                    let context = self.context(request, at, (mount, matched), &granted, now_ms);
+                    let mut client = ExchangeClient::new(self, request);
+                    let handled = mount.handler().call(&context, &mut client).await;
+                    incoming = client.incoming;
+                    handled
+                };
+                // `write` writes every outcome; the two common ones are not boxed.
                 let at = (&*worker, &resolved);
-                Box::pin(self.check_credentials(request, at, now_ms)).await
+                match handled {
+                    Ok(Outcome::Answer(answer)) if matches!(incoming, Incoming::Done) => answer,
+                    Ok(Outcome::Stream(response)) => {
+                        return self.relay(request, at, response, incoming).await;
+                    }
+                    handled => return Box::pin(self.write(request, at, handled, incoming)).await,
+                }
             }
         };
-        let granted = match granted {
-            Ok(granted) => granted,
-            Err(answer) => return Box::pin(self.write_refusal(request, answer)).await,
-        };
-        let Some((mount, matched)) = resolved.mount() else {
-            return Box::pin(self.answer_for_site(request, (&worker, &mut resolved))).await;
-        };
-        let at = (&*worker, &resolved);
-        let context = self.context(request, at, (mount, matched), &granted, now_ms);
-        let mut client = ExchangeClient::new(self, request);
-        let mut handled = mount.handler().call(&context, &mut client).await;
-        let incoming = client.incoming;
-        match (&mut handled, &incoming) {
-            // Beside `write`, because moving the response would cost more than writing it.
-            (Ok(Outcome::Answer(answer)), Incoming::Done) => {
-                self.respond(request, answer, clock::now_ms(), false).await
-            }
-            _ => self.write(request, at, handled, incoming).await,
-        }
+        self.respond(request, &mut answer, clock::now_ms(), false).await
     }
 }

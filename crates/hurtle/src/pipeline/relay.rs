@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use hurtle_http::request::fields;
 use hurtle_http::request::RequestHead;
+use hurtle_http::request::fields;
 
 use super::body_writer::BodyWriter;
 use super::client::Incoming;

@@ -26,7 +26,7 @@ impl<T: Protocol> Exchange<T> {
                 Box::pin(self.write_answer(request, answer, incoming)).await
             }
             Ok(Outcome::Stream(response)) => {
-                self.relay(request, (worker, resolved), response, incoming).await
+                Box::pin(self.relay(request, (worker, resolved), response, incoming)).await
             }
             Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, *tunnel)).await,
             Ok(Outcome::InternalRedirect(redirect)) => {

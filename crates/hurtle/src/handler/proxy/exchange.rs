@@ -43,8 +43,8 @@ pub struct UpstreamTunnel {
 }
 
 impl UpstreamExchange {
-    /// Creates an exchange.
-    pub(super) fn new(upstream: UpstreamRequest, protocol: Option<String>) -> UpstreamExchange {
-        UpstreamExchange { upstream, waits: Waits::default(), protocol, has_continued: false }
+    /// Creates the exchange of a request without a body, which switches no protocol.
+    pub(super) fn bodiless(upstream: UpstreamRequest) -> UpstreamExchange {
+        UpstreamExchange { upstream, waits: Waits::default(), protocol: None, has_continued: false }
     }
 }

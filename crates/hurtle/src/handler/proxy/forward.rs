@@ -88,7 +88,8 @@ impl Proxy {
         let forwarded = known_forwarding_fields(request, client, &params);
         let params = ForwardParams { forwarded, ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
-        Box::new(UpstreamExchange::new(upstream, protocol.map(str::to_owned)))
+        let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
+        Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
     }
 
     /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
@@ -132,7 +133,8 @@ impl Proxy {
             };
             let received = match received {
                 Some(received) => received,
-                None => receive_beside(request, client, exchange).await,
+                // Boxed, because every request would be as large as this wait.
+                None => Box::pin(receive_beside(request, client, exchange)).await,
             };
             let upstream = &mut exchange.upstream;
             let retry = match received {
