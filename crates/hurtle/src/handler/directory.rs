@@ -117,20 +117,24 @@ impl Directory {
         self.uploads.is_some()
     }
 
-    /// Handles a request of another method than GET and HEAD; `None`: uploads are off. `user`: the
-    /// authenticated user.
-    pub fn change(
-        &self,
+    /// Returns the directory's uploads; `None`: they are off.
+    pub fn uploads(&self) -> Option<&Uploads> {
+        self.uploads.as_deref()
+    }
+
+    /// Starts a request for an upload. `user`: the authenticated user.
+    pub fn upload(
+        uploads: &Uploads,
         request: Request<RequestBody>,
         matched: &MatchedPath<'_>,
         user: Option<String>,
-    ) -> Option<Answering> {
-        let uploads = self.uploads.clone()?;
+    ) -> Answering {
+        let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
         let base = &matched.path[..matched.path.len() - matched.rest.len()];
         let client = UploadClient { user, base: encode_path(base).into_owned() };
         let rules: Vec<_> = matched.rules().cloned().collect();
-        Some(Box::pin(async move {
+        Box::pin(async move {
             let mut answer = uploads.call(request, rest, client).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
@@ -138,7 +142,7 @@ impl Directory {
                 apply_header_rules(map, rules.iter());
             }
             answer
-        }))
+        })
     }
 
     /// Loads an error page: the file at `place` with `status`, without conditions.

@@ -29,7 +29,7 @@ use crate::answer::Answer;
 use crate::config::HeaderRule;
 use crate::files;
 use crate::transport::Offer;
-use crate::uploads;
+use crate::uploads::{self, Uploads};
 
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
@@ -123,10 +123,10 @@ impl Handler {
             // would be as large as the largest of them.
             Handler::App(app) => app.call(request, client).await,
             Handler::Proxy(proxy) => proxy.call(request, client).await,
-            Handler::Directory(directory) if takes_upload(directory, request) => {
-                Box::pin(upload(directory, request, client)).await
-            }
-            Handler::Directory(directory) => Box::pin(read_file(directory, request, client)).await,
+            Handler::Directory(directory) => match uploads_for(directory, request) {
+                Some(uploads) => Box::pin(upload(uploads, request, client)).await,
+                None => Box::pin(read_file(directory, request, client)).await,
+            },
             Handler::Redirect(redirect) => {
                 let redirected = async || redirect.call(&request.for_files(), &request.matched);
                 Box::pin(without_body(request, client, redirected)).await
@@ -146,15 +146,16 @@ impl Handler {
     }
 }
 
-/// Returns whether a directory handles the request as an upload, which has a body.
-fn takes_upload(directory: &Directory, request: &RequestContext<'_>) -> bool {
+/// Returns a directory's uploads if they handle the request.
+fn uploads_for<'a>(directory: &'a Directory, request: &RequestContext<'_>) -> Option<&'a Uploads> {
     let reads = matches!(request.head.method, Method::Get | Method::Head);
-    directory.takes_uploads() && (!reads || uploads::is_upload(request.matched.rest))
+    let uploads = directory.uploads()?;
+    (!reads || uploads::is_upload(request.matched.rest)).then_some(uploads)
 }
 
 /// Runs an upload.
 async fn upload<C: Client>(
-    directory: &Directory,
+    uploads: &Uploads,
     request: &RequestContext<'_>,
     client: &mut C,
 ) -> Handled {
@@ -163,9 +164,7 @@ async fn upload<C: Client>(
         return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
     };
     let user = request.gate.and_then(|gate| gate.user(request.head.authorization));
-    let Some(answering) = directory.change(built, &request.matched, user) else {
-        return Err(HandlerError::Answer(not_found()));
-    };
+    let answering = Directory::upload(uploads, built, &request.matched, user);
     let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
     Ok(Outcome::Answer(answer))
 }

@@ -114,12 +114,13 @@ impl<T: Protocol> Exchange<T> {
     pub(super) async fn answer_for_site(
         &mut self,
         request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &mut Resolved<'_>),
+        worker: &Worker,
+        mut resolved: Resolved<'_>,
     ) -> Next {
         let mut client = ExchangeClient::new(self, request);
-        let handled = own_answer(request, resolved, &mut client).await;
+        let handled = own_answer(request, &mut resolved, &mut client).await;
         let incoming = client.incoming;
-        self.write(request, (worker, resolved), handled, incoming).await
+        self.write(request, (worker, &resolved), handled, incoming).await
     }
 
     /// Returns the request as handlers get it.

@@ -40,6 +40,7 @@ use crate::handler::Outcome;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::request::AuthorizerVariables;
 use crate::protocol::Protocol;
+use crate::site::Resolved;
 use crate::transport::{Input, Progress};
 
 /// A connection (HTTP/1.1) or stream (HTTP/2) with the state of its current exchange.
@@ -111,57 +112,79 @@ impl<T: Protocol> Exchange<T> {
 }
 
 impl<T: Protocol> Exchange<T> {
-    /// Handles one request and sends its response.
+    /// Handles one request and sends its response. What is rare is boxed, because a connection is as
+    /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
         self.cache_status = None;
         let worker = Rc::clone(&self.worker);
-        let Some(mut resolved) = self.resolve(&worker, request) else {
+
+        // Resolve.
+        let Some(resolved) = self.resolve(&worker, request) else {
             return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
-        let mut answer = match self.known_answer(request, &resolved, now_ms) {
-            Some(answer) => answer,
-            None => {
-                let incoming;
-                let handled = {
-                    let granted = match self.authorise(request, &resolved) {
-                        Authorised::Open => AuthorizerVariables::new(),
-                        Authorised::Gated => {
-                            let at = (&*worker, &resolved);
-                            match Box::pin(self.check_credentials(request, at, now_ms)).await {
-                                Ok(granted) => granted,
-                                Err(answer) => {
-                                    return Box::pin(self.write_refusal(request, answer)).await;
-                                }
-                            }
-                        }
-                        Authorised::Refused(answer) => {
-                            return Box::pin(self.write_refusal(request, *answer)).await;
-                        }
-                    };
-                    let Some((mount, matched)) = resolved.mount() else {
-                        let at = (&*worker, &mut resolved);
-                        return Box::pin(self.answer_for_site(request, at)).await;
-                    };
-                    let at = (&*worker, &resolved);
-                    let context = self.context(request, at, (mount, matched), &granted, now_ms);
-                    let mut client = ExchangeClient::new(self, request);
-                    let handled = mount.handler().call(&context, &mut client).await;
-                    incoming = client.incoming;
-                    handled
-                };
-                // `write` writes every outcome; the two common ones are not boxed.
-                let at = (&*worker, &resolved);
-                match handled {
-                    Ok(Outcome::Answer(answer)) if matches!(incoming, Incoming::Done) => answer,
-                    Ok(Outcome::Stream(response)) => {
-                        return self.relay(request, at, response, incoming).await;
-                    }
-                    handled => return Box::pin(self.write(request, at, handled, incoming)).await,
+        if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
+            return self.respond(request, &mut answer, now_ms, false).await;
+        }
+
+        // Authorise.
+        match self.authorise(request, &resolved) {
+            Authorised::Open => {}
+            Authorised::Gated => {
+                return Box::pin(self.gated_exchange(request, &worker, resolved, now_ms)).await;
+            }
+            Authorised::Refused(answer) => {
+                return Box::pin(self.write_refusal(request, *answer)).await;
+            }
+        }
+
+        // Handle.
+        let Some((mount, matched)) = resolved.mount() else {
+            return Box::pin(self.answer_for_site(request, &worker, resolved)).await;
+        };
+        let at = (&*worker, &resolved);
+        let mut answer = {
+            let (handled, incoming) = {
+                let granted = AuthorizerVariables::new();
+                let context = self.context(request, at, (mount, matched), &granted, now_ms);
+                let mut client = ExchangeClient::new(self, request);
+                let handled = mount.handler().call(&context, &mut client).await;
+                (handled, client.incoming)
+            };
+
+            // Write, and observe. `write` writes every outcome; the common ones are not boxed.
+            match handled {
+                Ok(Outcome::Answer(answer)) if matches!(incoming, Incoming::Done) => answer,
+                Ok(Outcome::Stream(response)) => {
+                    return self.relay(request, at, response, incoming).await;
                 }
+                handled => return Box::pin(self.write(request, at, handled, incoming)).await,
             }
         };
         self.respond(request, &mut answer, clock::now_ms(), false).await
+    }
+
+    /// Runs an exchange that needs credentials or an authorizer.
+    async fn gated_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        now_ms: u64,
+    ) -> Next {
+        let at = (worker, &resolved);
+        let granted = match self.check_credentials(request, at, now_ms).await {
+            Ok(granted) => granted,
+            Err(answer) => return self.write_refusal(request, answer).await,
+        };
+        let Some((mount, matched)) = resolved.mount() else {
+            return self.answer_for_site(request, worker, resolved).await;
+        };
+        let context = self.context(request, at, (mount, matched), &granted, now_ms);
+        let mut client = ExchangeClient::new(self, request);
+        let handled = mount.handler().call(&context, &mut client).await;
+        let incoming = client.incoming;
+        self.write(request, at, handled, incoming).await
     }
 }
