@@ -10,8 +10,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use http::{StatusCode, Version};
+use hurtle_http::h1;
+use hurtle_http::h1::forward::HeaderEdits;
+use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
-use hurtle_http::h1::{self, forwarded_headers::ForwardedHeaders};
+use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
@@ -24,7 +27,9 @@ use crate::clock;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
-use crate::handler::client::{Client, ClientInfo, Continue, ExchangeError, InterimSender, Sending};
+use crate::handler::client::{
+    Client, ClientInfo, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
+};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::http_request::Buffers;
@@ -37,7 +42,7 @@ use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::{ClientCertificate, Keyring};
-use crate::transport::TAKE_OVER_BYTES_MIN;
+use crate::transport::{Output, TAKE_OVER_BYTES_MIN};
 
 /// The request to explain: a GET.
 #[derive(Clone, Copy, Debug)]
@@ -138,11 +143,11 @@ async fn answer(
     let handled = match (own, resolved.mount()) {
         (Some(answer), _) => own_response(answer),
         (None, None) => return Ok(None),
-        (None, Some((mount, place))) => {
+        (None, Some((mount, matched))) => {
             let context = RequestContext {
                 head: &head,
                 target: resolved.target.unwrap_or_default(),
-                place,
+                matched,
                 site: SiteInfo {
                     key: resolved.site.key(),
                     early_hints: resolved.site.early_hints(),
@@ -208,6 +213,15 @@ impl Client for NoClient {
         work: impl Future<Output = R>,
     ) -> Result<R, ExchangeError> {
         Ok(work.await)
+    }
+
+    fn encode_head(
+        &mut self,
+        _reply: &ResponseHead<'_>,
+        _delimiter: Delimiter,
+        _edits: &HeaderEdits<'_>,
+    ) -> EncodedHead {
+        EncodedHead { bytes: Output::default(), goes_on: false }
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
@@ -294,7 +308,7 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
     let (at, handler) = (mount.path(), mount.handler());
-    let matched = site.place(path, mount);
+    let matched = site.matched_path(path, mount);
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),

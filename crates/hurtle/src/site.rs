@@ -326,7 +326,7 @@ impl Site {
     }
 
     /// Resolves a path in its mount.
-    pub fn place<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
+    pub fn matched_path<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
         let rest = &path[mount.path.len().min(path.len())..];
         MatchedPath {
             path,
@@ -354,7 +354,7 @@ impl Site {
         let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path));
         let Some((number, mount)) = found else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };
-        let matched = self.place(path, &MountRef::Configured(number, mount));
+        let matched = self.matched_path(path, &MountRef::Configured(number, mount));
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }

@@ -2,7 +2,6 @@
 //! frame differently: the second parser is the client's.
 
 use std::fmt;
-use std::ops::Range;
 
 use http::StatusCode;
 
@@ -173,72 +172,6 @@ pub fn parse(head: &[u8]) -> Result<ResponseHead<'_>, ResponseError> {
     Ok(response)
 }
 
-/// A parsed head without its bytes, so that both can be kept across a wait.
-#[derive(Debug)]
-pub struct DetachedHead {
-    status: StatusCode,
-    length: Length,
-    content_length: Option<u64>,
-    keep_alive: bool,
-    connection: Vec<Range<usize>>,
-    upgrade: Option<Range<usize>>,
-    file: Option<FileField>,
-    field_lines: Range<usize>,
-    public: FieldIndex,
-}
-
-/// The position of a field's value that names a file.
-#[derive(Debug)]
-enum FileField {
-    Accel(Range<usize>),
-    Sendfile(Range<usize>),
-}
-
-impl ResponseHead<'_> {
-    /// Detaches the result of [`parse`] from the bytes that it was called with.
-    pub fn detach(self, head: &[u8]) -> DetachedHead {
-        let range = |part: &[u8]| {
-            let start = (part.as_ptr() as usize).saturating_sub(head.as_ptr() as usize);
-            start..start + part.len()
-        };
-        DetachedHead {
-            status: self.status,
-            length: self.length,
-            content_length: self.content_length,
-            keep_alive: self.keep_alive,
-            connection: self.connection.into_iter().map(range).collect(),
-            upgrade: self.upgrade.map(range),
-            file: self.file.map(|file| match file {
-                File::Accel(name) => FileField::Accel(range(name)),
-                File::Sendfile(name) => FileField::Sendfile(range(name)),
-            }),
-            field_lines: range(self.field_lines),
-            public: self.public,
-        }
-    }
-}
-
-impl DetachedHead {
-    /// Returns the parsed head again; `head` has the bytes that it was detached from.
-    pub fn attach(self, head: &[u8]) -> ResponseHead<'_> {
-        let part = |range: Range<usize>| head.get(range).unwrap_or_default();
-        ResponseHead {
-            status: self.status,
-            length: self.length,
-            content_length: self.content_length,
-            keep_alive: self.keep_alive,
-            connection: self.connection.into_iter().map(part).collect(),
-            upgrade: self.upgrade.map(part),
-            file: self.file.map(|file| match file {
-                FileField::Accel(name) => File::Accel(part(name)),
-                FileField::Sendfile(name) => File::Sendfile(part(name)),
-            }),
-            field_lines: part(self.field_lines),
-            public: self.public,
-        }
-    }
-}
-
 impl<'a> ResponseHead<'a> {
     /// The fields for the client, except those that `connection` lists.
     pub(super) fn public(&self) -> impl Iterator<Item = Field<'a>> {
@@ -358,15 +291,6 @@ mod tests {
 
     fn framed(fields: &str) -> Result<Length, ResponseError> {
         parse(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes()).map(|response| response.length)
-    }
-
-    #[test]
-    fn a_detached_head_is_the_same_when_attached_to_a_copy() {
-        let head = b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: a\r\nX: b\r\n\
-                     X-Sendfile: /c\r\nConnection: close\r\n\r\n";
-        let copy = head.to_vec();
-        let detached = parse(head).unwrap().detach(head);
-        assert_eq!(detached.attach(&copy), parse(head).unwrap());
     }
 
     #[test]

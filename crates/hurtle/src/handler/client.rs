@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use http::{StatusCode, Version};
+use hurtle_http::h1::forward::HeaderEdits;
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::h1::response::Delimiter;
+use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
 
 use super::proxy::cache::CacheStatus;
@@ -13,6 +16,7 @@ use super::wait::Waits;
 use crate::body::RequestBody;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
+use crate::transport::Output;
 
 /// The properties of a connection and its client.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +57,14 @@ pub enum ExchangeError {
     UpstreamTimeout,
 }
 
+/// A response head that is encoded for the client.
+pub struct EncodedHead {
+    /// The bytes.
+    pub bytes: Output,
+    /// `true` if the client's connection can be reused after the response.
+    pub goes_on: bool,
+}
+
 /// The client of one exchange. The pipeline implements it for every protocol.
 pub trait Client {
     /// Returns the client's certificate, if it was verified.
@@ -91,6 +103,14 @@ pub trait Client {
         due_ms: u64,
         work: impl Future<Output = R>,
     ) -> impl Future<Output = Result<R, ExchangeError>>;
+
+    /// Encodes the head of an upstream's response, with `edits`. No interim response follows it.
+    fn encode_head(
+        &mut self,
+        reply: &ResponseHead<'_>,
+        delimiter: Delimiter,
+        edits: &HeaderEdits<'_>,
+    ) -> EncodedHead;
 
     /// Returns the forwarding fields of the connection's previous request; `None` for the first
     /// request.

@@ -85,30 +85,30 @@ impl Directory {
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
     ) -> Answer {
         // The root of the mount needs its slash, or relative links would resolve outside of it.
-        if place.rest.is_empty() && !place.path.ends_with(b"/") {
-            return redirect_to_directory(request, place);
+        if matched.rest.is_empty() && !matched.path.ends_with(b"/") {
+            return redirect_to_directory(request, matched);
         }
-        let Some(lookup) = self.lookup(place.rest) else { return not_found() };
+        let Some(lookup) = self.lookup(matched.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
         let asked_ms = clock::now_ms();
         match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
-            Err(trouble) => trouble.answer(place.path),
+            Err(trouble) => trouble.answer(matched.path),
             Ok(Outcome::File { path, opened }) => {
-                let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+                let entry = self.entry(matched, Found { lookup, asked_ms, path, opened });
                 let answer = files::answer(&entry, StatusCode::OK, &request.file);
-                if place.cacheable {
+                if matched.cacheable {
                     store.keep(request.key, Rc::new(entry));
                 }
                 answer
             }
             Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
-                self.list(store, request, place, lookup, path).await
+                self.list(store, request, matched, lookup, path).await
             }
             Ok(Outcome::Other(target)) => {
-                self.respond_without_file(store, request, place, target).await
+                self.respond_without_file(store, request, matched, target).await
             }
         }
     }
@@ -118,20 +118,24 @@ impl Directory {
         self.uploads.is_some()
     }
 
-    /// Handles a request of another method than GET and HEAD; `None`: uploads are off. `user`: the
-    /// authenticated user.
-    pub fn change(
-        &self,
+    /// Returns the directory's uploads; `None`: they are off.
+    pub fn uploads(&self) -> Option<&Uploads> {
+        self.uploads.as_deref()
+    }
+
+    /// Starts a request for an upload. `user`: the authenticated user.
+    pub fn upload(
+        uploads: &Uploads,
         request: Request<RequestBody>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
         user: Option<String>,
-    ) -> Option<Answering> {
-        let uploads = self.uploads.clone()?;
-        let rest = place.rest.to_vec();
-        let base = &place.path[..place.path.len() - place.rest.len()];
+    ) -> Answering {
+        let uploads = uploads.clone();
+        let rest = matched.rest.to_vec();
+        let base = &matched.path[..matched.path.len() - matched.rest.len()];
         let client = UploadClient { user, base: encode_path(base).into_owned() };
-        let rules: Vec<_> = place.rules().cloned().collect();
-        Some(Box::pin(async move {
+        let rules: Vec<_> = matched.rules().cloned().collect();
+        Box::pin(async move {
             let mut answer = uploads.call(request, rest, client).await;
             if let Fields::Map(map) = &mut answer.fields
                 && answer.status.as_u16() < 400
@@ -139,23 +143,23 @@ impl Directory {
                 apply_header_rules(map, rules.iter());
             }
             answer
-        }))
+        })
     }
 
     /// Loads an error page: the file at `place` with `status`, without conditions.
     pub async fn error_page(
         &self,
         store: &Rc<Store>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
         status: StatusCode,
         accept_encoding: Option<&[u8]>,
     ) -> Option<Answer> {
-        let lookup = Arc::new(self.lookup(place.rest)?);
+        let lookup = Arc::new(self.lookup(matched.rest)?);
         let asked_ms = clock::now_ms();
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, true).await else {
             return None;
         };
-        let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+        let entry = self.entry(matched, Found { lookup, asked_ms, path, opened });
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
         Some(files::answer(&entry, status, &query))
     }
@@ -164,14 +168,14 @@ impl Directory {
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => redirect_to_directory(request, place),
+            Target::SlashMissing => redirect_to_directory(request, matched),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
-            Target::Missing => self.spa_fallback(store, request, place).await,
+            Target::Missing => self.spa_fallback(store, request, matched).await,
             // The caller handles files and listings.
             Target::Directory(..) | Target::File { .. } => not_found(),
         }
@@ -183,7 +187,7 @@ impl Directory {
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
     ) -> Answer {
         let Some(spa) = &self.config.spa else { return not_found() };
         if !accepts_html(request.accept) {
@@ -197,7 +201,7 @@ impl Directory {
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
             return not_found();
         };
-        let entry = self.entry(place, Found { lookup, asked_ms, path, opened });
+        let entry = self.entry(matched, Found { lookup, asked_ms, path, opened });
         files::answer(&entry, StatusCode::OK, &request.file)
     }
 
@@ -205,13 +209,13 @@ impl Directory {
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
-        place: &MatchedPath<'_>,
+        matched: &MatchedPath<'_>,
         lookup: Arc<Lookup>,
         path: Vec<u8>,
     ) -> Answer {
         let wanted = ListingRequest {
             path,
-            url_path: place.path.to_vec(),
+            url_path: matched.path.to_vec(),
             dotfiles: self.config.dotfiles,
             view: View::from_query(request.query),
             json: prefers_json(request.accept),
@@ -221,7 +225,7 @@ impl Directory {
             Err(LookupError::Disk(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
                 Answer::error(StatusCode::FORBIDDEN, None)
             }
-            Err(trouble) => trouble.answer(place.path),
+            Err(trouble) => trouble.answer(matched.path),
             Ok(page) => {
                 let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
                 let no_sniff = HeaderValue::from_static("nosniff");
@@ -256,10 +260,10 @@ impl Directory {
         })
     }
 
-    fn entry(&self, place: &MatchedPath<'_>, found: Found) -> Entry {
+    fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
         let Found { lookup, asked_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
-        let edits = self.apply_header_rules(place, &path);
+        let edits = self.apply_header_rules(matched, &path);
         let varies = opened.len() > 1;
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
         let codings = states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
@@ -273,14 +277,14 @@ impl Directory {
             codings,
             lookup,
             target: Target::File { path, states },
-            mount: place.mount,
+            mount: matched.mount,
             checked_ms: Cell::new(asked_ms),
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }
     }
 
-    fn apply_header_rules(&self, place: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
+    fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
         let settled = self.uploads.is_some();
         let media_type = self.media_type(path);
         let mut edits = FieldRules { media_type, set: vec![], remove: vec![], settled };
@@ -290,7 +294,7 @@ impl Directory {
         if self.config.etag == EtagSource::Off {
             edits.remove.push(header::ETAG);
         }
-        for rule in place.rules() {
+        for rule in matched.rules() {
             for name in &rule.remove {
                 edits.set.retain(|(n, _)| n != name);
                 edits.remove.push(name.clone());
@@ -337,8 +341,8 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
     }
 }
 
-fn redirect_to_directory(request: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
-    let mut location = encode_path(&[place.path, b"/"].concat()).into_owned();
+fn redirect_to_directory(request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {
+    let mut location = encode_path(&[matched.path, b"/"].concat()).into_owned();
     append_query(&mut location, request.query);
     Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }

@@ -19,11 +19,11 @@ pub struct Redirect {
 
 impl Redirect {
     /// The redirect of a request.
-    pub fn call(&self, request: &HandlerRequest<'_>, place: &MatchedPath<'_>) -> Answer {
+    pub fn call(&self, request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {
         let mut location = self.to.clone();
         if location.ends_with('/') {
             // `encode_path` needs a leading slash, which the location already has.
-            location.push_str(encode_path(&[b"/", place.rest].concat()).trim_start_matches('/'));
+            location.push_str(encode_path(&[b"/", matched.rest].concat()).trim_start_matches('/'));
             append_query(&mut location, request.query);
         }
         Answer::redirect(self.status, &location)

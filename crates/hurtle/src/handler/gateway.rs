@@ -228,7 +228,7 @@ impl Gateway {
                 let run = programs::Run {
                     slots: slots.clone(),
                     timeouts: self.timeouts,
-                    place: (disk.clone(), lane),
+                    disk_lane: (disk.clone(), lane),
                     file,
                     limits: *limits,
                 };

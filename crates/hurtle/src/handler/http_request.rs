@@ -41,17 +41,17 @@ pub fn build(
     body: RequestBody,
     set: impl FnOnce(PathAndQuery, &mut Extensions),
 ) -> Option<http::Request<RequestBody>> {
-    let RequestContext { head, target: (path, query), place, buffers, .. } = request;
+    let RequestContext { head, target: (path, query), matched, buffers, .. } = request;
     let known = head.section.as_deref();
     let lines = if known.is_some() { b"" } else { head.fields.bytes() };
     let (whole, lines) = buffers.copied((path, *query), lines);
-    let (own, original) = match find_encoded(path, place.rest) {
+    let (own, original) = match find_encoded(path, matched.rest) {
         Some(0) => {
             let original = target(whole)?;
             (original.clone(), original)
         }
         Some(start) => (target(whole.slice(start..))?, target(whole)?),
-        None => (encoded(place.rest, *query)?, target(whole)?),
+        None => (encoded(matched.rest, *query)?, target(whole)?),
     };
     let mut built = http::Request::new(body);
     set(original, built.extensions_mut());

@@ -29,7 +29,7 @@ use crate::answer::Answer;
 use crate::config::HeaderRule;
 use crate::files;
 use crate::transport::Offer;
-use crate::uploads;
+use crate::uploads::{self, Uploads};
 
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
@@ -123,12 +123,12 @@ impl Handler {
             // would be as large as the largest of them.
             Handler::App(app) => app.call(request, client).await,
             Handler::Proxy(proxy) => proxy.call(request, client).await,
-            Handler::Directory(directory) if takes_upload(directory, request) => {
-                Box::pin(upload(directory, request, client)).await
-            }
-            Handler::Directory(directory) => Box::pin(read_file(directory, request, client)).await,
+            Handler::Directory(directory) => match uploads_for(directory, request) {
+                Some(uploads) => Box::pin(upload(uploads, request, client)).await,
+                None => Box::pin(read_file(directory, request, client)).await,
+            },
             Handler::Redirect(redirect) => {
-                let redirected = async || redirect.call(&request.for_files(), &request.place);
+                let redirected = async || redirect.call(&request.for_files(), &request.matched);
                 Box::pin(without_body(request, client, redirected)).await
             }
             Handler::Fixed(fixed) => {
@@ -146,26 +146,25 @@ impl Handler {
     }
 }
 
-/// Returns whether a directory handles the request as an upload, which has a body.
-fn takes_upload(directory: &Directory, request: &RequestContext<'_>) -> bool {
+/// Returns a directory's uploads if they handle the request.
+fn uploads_for<'a>(directory: &'a Directory, request: &RequestContext<'_>) -> Option<&'a Uploads> {
     let reads = matches!(request.head.method, Method::Get | Method::Head);
-    directory.takes_uploads() && (!reads || uploads::is_upload(request.place.rest))
+    let uploads = directory.uploads()?;
+    (!reads || uploads::is_upload(request.matched.rest)).then_some(uploads)
 }
 
 /// Runs an upload.
 async fn upload<C: Client>(
-    directory: &Directory,
+    uploads: &Uploads,
     request: &RequestContext<'_>,
     client: &mut C,
 ) -> Handled {
     let body = client.body(client::Continue::OnRead);
-    let Some(made) = http_request::build(request, body, |_, _| {}) else {
+    let Some(built) = http_request::build(request, body, |_, _| {}) else {
         return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
     };
     let user = request.gate.and_then(|gate| gate.user(request.head.authorization));
-    let Some(answering) = directory.change(made, &request.place, user) else {
-        return Err(HandlerError::Answer(not_found()));
-    };
+    let answering = Directory::upload(uploads, built, &request.matched, user);
     let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
     Ok(Outcome::Answer(answer))
 }
@@ -177,16 +176,16 @@ async fn read_file<C: Client>(
     client: &mut C,
 ) -> Handled {
     let found = async || {
-        let (query, place) = (request.for_files(), &request.place);
+        let (query, matched) = (request.for_files(), &request.matched);
         match request.store.revalidated(query.key).await {
             // The mount admits this client, so the file may be sent.
-            Ok(Some(entry)) if entry.mount == place.mount => {
+            Ok(Some(entry)) if entry.mount == matched.mount => {
                 return files::answer(&entry, StatusCode::OK, &query.file);
             }
             // The look-up below reports disk errors.
             _ => {}
         }
-        let answer = directory.call(request.store, &query, place).await;
+        let answer = directory.call(request.store, &query, matched).await;
         match directory.takes_uploads() {
             // Uploaded files are untrusted, so browsers must not guess their type.
             true => {
@@ -214,7 +213,7 @@ async fn without_body<C: Client>(
     if let Fields::Map(map) = &mut answer.fields
         && answer.status.as_u16() < 400
     {
-        apply_header_rules(map, request.place.rules());
+        apply_header_rules(map, request.matched.rules());
     }
     own_response(answer)
 }

@@ -26,7 +26,7 @@ pub struct RequestContext<'a> {
     /// The path and the query as sent.
     pub target: (&'a [u8], Option<&'a [u8]>),
     /// The path after decoding and the site's rules.
-    pub place: MatchedPath<'a>,
+    pub matched: MatchedPath<'a>,
     /// The site.
     pub site: SiteInfo,
     /// The client.

@@ -14,10 +14,33 @@ use crate::protocol::Protocol;
 use crate::site::{Channel, Resolved};
 use crate::tls;
 
+/// The decision about a request before it is handled.
+pub(super) enum Authorised {
+    /// It needs neither credentials nor an authorizer.
+    Open,
+    /// `check_credentials` decides.
+    Gated,
+    /// The client gets this response.
+    Refused(Box<Answer>),
+}
+
 impl<T: Protocol> Exchange<T> {
     /// Returns the security properties of the connection.
     pub(super) fn channel(&self) -> Channel {
         Channel { secure: self.io.is_secure(), policy: self.io.policy() }
+    }
+
+    /// Decides whether a request reaches its handler.
+    pub(super) fn authorise(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Authorised {
+        match self.refuse_channel(request, Some(resolved)) {
+            Some(answer) => Authorised::Refused(Box::new(answer)),
+            None if resolved.is_open() => Authorised::Open,
+            None => Authorised::Gated,
+        }
     }
 
     /// Returns the response to an ACME challenge, or to a request on the wrong channel.
@@ -71,11 +94,11 @@ impl<T: Protocol> Exchange<T> {
             gate.check(request.authorization).await?;
         }
         let (authorizer, mounted) = (resolved.authorizer(), resolved.mount());
-        let Some((authorizer, (mount, place))) = authorizer.zip(mounted) else {
+        let Some((authorizer, (mount, matched))) = authorizer.zip(mounted) else {
             return Ok(AuthorizerVariables::new());
         };
         let none = AuthorizerVariables::new();
-        let context = self.context(request, (worker, resolved), (mount, place), &none, now_ms);
+        let context = self.context(request, (worker, resolved), (mount, matched), &none, now_ms);
         authorizer.check(&context).await
     }
 }

@@ -1,21 +1,27 @@
 //! The client of an exchange, as a handler sees it.
 
 use http::StatusCode;
+use hurtle_http::h1::forward::HeaderEdits;
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::h1::response::Delimiter;
+use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
 use super::duplex::Duplex;
+use super::respond::persistence;
 use super::upload::Upload;
 use super::{Exchange, Next};
 use crate::body::RequestBody;
+use crate::clock;
 use crate::deadline::DeadlineError;
-use crate::handler::client::{Client, Continue, ExchangeError, InterimSender};
+use crate::handler::client::{Client, Continue, EncodedHead, ExchangeError, InterimSender};
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::wait::Waits;
-use crate::protocol::{InterimFields, Protocol};
+use crate::protocol::{Head, HeadFields, InterimFields, Protocol};
 use crate::rt::{self, First};
 use crate::tls::ClientCertificate;
+use crate::transport::Output;
 
 /// The client of one request.
 pub(super) struct ExchangeClient<'e, T> {
@@ -128,6 +134,30 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
             Ok(First::B(())) => Err(ExchangeError::Gone),
             Err(DeadlineError) => Err(ExchangeError::UpstreamTimeout),
         }
+    }
+
+    fn encode_head(
+        &mut self,
+        reply: &ResponseHead<'_>,
+        delimiter: Delimiter,
+        edits: &HeaderEdits<'_>,
+    ) -> EncodedHead {
+        let ExchangeClient { exchange, request, incoming } = self;
+        let may_go_on = match incoming {
+            Incoming::Upload(upload) => upload.may_go_on(),
+            Incoming::Done | Incoming::Unread => true,
+        };
+        let goes_on = exchange.goes_on(request) && may_go_on && delimiter != Delimiter::Close;
+        let head = Head {
+            status: reply.status,
+            fields: HeadFields::Forwarded(reply, edits),
+            delimiter,
+            persistence: persistence(request, goes_on),
+            date: &clock::date(clock::now_ms()),
+        };
+        let mut bytes = Output::new();
+        exchange.io.encode_head(bytes.vec(), &head);
+        EncodedHead { bytes, goes_on }
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

@@ -6,9 +6,9 @@ use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::Target;
 
-use super::Exchange;
 use super::client::{ExchangeClient, Incoming};
 use super::worker::Worker;
+use super::{Exchange, Next};
 use crate::answer::Answer;
 use crate::files::{self, FileQuery, Key};
 use crate::handler::client::{Client, ClientInfo, ExchangeError};
@@ -70,26 +70,6 @@ impl<T: Protocol> Exchange<T> {
         answer.body.is_unchanged_lately(now_ms).then_some(answer)
     }
 
-    /// Calls the handler of a request that has passed authorisation.
-    pub(super) async fn handle(
-        &mut self,
-        request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &mut Resolved<'_>),
-        granted: &AuthorizerVariables,
-        now_ms: u64,
-    ) -> (Handled, Incoming) {
-        match resolved.mount() {
-            Some((mount, place)) => {
-                let at = (worker, &*resolved);
-                let context = self.context(request, at, (mount, place), granted, now_ms);
-                let mut client = ExchangeClient::new(self, request);
-                let handled = mount.handler().call(&context, &mut client).await;
-                (handled, client.incoming)
-            }
-            None => Box::pin(self.answer_for_site(request, resolved)).await,
-        }
-    }
-
     /// Handles a request for a host without a site.
     pub(super) async fn refuse_host(
         &mut self,
@@ -116,8 +96,9 @@ impl<T: Protocol> Exchange<T> {
         redirect: &InternalRedirect,
     ) -> Answer {
         let mounted = resolved.mount();
-        let internal = mounted.as_ref().and_then(|(mount, place)| Some((mount.internal()?, place)));
-        let Some((internal, place)) = internal else {
+        let internal =
+            mounted.as_ref().and_then(|(mount, matched)| Some((mount.internal()?, matched)));
+        let Some((internal, matched)) = internal else {
             return Answer::error(StatusCode::NOT_FOUND, None);
         };
         let key = Key { site: resolved.site.key(), path: b"" };
@@ -126,26 +107,29 @@ impl<T: Protocol> Exchange<T> {
         if !matches!(request.method, Method::Get | Method::Head) {
             query.file = FileQuery::default();
         }
-        internal.answer(&worker.store, redirect, (&query, place)).await
+        internal.answer(&worker.store, redirect, (&query, matched)).await
     }
 
     /// Responds to a request without a handler.
-    async fn answer_for_site(
+    pub(super) async fn answer_for_site(
         &mut self,
         request: &RequestHead<'_>,
-        resolved: &mut Resolved<'_>,
-    ) -> (Handled, Incoming) {
+        worker: &Worker,
+        mut resolved: Resolved<'_>,
+    ) -> Next {
         let mut client = ExchangeClient::new(self, request);
-        let handled = own_answer(request, resolved, &mut client).await;
-        (handled, client.incoming)
+        let handled = own_answer(request, &mut resolved, &mut client).await;
+        let incoming = client.incoming;
+        self.write(request, (worker, &resolved), handled, incoming).await
     }
 
     /// Returns the request as handlers get it.
+    #[inline(always)] // A move costs as much as making it.
     pub(super) fn context<'a>(
         &self,
         request: &'a RequestHead<'a>,
         (worker, resolved): (&'a Worker, &'a Resolved<'_>),
-        (mount, place): (&MountRef<'_>, MatchedPath<'a>),
+        (mount, matched): (&MountRef<'_>, MatchedPath<'a>),
         granted: &'a AuthorizerVariables,
         now_ms: u64,
     ) -> RequestContext<'a> {
@@ -153,7 +137,7 @@ impl<T: Protocol> Exchange<T> {
         RequestContext {
             head: request,
             target: resolved.target.unwrap_or_default(),
-            place,
+            matched,
             site: SiteInfo {
                 key: site.key(),
                 early_hints: site.early_hints(),

@@ -31,7 +31,8 @@ use hurtle_http::request::RequestHead;
 
 pub(crate) use self::body::Ended;
 
-use self::client::Incoming;
+use self::authorise::Authorised;
+use self::client::{ExchangeClient, Incoming};
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
@@ -39,6 +40,7 @@ use crate::handler::Outcome;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::request::AuthorizerVariables;
 use crate::protocol::Protocol;
+use crate::site::Resolved;
 use crate::transport::{Input, Progress};
 
 /// A connection (HTTP/1.1) or stream (HTTP/2) with the state of its current exchange.
@@ -109,7 +111,8 @@ impl<T: Protocol> Exchange<T> {
 }
 
 impl<T: Protocol> Exchange<T> {
-    /// Handles one request and sends its response.
+    /// Handles one request and sends its response. What is rare is boxed, because a connection is as
+    /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
         self.cache_status = None;
@@ -117,26 +120,73 @@ impl<T: Protocol> Exchange<T> {
             self.worker = self.slot.worker();
         }
         let worker = Rc::clone(&self.worker);
-        let Some(mut resolved) = self.resolve(&worker, request) else {
+
+        // Resolve.
+        let Some(resolved) = self.resolve(&worker, request) else {
             return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
             return self.respond(request, &mut answer, now_ms, false).await;
         }
-        let refused = self.refuse_channel(request, Some(&resolved));
-        let granted = match refused {
-            Some(answer) => Err(answer),
-            None if resolved.is_open() => Ok(AuthorizerVariables::new()),
-            None => {
-                let at = (&*worker, &resolved);
-                Box::pin(self.check_credentials(request, at, now_ms)).await
+
+        // Authorise.
+        match self.authorise(request, &resolved) {
+            Authorised::Open => {}
+            Authorised::Gated => {
+                return Box::pin(self.gated_exchange(request, &worker, resolved, now_ms)).await;
+            }
+            Authorised::Refused(answer) => {
+                return Box::pin(self.write_refusal(request, *answer)).await;
+            }
+        }
+
+        // Handle.
+        let Some((mount, matched)) = resolved.mount() else {
+            return Box::pin(self.answer_for_site(request, &worker, resolved)).await;
+        };
+        let at = (&*worker, &resolved);
+        let mut answer = {
+            let (handled, incoming) = {
+                let granted = AuthorizerVariables::new();
+                let context = self.context(request, at, (mount, matched), &granted, now_ms);
+                let mut client = ExchangeClient::new(self, request);
+                let handled = mount.handler().call(&context, &mut client).await;
+                (handled, client.incoming)
+            };
+
+            // Write, and observe. `write` writes every outcome; the common ones are not boxed.
+            match handled {
+                Ok(Outcome::Answer(answer)) if matches!(incoming, Incoming::Done) => answer,
+                Ok(Outcome::Stream(response)) => {
+                    return self.relay(request, at, response, incoming).await;
+                }
+                handled => return Box::pin(self.write(request, at, handled, incoming)).await,
             }
         };
-        let (handled, incoming) = match granted {
-            Ok(granted) => self.handle(request, (&worker, &mut resolved), &granted, now_ms).await,
-            Err(answer) => (Ok(Outcome::Answer(answer)), Incoming::of(request)),
+        self.respond(request, &mut answer, clock::now_ms(), false).await
+    }
+
+    /// Runs an exchange that needs credentials or an authorizer.
+    async fn gated_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        now_ms: u64,
+    ) -> Next {
+        let at = (worker, &resolved);
+        let granted = match self.check_credentials(request, at, now_ms).await {
+            Ok(granted) => granted,
+            Err(answer) => return self.write_refusal(request, answer).await,
         };
-        self.write(request, (&worker, &resolved), handled, incoming).await
+        let Some((mount, matched)) = resolved.mount() else {
+            return self.answer_for_site(request, worker, resolved).await;
+        };
+        let context = self.context(request, at, (mount, matched), &granted, now_ms);
+        let mut client = ExchangeClient::new(self, request);
+        let handled = mount.handler().call(&context, &mut client).await;
+        let incoming = client.incoming;
+        self.write(request, at, handled, incoming).await
     }
 }

@@ -1,57 +1,33 @@
-//! Writes an upstream's response: encodes its head for the client, and relays its body no faster than
-//! the client reads it.
+//! Writes an upstream's response: relays its body to the client, no faster than the client reads it.
 
 use std::fmt::Display;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use hurtle_http::h1::forward::HeaderEdits;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
-use hurtle_http::request::framing::BodyLength;
-use hurtle_http::request::{Method, RequestHead};
 
 use super::body_writer::BodyWriter;
 use super::client::Incoming;
 use super::duplex::Duplex;
 use super::resolve::path_of;
-use super::respond::{cut_by, persistence};
+use super::respond::cut_by;
 use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
-use crate::answer::{Answer, is_bodiless};
-use crate::clock;
-use crate::handler::client::ExchangeError;
+use crate::answer::Answer;
+use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
-    Phase, ReceivedHead, Source, UpstreamExchange, UpstreamResponse, log_failure,
+    Framing, Phase, Source, UpstreamExchange, UpstreamResponse, log_failure,
 };
 use crate::handler::request::describe;
 use crate::handler::wait::Waits;
-use crate::protocol::reading::{Piece, Reading};
-use crate::protocol::{Head, HeadFields, Protocol};
+use crate::protocol::Protocol;
+use crate::protocol::reading::Piece;
 use crate::site::Resolved;
 use crate::transport::{Input, Output};
 
 /// Maximum size of a body that is sent with its head in one write, in bytes.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
-
-/// A head that was encoded for the client.
-struct EncodedHead {
-    out: Output,
-    framing: Framing,
-    sent: SentHead,
-}
-
-/// Data about a head that is needed after the response was sent.
-#[derive(Clone, Copy)]
-struct SentHead {
-    status: StatusCode,
-    bytes: u64,
-    /// `true` if the upstream's connection can be reused.
-    keeps_upstream: bool,
-    /// `true` if the client's connection can be reused.
-    goes_on: bool,
-}
 
 impl<T: Protocol> Exchange<T> {
     /// Writes an upstream's response.
@@ -62,21 +38,25 @@ impl<T: Protocol> Exchange<T> {
         response: UpstreamResponse,
         mut incoming: Incoming,
     ) -> Next {
-        let UpstreamResponse { mut exchange, head } = response;
-        let EncodedHead { out, framing, sent } = self.encode_reply(request, at.1, *head, &incoming);
+        let UpstreamResponse { mut exchange, head, framing, status, keeps_upstream } = response;
+        let EncodedHead { bytes: out, goes_on } = head;
+        let head_bytes = out.len() as u64;
         match whole_body(&mut exchange, &framing, &incoming) {
             Some((input, len)) => {
                 if let Err(next) = self.send_from(out, input, len).await {
-                    self.log(Some(request), sent.status, sent.bytes);
+                    self.log(Some(request), status, head_bytes);
                     return next;
                 }
             }
             None => {
                 let relaying =
-                    self.relay_body(request, (&mut exchange, &mut incoming), (out, framing), sent);
+                    self.relay_body(request, (&mut exchange, &mut incoming), (out, framing));
                 match Box::pin(relaying).await {
                     Ok(()) => {}
-                    Err(RelayEnd::Next(next)) => return next,
+                    Err(RelayEnd::Cut(next)) => {
+                        self.log(Some(request), status, head_bytes);
+                        return next;
+                    }
                     Err(RelayEnd::Unsent(status)) => {
                         drop(exchange);
                         let answer = Answer::error(status, None);
@@ -86,58 +66,17 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         }
-        self.log(Some(request), sent.status, sent.bytes);
-        if sent.keeps_upstream {
+        self.log(Some(request), status, head_bytes);
+        if keeps_upstream {
             exchange.upstream.finish();
         }
         match incoming {
             Incoming::Upload(upload) if !upload.reading.is_done() => {
                 drop(exchange);
-                Box::pin(self.discard_rest(*upload, sent.goes_on)).await
+                Box::pin(self.discard_rest(*upload, goes_on)).await
             }
-            _ => self.after(sent.goes_on, false),
+            _ => self.after(goes_on, false),
         }
-    }
-
-    /// Encodes a response's head for the client.
-    fn encode_reply(
-        &mut self,
-        request: &RequestHead<'_>,
-        resolved: &Resolved<'_>,
-        head: ReceivedHead,
-        incoming: &Incoming,
-    ) -> EncodedHead {
-        let ReceivedHead { bytes, parsed } = head;
-        let reply = &parsed.attach(&bytes);
-        let status = reply.status;
-        let framing = Framing::of(request, reply);
-        let may_go_on = match incoming {
-            Incoming::Upload(upload) => upload.may_go_on(),
-            Incoming::Done | Incoming::Unread => true,
-        };
-        let goes_on = self.goes_on(request) && may_go_on && framing.delimiter != Delimiter::Close;
-        let mut out = Output::new();
-        let persistence = persistence(request, goes_on);
-        let date = clock::date(clock::now_ms());
-        let edits = resolved.mount().map(|(_, place)| place.edits(status));
-        let (removed, mut set) = edits.unwrap_or_default();
-        if let Some(cache_status) = self.cache_status {
-            cache_status.encode(&mut set);
-        }
-        let removes =
-            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
-        let edits = HeaderEdits { removes: &removes, set };
-        let head = Head {
-            status,
-            fields: HeadFields::Forwarded(reply, &edits),
-            delimiter: framing.delimiter,
-            persistence,
-            date: &date,
-        };
-        self.io.encode_head(out.vec(), &head);
-        let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
-        let sent = SentHead { status, bytes: out.len() as u64, keeps_upstream, goes_on };
-        EncodedHead { out, framing, sent }
     }
 
     /// Sends a response whose body has not arrived completely or is large; `out` holds its head.
@@ -146,7 +85,6 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
         (out, framing): (Output, Framing),
-        sent: SentHead,
     ) -> Result<(), RelayEnd> {
         let delimiter = framing.delimiter;
         let error = match self.run_relay(request, (exchange, incoming), out, framing).await {
@@ -161,8 +99,7 @@ impl<T: Protocol> Exchange<T> {
                 ExchangeError::ResponseBody
             }
         };
-        self.log(Some(request), sent.status, sent.bytes);
-        Err(RelayEnd::Next(cut_by(error, delimiter)))
+        Err(RelayEnd::Cut(cut_by(error, delimiter)))
     }
 
     async fn run_relay(
@@ -218,22 +155,10 @@ fn whole_body<'e>(
 
 /// The end of a response whose body was not relayed completely.
 enum RelayEnd {
-    /// The exchange has ended.
-    Next(Next),
+    /// The response was cut short.
+    Cut(Next),
     /// Nothing was sent; the client gets this status.
     Unsent(StatusCode),
-}
-
-/// The framing of a body on both sides.
-struct Framing {
-    /// The delimiter towards the client.
-    delimiter: Delimiter,
-    /// The state of reading from the upstream. `None`: the body ends with the upstream's
-    /// connection.
-    reading: Option<Reading>,
-    /// `true` if the upstream's connection can be reused after the body.
-    may_keep_alive: bool,
-    len: Option<u64>,
 }
 
 /// The error that ends a body early.
@@ -261,60 +186,6 @@ struct Relay<'a, T> {
     waits: &'a Waits,
     /// Maximum time between two reads from the upstream, in milliseconds.
     within_ms: u64,
-}
-
-impl Framing {
-    /// Computes the framing of the response to this request.
-    fn of(request: &RequestHead<'_>, reply: &ResponseHead<'_>) -> Framing {
-        if request.method == Method::Head || is_bodiless(reply.status) {
-            // RFC 9110 section 8.6: a response without a body may have a Content-Length, but not
-            // 204.
-            let declared = match reply.status {
-                StatusCode::NO_CONTENT => None,
-                _ => reply.content_length,
-            };
-            let delimiter = declared.map_or(Delimiter::Given, Delimiter::Length);
-            // RFC 9112 section 6.3: such a response has no body, but a faulty upstream may send
-            // one. It would be read as the next response.
-            let odd = match (reply.status, reply.length) {
-                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
-                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
-                _ => false,
-            };
-            let mut framing = Framing::none(delimiter);
-            framing.may_keep_alive = !odd;
-            return framing;
-        }
-        let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };
-        match reply.length {
-            Length::Framed(BodyLength::None) => Framing::none(Delimiter::Length(0)),
-            Length::Framed(length @ BodyLength::Exactly(len)) => {
-                Framing::new(Delimiter::Length(len), Some(length))
-            }
-            Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
-            Length::UntilClose => Framing::new(unknown, None),
-        }
-    }
-
-    /// Creates the framing of a response without a body.
-    fn none(delimiter: Delimiter) -> Framing {
-        Framing { delimiter, reading: Some(Reading::Done), may_keep_alive: true, len: Some(0) }
-    }
-
-    /// Creates the framing of a body. `None`: it ends with the connection.
-    fn new(delimiter: Delimiter, length: Option<BodyLength>) -> Framing {
-        let len = match length {
-            Some(BodyLength::Exactly(len)) => Some(len),
-            _ => None,
-        };
-        let may_keep_alive = length.is_some();
-        Framing { delimiter, reading: length.map(Reading::new), may_keep_alive, len }
-    }
-
-    /// Returns the body's length if it is known and fits in memory.
-    fn known_len(&self) -> Option<usize> {
-        self.len.and_then(|len| usize::try_from(len).ok())
-    }
 }
 
 impl<T: Protocol> Relay<'_, T> {

@@ -22,18 +22,11 @@ impl<T: Protocol> Exchange<T> {
         incoming: Incoming,
     ) -> Next {
         match handled {
-            Ok(Outcome::Answer(mut answer)) => {
-                let unread = match incoming {
-                    Incoming::Upload(upload) => {
-                        return Box::pin(self.respond_beside(request, answer, *upload)).await;
-                    }
-                    Incoming::Unread => true,
-                    Incoming::Done => false,
-                };
-                self.respond(request, &mut answer, clock::now_ms(), unread).await
+            Ok(Outcome::Answer(answer)) => {
+                Box::pin(self.write_answer(request, answer, incoming)).await
             }
             Ok(Outcome::Stream(response)) => {
-                self.relay(request, (worker, resolved), response, incoming).await
+                Box::pin(self.relay(request, (worker, resolved), response, incoming)).await
             }
             Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, *tunnel)).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
@@ -47,6 +40,15 @@ impl<T: Protocol> Exchange<T> {
             }
             Err(HandlerError::Exchange(error)) => Box::pin(self.end_exchange(error)).await,
         }
+    }
+
+    /// Writes the response that refuses a request before it is handled.
+    pub(super) async fn write_refusal(
+        &mut self,
+        request: &RequestHead<'_>,
+        answer: Answer,
+    ) -> Next {
+        self.write_answer(request, answer, Incoming::of(request)).await
     }
 
     /// Responds to a request for a host without a site.

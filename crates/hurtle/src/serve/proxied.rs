@@ -40,7 +40,7 @@ enum Closed {
 fn log_closed(balancers: &Balancers, peer: Option<IpAddr>, why: &Closed) {
     let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.to_string());
     // Balancers check a server's health by connecting and closing.
-    if matches!(why, Closed::Gone(_)) || !balancers.is_told(clock::now_ms()) {
+    if matches!(why, Closed::Gone(_)) || !balancers.may_log(clock::now_ms()) {
         return tracing::debug!("PROXY protocol: closed a connection from {peer}: {why}");
     }
     tracing::warn!("PROXY protocol: closed a connection from {peer}: {why}");

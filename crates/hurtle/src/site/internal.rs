@@ -39,11 +39,11 @@ impl Internal {
         &self,
         store: &Rc<Store>,
         redirect: &InternalRedirect,
-        (request, place): (&HandlerRequest<'_>, &MatchedPath<'_>),
+        (request, matched): (&HandlerRequest<'_>, &MatchedPath<'_>),
     ) -> Answer {
         let mut answer = self.find(store, &redirect.file, request).await;
         if let Fields::Ready(lines) = &mut answer.fields {
-            let (removed, set) = place.edits(answer.status);
+            let (removed, set) = matched.edits(answer.status);
             // Fields about a range come from the file (RFC 9110 section 14.6); other responses have
             // no file.
             let kept = match answer.status {
@@ -79,9 +79,9 @@ impl Internal {
             return missing();
         }
         let rest = path.strip_prefix(b"/").unwrap_or(&path);
-        let place = MatchedPath { path: &path, rest, mount: 0, headers: &[], cacheable: true };
+        let matched = MatchedPath { path: &path, rest, mount: 0, headers: &[], cacheable: true };
         let request = HandlerRequest { key, ..*request };
-        let answer = self.directory.call(store, &request, &place).await;
+        let answer = self.directory.call(store, &request, &matched).await;
         match answer.fields {
             Fields::Ready(_) | Fields::Dated(_) => answer,
             // A disk error must not look like a wrong name.

@@ -57,7 +57,7 @@ impl<'a> Resolved<'a> {
     pub fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
         match self.route()? {
             Route::Answer(..) => None,
-            Route::Mount { path, mount, .. } => Some((mount, self.site.place(path, mount))),
+            Route::Mount { path, mount, .. } => Some((mount, self.site.matched_path(path, mount))),
         }
     }
 

@@ -31,45 +31,38 @@ impl App {
                 extensions.insert(certificate);
             }
         });
-        let Some(mut built) = built else {
+        let Some(built) = built else {
             return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
         };
-        let rules = request.place.rules().cloned().collect();
-        if upgrades(request.head).is_some() {
-            return Box::pin(self.offer_upgrade(request, built, client)).await;
+        if upgrades(request.head).is_some() || request.gets_early_hints() {
+            return Box::pin(self.call_with_extensions(request, built, client)).await;
         }
-        let mut hints = None;
-        if request.gets_early_hints() {
-            built.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
-        }
-        let mut calling = self.start(built, rules);
+        let mut calling = self.start(built, request.matched.rules().cloned().collect());
         let describe = || request.describe();
         match poll_fn(|cx| Poll::Ready(calling.poll(cx, request.now_ms, describe))).await {
             Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
-            Poll::Pending => {
-                let answering = calling.wait(describe());
-                Box::pin(wait(client, hints, answering)).await
-            }
+            Poll::Pending => Box::pin(wait(client, None, calling.wait(describe()))).await,
         }
     }
 
-    /// Calls the application with a protocol switch that it may accept.
-    async fn offer_upgrade<C: Client>(
+    /// Calls the application with a protocol switch that it may accept, or with early hints.
+    async fn call_with_extensions<C: Client>(
         &self,
         request: &RequestContext<'_>,
         mut built: http::Request<RequestBody>,
         client: &mut C,
     ) -> Handled {
-        let mut offer = None;
-        if let Some((made, on_upgrade)) = Offer::make().await {
+        let (mut offer, mut hints) = (None, None);
+        if upgrades(request.head).is_some()
+            && let Some((new, on_upgrade)) = Offer::make().await
+        {
             built.extensions_mut().insert(on_upgrade);
-            offer = Some(made);
+            offer = Some(new);
         }
-        let mut hints = None;
         if request.gets_early_hints() {
             built.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
         }
-        let rules = request.place.rules().cloned().collect();
+        let rules = request.matched.rules().cloned().collect();
         let answering = self.start(built, rules).wait(request.describe());
         match (wait(client, hints, answering).await?, offer) {
             (Outcome::Answer(answer), Some(offer))

@@ -32,7 +32,7 @@ impl Calling {
         now_ms: u64,
         request: impl Fn() -> String,
     ) -> Poll<Answer> {
-        let made = match &self.watchdog {
+        let result = match &self.watchdog {
             None => ready!(self.work.as_mut().poll(cx)),
             Some(watchdog) => {
                 let polled = self.work.as_mut().poll(cx);
@@ -40,7 +40,7 @@ impl Calling {
                 ready!(polled)
             }
         };
-        Poll::Ready(match made {
+        Poll::Ready(match result {
             Ok(mut answer) => {
                 if let Some(watchdog) = &self.watchdog {
                     watchdog.watch(&mut answer.body, request);

@@ -34,19 +34,19 @@ where
             let (sender, receiver) = oneshot::channel();
             // The task ends when the response is no longer awaited.
             let task = threads.spawn(async move {
-                let mut made = Work::new(service, request, rules).await;
-                let making = made.as_mut().ok().and_then(detach_body);
-                sender.send(made);
+                let mut result = Work::new(service, request, rules).await;
+                let making = result.as_mut().ok().and_then(detach_body);
+                sender.send(result);
                 if let Some((stream, feeder)) = making {
                     feed_body(stream, feeder).await;
                 }
             });
-            let Some(made) = receiver.recv().await else {
+            let Some(result) = receiver.recv().await else {
                 return ServiceResult::Err("is gone".to_owned());
             };
             // The task now ends with the response's body.
             task.let_go();
-            made
+            result
         });
         Calling { work, watchdog: None }
     }

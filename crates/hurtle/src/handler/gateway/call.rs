@@ -79,13 +79,13 @@ impl Gateway {
         request: &RequestContext<'_>,
         client: &mut C,
     ) -> Result<Option<Outcome>, HandlerError> {
-        let place = &request.place;
+        let matched = &request.matched;
         let answer = |answer| Ok(Some(Outcome::Answer(answer)));
         // The file handler redirects to the path with a slash, which relative links need.
-        if self.has_files_beside() && place.rest.is_empty() && !place.path.ends_with(b"/") {
+        if self.has_files_beside() && matched.rest.is_empty() && !matched.path.ends_with(b"/") {
             return Ok(None);
         }
-        let script = match self.find(place.rest).await {
+        let script = match self.find(matched.rest).await {
             Ok(None) => return Ok(None),
             Ok(Some(script)) => script,
             Err(error) => return answer(error),
@@ -97,10 +97,10 @@ impl Gateway {
         let Some(built) = http_request::build(request, body, |_, _| {}) else {
             return answer(Answer::error(StatusCode::BAD_REQUEST, None));
         };
-        let base = &place.path[..place.path.len() - place.rest.len()];
+        let base = &matched.path[..matched.path.len() - matched.rest.len()];
         let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
-        let rules = place.rules().cloned().collect();
+        let rules = matched.rules().cloned().collect();
         let target = (&facts.info(request), base, &script);
         let answering = self.call(built, target, request.granted, rules, request.body_bytes_max);
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;

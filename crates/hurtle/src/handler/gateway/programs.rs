@@ -57,7 +57,7 @@ pub(super) struct Run {
     pub(super) slots: Slots,
     pub(super) timeouts: GatewayTimeouts,
     /// The disk threads and the lane in which it is started.
-    pub(super) place: (Disk, Lane),
+    pub(super) disk_lane: (Disk, Lane),
     pub(super) file: PathBuf,
     pub(super) limits: ProgramLimits,
 }
@@ -71,7 +71,7 @@ impl Run {
         sink: &mut Sink,
     ) -> Result<(), GatewayError> {
         let slot = self.slots.take().ok_or(GatewayError::Full)?;
-        let (disk, lane) = &self.place;
+        let (disk, lane) = &self.disk_lane;
         let started = Program::start(&self.file, &self.limits, variables, disk, *lane).await;
         let started = started.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (program, mut stdin, mut stdout, mut stderr) = started.map_err(GatewayError::Start)?;

@@ -1,10 +1,12 @@
 //! The state of one exchange with an upstream, and the response that it ends with.
 
-use hurtle_http::h1::response_head::DetachedHead;
+use http::StatusCode;
 
+use super::super::client::EncodedHead;
 use super::super::wait::Waits;
+use super::framing::Framing;
 use super::upstream_request::UpstreamRequest;
-use crate::transport::{Output, Taken};
+use crate::transport::Output;
 
 /// An exchange in progress.
 pub struct UpstreamExchange {
@@ -22,16 +24,14 @@ pub struct UpstreamExchange {
 pub struct UpstreamResponse {
     /// The exchange.
     pub exchange: Box<UpstreamExchange>,
-    /// The response's head.
-    pub head: Box<ReceivedHead>,
-}
-
-/// A parsed head with its bytes.
-pub struct ReceivedHead {
-    /// The bytes.
-    pub bytes: Taken,
-    /// The result of parsing them.
-    pub parsed: DetachedHead,
+    /// The response's head for the client.
+    pub head: EncodedHead,
+    /// The framing of its body.
+    pub framing: Framing,
+    /// The response's status.
+    pub status: StatusCode,
+    /// `true` if the upstream's connection can be reused after the body.
+    pub keeps_upstream: bool,
 }
 
 /// The connection to an upstream that has switched protocols.
@@ -43,8 +43,8 @@ pub struct UpstreamTunnel {
 }
 
 impl UpstreamExchange {
-    /// Creates an exchange.
-    pub(super) fn new(upstream: UpstreamRequest, protocol: Option<String>) -> UpstreamExchange {
-        UpstreamExchange { upstream, waits: Waits::default(), protocol, has_continued: false }
+    /// Creates the exchange of a request without a body, which switches no protocol.
+    pub(super) fn bodiless(upstream: UpstreamRequest) -> UpstreamExchange {
+        UpstreamExchange { upstream, waits: Waits::default(), protocol: None, has_continued: false }
     }
 }

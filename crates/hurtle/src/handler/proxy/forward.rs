@@ -67,7 +67,7 @@ impl Proxy {
         }
         let mut exchange = self.begin(request, client);
         match self.receive_head(request, client, &mut exchange).await {
-            Ok(head) => self.judge(request, client, exchange, head),
+            Ok(head) => self.handle_head(request, client, exchange, head),
             Err(error) => {
                 exchange.settle_continue(request, client);
                 Err(error)
@@ -88,13 +88,14 @@ impl Proxy {
         let forwarded = known_forwarding_fields(request, client, &params);
         let params = ForwardParams { forwarded, ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
-        Box::new(UpstreamExchange::new(upstream, protocol.map(str::to_owned)))
+        let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
+        Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
     }
 
     /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
     /// otherwise encoded again. A cache uses one spelling only, so its fetches do too.
     fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
-        let (sent, path) = (request.target.0, request.place.path);
+        let (sent, path) = (request.target.0, request.matched.path);
         if self.cache().is_none() && is_encoding_of(sent, path) {
             return Cow::Borrowed(sent);
         }
@@ -117,7 +118,7 @@ impl Proxy {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
-            let key = Key { client: request.client.address, path: request.place.path };
+            let key = Key { client: request.client.address, path: request.matched.path };
             if !upstream.choose(key, now_ms) {
                 // Otherwise the errors of the tried upstreams were logged.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -132,7 +133,8 @@ impl Proxy {
             };
             let received = match received {
                 Some(received) => received,
-                None => receive_beside(request, client, exchange).await,
+                // Boxed, because every request would be as large as this wait.
+                None => Box::pin(receive_beside(request, client, exchange)).await,
             };
             let upstream = &mut exchange.upstream;
             let retry = match received {

@@ -17,7 +17,7 @@ pub(super) async fn send<C: Client>(
     if request.head.method != Method::Get {
         return Ok(());
     }
-    let Some(link) = link(&request.place) else { return Ok(()) };
+    let Some(link) = link(&request.matched) else { return Ok(()) };
     let fields = HeaderMap::from_iter([(header::LINK, link)]);
     let sending = async |interim: &dyn InterimSender| {
         interim.send(StatusCode::EARLY_HINTS, InterimFields::Made(&fields)).await
@@ -26,9 +26,9 @@ pub(super) async fn send<C: Client>(
 }
 
 /// Returns the Link value of the path's header rules, if it has a preload or preconnect.
-fn link(place: &MatchedPath<'_>) -> Option<HeaderValue> {
+fn link(matched: &MatchedPath<'_>) -> Option<HeaderValue> {
     let mut link = None;
-    for rule in place.rules() {
+    for rule in matched.rules() {
         let set = rule.set.iter().find(|(name, _)| *name == header::LINK);
         if set.is_some() || rule.remove.contains(&header::LINK) {
             link = set.map(|(_, value)| value);

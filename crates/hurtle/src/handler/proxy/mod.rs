@@ -6,6 +6,7 @@
 pub mod cache;
 mod exchange;
 mod forward;
+mod framing;
 mod gate;
 mod health;
 mod hints;
@@ -27,8 +28,9 @@ use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
 use crate::rt;
 
-pub use exchange::{ReceivedHead, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward::log_failure;
+pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;

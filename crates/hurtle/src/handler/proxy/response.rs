@@ -2,67 +2,83 @@
 //! or is invalid.
 
 use http::StatusCode;
-use hurtle_http::h1::forward;
+use hurtle_http::h1::forward::{self, HeaderEdits};
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{ReceivedHead, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
+use super::framing::Framing;
 use super::{Proxy, UpstreamError};
 use crate::clock;
 use crate::transport::{Output, Taken};
 
 impl Proxy {
     /// Handles a response whose head has arrived.
-    pub(super) fn judge<C: Client>(
+    pub(super) fn handle_head<C: Client>(
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
         mut exchange: Box<UpstreamExchange>,
         bytes: Taken,
     ) -> Handled {
-        let is_unexpected = |reply: &ResponseHead<'_>| {
-            reply.status == StatusCode::SWITCHING_PROTOCOLS
-                && !accepts(exchange.protocol.as_deref(), reply)
-        };
-        let reply = match response_head::parse(&bytes) {
-            Ok(reply) if is_unexpected(&reply) => Err(UpstreamError::UnexpectedUpgrade),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(UpstreamError::BadResponse(error)),
-        };
-        let reply = match reply {
-            Ok(reply) => reply,
-            Err(error) => {
-                let status = StatusCode::BAD_GATEWAY;
-                log_failure(&exchange.upstream, &request.describe(), &error, status);
-                exchange.upstream.failed(false);
-                exchange.settle_continue(request, client);
-                return Err(failed(status));
+        // By reference: a parsed head is large.
+        let error = match &response_head::parse(&bytes) {
+            Ok(reply)
+                if reply.status == StatusCode::SWITCHING_PROTOCOLS
+                    && !accepts(exchange.protocol.as_deref(), reply) =>
+            {
+                UpstreamError::UnexpectedUpgrade
             }
+            Ok(reply) => return Ok(self.use_response(request, client, exchange, reply)),
+            Err(error) => UpstreamError::BadResponse(*error),
         };
+        let status = StatusCode::BAD_GATEWAY;
+        log_failure(&exchange.upstream, &request.describe(), &error, status);
+        exchange.upstream.failed(false);
+        exchange.settle_continue(request, client);
+        Err(failed(status))
+    }
+
+    /// Handles a valid response.
+    fn use_response<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        mut exchange: Box<UpstreamExchange>,
+        reply: &ResponseHead<'_>,
+    ) -> Outcome {
         exchange.upstream.succeeded();
         self.invalidate(request, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
         {
             let mut head = Output::new();
-            forward::switching(head.vec(), &reply, protocol, &clock::date(clock::now_ms()));
+            forward::switching(head.vec(), reply, protocol, &clock::date(clock::now_ms()));
             let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
-            return Ok(Outcome::Tunnel(Box::new(Tunnel::Upstream(tunnel))));
+            return Outcome::Tunnel(Box::new(Tunnel::Upstream(tunnel)));
         }
         exchange.settle_continue(request, client);
         if request.has_internal_files
             && let Some(file) = reply.file
         {
-            let redirect = internal_redirect(&reply, file);
+            let redirect = internal_redirect(reply, file);
             exchange.upstream.discard(reply.length);
-            return Ok(Outcome::InternalRedirect(Box::new(redirect)));
+            return Outcome::InternalRedirect(Box::new(redirect));
         }
-        let parsed = reply.detach(&bytes);
-        let head = Box::new(ReceivedHead { bytes, parsed });
-        Ok(Outcome::Stream(UpstreamResponse { exchange, head }))
+        let framing = Framing::of(request.head, reply);
+        let (removed, mut set) = request.matched.edits(reply.status);
+        if let Some(status) = client.cache_status() {
+            status.encode(&mut set);
+        }
+        let removes =
+            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
+        let edits = HeaderEdits { removes: &removes, set };
+        let head = client.encode_head(reply, framing.delimiter, &edits);
+        let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
+        Outcome::Stream(UpstreamResponse { exchange, head, framing, status, keeps_upstream })
     }
 }
 

@@ -317,7 +317,7 @@ impl Fetch {
             _ => flight.release(),
         }
         if let Some(leader) = leader {
-            let exchange = Box::new(UpstreamExchange::new(upstream, None));
+            let exchange = Box::new(UpstreamExchange::bodiless(upstream));
             leader.send(LeaderResult::Forward(exchange, taken));
         }
     }

@@ -237,7 +237,7 @@ impl Lookup<'_> {
         let fields = request.head.fields;
         let answer = match fetched {
             LeaderResult::Forward(exchange, head) => {
-                return Attempt::Handled(self.proxy.judge(request, client, exchange, head));
+                return Attempt::Handled(self.proxy.handle_head(request, client, exchange, head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
             LeaderResult::Shared(FetchResult::Coming(reader)) => {
@@ -285,14 +285,14 @@ impl Lookup<'_> {
             modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
         }
         let (proxy, request) = (self.proxy, self.request);
-        let path = encode_path(request.place.path);
+        let path = encode_path(request.matched.path);
         let params = forward_params(request, path.as_bytes(), None);
         let params = ForwardParams { cache_conditions: Some(&conditions), ..params };
         Fetch {
             proxy: Rc::clone(proxy),
             upstream: UpstreamRequest::new(proxy, request.head, RequestBody::default(), params),
             flight,
-            path: request.place.path.to_vec(),
+            path: request.matched.path.to_vec(),
             client: request.client.address,
             request: request.describe(),
             lines: request.head.fields.to_lines(),
@@ -321,22 +321,22 @@ impl Lookup<'_> {
     }
 
     fn adapt(&self, head: &Head, source: Source<'_>, age: u64, status: CacheStatus) -> Answer {
-        let RequestContext { head: request, place, buffers, .. } = self.request;
-        adapt((request, place), head, source, (age, status), buffers.take_lines())
+        let RequestContext { head: request, matched, buffers, .. } = self.request;
+        adapt((request, matched), head, source, (age, status), buffers.take_lines())
     }
 }
 
 /// Adapts a response to a request: the whole, a range, or 304, with the site's header rules.
 /// `lines` is an empty buffer for the fields.
 pub(super) fn adapt(
-    (request, place): (&RequestHead<'_>, &MatchedPath<'_>),
+    (request, matched): (&RequestHead<'_>, &MatchedPath<'_>),
     head: &Head,
     source: Source<'_>,
     (age, status): (u64, CacheStatus),
     lines: Vec<u8>,
 ) -> Answer {
     let (code, mut lines, body) = selected(request, head, source, lines);
-    let (removed, set) = place.edits(head.status);
+    let (removed, set) = matched.edits(head.status);
     if !removed.is_empty() {
         lines = forward::edit_lines(&lines, b"", &removed, &set);
     }
@@ -350,7 +350,7 @@ pub(super) fn adapt(
 
 fn key(request: &RequestContext<'_>) -> Output {
     let mut key = Output::new();
-    let path = encode_path(request.place.path);
+    let path = encode_path(request.matched.path);
     let params = forward_params(request, path.as_bytes(), None);
     forward::identity(key.vec(), request.head, &params);
     key

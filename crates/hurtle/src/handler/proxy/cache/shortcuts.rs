@@ -106,8 +106,8 @@ impl Shortcuts {
             return Some((answer, status));
         }
         let (path, rest) = (&*shortcut.path, b"".as_slice());
-        let place = MatchedPath { path, rest, mount: 0, headers, cacheable: false };
-        let answer = adapt((request, &place), head, Source::Kept(kept), (age, status), lines);
+        let matched = MatchedPath { path, rest, mount: 0, headers, cacheable: false };
+        let answer = adapt((request, &matched), head, Source::Kept(kept), (age, status), lines);
         if let Fields::Dated(lines) = &answer.fields {
             shortcut.keep_lines(stored.serial, age, lines);
         }
@@ -122,7 +122,7 @@ impl Shortcuts {
         }
         let shortcut = ShortcutKey::new(request.head, site.key, request.client.is_tls);
         if let Some((shortcut, cache)) = shortcut.zip(proxy.cache()) {
-            self.note(&shortcut, proxy, request.place.path, (cache.hash(key), key));
+            self.note(&shortcut, proxy, request.matched.path, (cache.hash(key), key));
         }
     }
 

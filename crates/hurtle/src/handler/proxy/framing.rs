@@ -1,0 +1,76 @@
+//! The framing of an upstream's response on both sides (RFC 9112 section 6).
+
+use http::StatusCode;
+use hurtle_http::h1::response::Delimiter;
+use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{Method, RequestHead};
+
+use crate::answer::is_bodiless;
+use crate::protocol::reading::Reading;
+
+/// The framing of a body on both sides.
+pub struct Framing {
+    /// The delimiter towards the client.
+    pub delimiter: Delimiter,
+    /// The state of reading from the upstream. `None`: the body ends with the upstream's
+    /// connection.
+    pub reading: Option<Reading>,
+    /// `true` if the upstream's connection can be reused after the body.
+    pub(super) may_keep_alive: bool,
+    len: Option<u64>,
+}
+
+impl Framing {
+    /// Computes the framing of the response to this request.
+    pub(super) fn of(request: &RequestHead<'_>, reply: &ResponseHead<'_>) -> Framing {
+        if request.method == Method::Head || is_bodiless(reply.status) {
+            // RFC 9110 section 8.6: a response without a body may have a Content-Length, but not
+            // 204.
+            let declared = match reply.status {
+                StatusCode::NO_CONTENT => None,
+                _ => reply.content_length,
+            };
+            let delimiter = declared.map_or(Delimiter::Given, Delimiter::Length);
+            // RFC 9112 section 6.3: such a response has no body, but a faulty upstream may send
+            // one. It would be read as the next response.
+            let odd = match (reply.status, reply.length) {
+                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
+                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
+                _ => false,
+            };
+            let mut framing = Framing::none(delimiter);
+            framing.may_keep_alive = !odd;
+            return framing;
+        }
+        let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };
+        match reply.length {
+            Length::Framed(BodyLength::None) => Framing::none(Delimiter::Length(0)),
+            Length::Framed(length @ BodyLength::Exactly(len)) => {
+                Framing::new(Delimiter::Length(len), Some(length))
+            }
+            Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
+            Length::UntilClose => Framing::new(unknown, None),
+        }
+    }
+
+    /// Creates the framing of a response without a body.
+    fn none(delimiter: Delimiter) -> Framing {
+        Framing { delimiter, reading: Some(Reading::Done), may_keep_alive: true, len: Some(0) }
+    }
+
+    /// Creates the framing of a body. `None`: it ends with the connection.
+    fn new(delimiter: Delimiter, length: Option<BodyLength>) -> Framing {
+        let len = match length {
+            Some(BodyLength::Exactly(len)) => Some(len),
+            _ => None,
+        };
+        let may_keep_alive = length.is_some();
+        Framing { delimiter, reading: length.map(Reading::new), may_keep_alive, len }
+    }
+
+    /// Returns the body's length if it is known and fits in memory.
+    pub fn known_len(&self) -> Option<usize> {
+        self.len.and_then(|len| usize::try_from(len).ok())
+    }
+}
