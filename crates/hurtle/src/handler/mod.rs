@@ -204,18 +204,20 @@ async fn without_body<C: Client>(
     answer: impl AsyncFnOnce() -> Answer,
 ) -> Handled {
     let refused = refusal(request.head);
-    client.discard_body(refused.is_some()).await?;
-    if let Some(refused) = refused {
-        return Ok(Outcome::Answer(refused));
-    }
-    let mut answer = answer().await;
-    // Like nginx's add_header: the rules do not apply to errors.
+    let is_refused = refused.is_some();
+    client.discard_body(is_refused).await?;
+    let mut answer = match refused {
+        Some(refused) => refused,
+        None => answer().await,
+    };
+    // Like nginx's add_header: the rules do not apply to errors. They apply to OPTIONS, where a
+    // browser asks for permission to send a request of another origin.
     if let Fields::Map(map) = &mut answer.fields
         && answer.status.as_u16() < 400
     {
         apply_header_rules(map, request.matched.rules());
     }
-    own_response(answer)
+    if is_refused { Ok(Outcome::Answer(answer)) } else { own_response(answer) }
 }
 
 /// Returns a response of this server, which is an error by its status.

@@ -96,6 +96,10 @@ impl<T: Transport> Driver<T> {
     /// Starts an exchange for a request.
     fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
+        if self.worker.is_replaced.get() {
+            self.worker = self.slot.worker();
+            self.clocks.worker = Rc::clone(&self.worker);
+        }
         let most = self.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
             self.send_goaway();

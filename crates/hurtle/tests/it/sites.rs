@@ -169,6 +169,28 @@ fn header_rules() {
 }
 
 #[test]
+fn header_rules_apply_to_options_so_that_other_origins_can_be_allowed() {
+    let server = Server::with(&[("a.json", "{}")], |config| {
+        config.sites[0].headers = vec![
+            set("/**", "access-control-allow-origin", "https://app.example"),
+            set("/**", "access-control-allow-headers", "content-type"),
+        ];
+    });
+    let mut client = server.connect();
+    // The request by which a browser asks (Fetch, "CORS-preflight request").
+    client.send(
+        "OPTIONS /a.json HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
+         Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: content-type\r\n\r\n",
+    );
+    let answer = client.response();
+    assert!((200..300).contains(&answer.status), "{}", answer.status);
+    assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("https://app.example"));
+    assert_eq!(answer.field("Access-Control-Allow-Headers"), Some("content-type"));
+    let answer = client.request("GET", "/a.json");
+    assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("https://app.example"));
+}
+
+#[test]
 fn error_pages() {
     let tree = [("404.html", "<p>Not here"), ("dir/x", ""), ("403.html", "<p>Not you")];
     let server = Server::with(&tree, |config| {
