@@ -13,7 +13,7 @@ use crate::clock;
 use crate::handler::proxy::{Link, UpstreamRequest};
 use crate::protocol::Protocol;
 use crate::rt;
-use crate::transport::{Attempt, Input, Output, Transport};
+use crate::transport::{Attempt, Fill, Input, Output, Transport};
 
 /// Maximum silence of a tunnel, in milliseconds. Protocols with shorter pings (WebSocket) keep it
 /// open; abandoned tunnels are closed.
@@ -93,7 +93,7 @@ async fn carry<F: Transport, T: Transport>(
             turn_bytes = 0;
             rt::give_way().await;
         }
-        if poll_fn(|cx| input.poll_fill_body(from, cx)).await? == 0 {
+        if poll_fn(|cx| from.poll_fill(cx, input, Fill::Body)).await? == 0 {
             to.finish();
             return Ok(());
         }

@@ -14,7 +14,7 @@ use super::reading::Reading;
 use super::{Head, HeadFields, InterimFields, Protocol};
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Attempt, Input, Output, Progress, Sender, Transport, outgoing};
+use crate::transport::{Attempt, Fill, Input, Output, Progress, Sender, Transport, outgoing};
 
 /// The end of a chunked body without trailers.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -147,7 +147,7 @@ impl<T: Transport> Protocol for H1<T> {
         input: &mut Input,
         _reading: &mut Reading,
     ) -> Poll<io::Result<usize>> {
-        input.poll_fill_body(&self.0, cx)
+        self.0.poll_fill(cx, input, Fill::Body)
     }
 
     async fn reset(&self) {

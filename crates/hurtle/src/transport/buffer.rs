@@ -3,12 +3,10 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::{io, mem};
 
 use bytes::Bytes;
-
-use super::Transport;
 
 /// Size of a pooled input buffer and of a read of a head, in bytes. Nearly all heads fit; a slowly
 /// served connection keeps the buffer of its request.
@@ -56,6 +54,29 @@ fn return_input(buffer: Box<[u8]>) {
             pool.push(buffer);
         }
     });
+}
+
+/// The size and the mode of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Up to 4 KiB, usually a request head. After a short read the next one waits for readiness.
+    Head,
+    /// As `Head`, but after a short read the next one asks the kernel again.
+    HeadEagerly,
+    /// Up to 64 KiB of a body. After a short read the next one waits for readiness.
+    Body,
+    /// As `Body`; an empty input gets headroom for `Input::precede`.
+    Response,
+}
+
+impl Fill {
+    #[inline]
+    fn bytes(self) -> usize {
+        match self {
+            Fill::Head | Fill::HeadEagerly => BUFFER_BYTES,
+            Fill::Body | Fill::Response => BODY_BYTES,
+        }
+    }
 }
 
 /// Bytes that were read from a connection and not yet consumed.
@@ -125,14 +146,6 @@ impl Input {
         }
     }
 
-    /// Makes the next read of a body leave headroom for `precede`.
-    pub fn leave_headroom(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes = lend_body();
-            (self.start, self.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
-        }
-    }
-
     /// Writes these bytes in front of the unconsumed ones, over consumed bytes and headroom,
     /// without moving any. `false`: there is no room.
     pub fn precede(&mut self, bytes: &[u8]) -> bool {
@@ -145,44 +158,19 @@ impl Input {
         true
     }
 
-    /// Reads once. `Ok(0)` is the end of the peer's data. While nothing arrives, no pooled buffer
-    /// is held.
-    pub fn poll_fill(
-        &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        // Checked first, so that no buffer is lent while nothing can be read.
-        if self.bytes.is_empty() && !io.is_readable() {
-            ready!(io.poll_readable(cx))?;
-        }
-        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
+    /// Returns whether no buffer is held, so that a fill would take one from the pool.
+    pub(super) fn holds_no_buffer(&self) -> bool {
+        self.bytes.is_empty()
     }
 
-    /// Reads like `poll_fill`, but asks the kernel again after a short read.
-    pub fn poll_fill_eagerly(
+    /// Reads once into room behind the unconsumed bytes, for engines on readiness. While nothing
+    /// arrives, no pooled buffer is held.
+    pub(super) fn poll_fill_by(
         &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_eagerly(cx, into))
-    }
-
-    /// Reads like `poll_fill`, in the larger pieces of a body.
-    pub fn poll_fill_body(
-        &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
-    }
-
-    fn poll_fill_by(
-        &mut self,
-        room: usize,
+        fill: Fill,
         read: impl FnOnce(&mut [u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        self.make_room(room);
+        self.make_room(fill);
         let read = read(&mut self.bytes[self.end..]);
         match read {
             Poll::Ready(Ok(n)) => self.end += n,
@@ -195,9 +183,15 @@ impl Input {
         read
     }
 
-    /// Makes at least half of `room` available behind the unconsumed bytes.
+    /// Makes at least half of the fill's size available behind the unconsumed bytes.
     #[inline]
-    fn make_room(&mut self, room: usize) {
+    fn make_room(&mut self, fill: Fill) {
+        if fill == Fill::Response && self.bytes.is_empty() {
+            self.bytes = lend_body();
+            (self.start, self.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
+            return;
+        }
+        let room = fill.bytes();
         if self.bytes.len() - self.end >= room / 2 {
             return;
         }

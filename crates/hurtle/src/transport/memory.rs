@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::time::Sleep;
 
 pub use random::Random;
 
-use super::{Attempt, Transport};
+use super::{Attempt, Fill, Input, Transport};
 use crate::rt::simulated;
 
 /// Steps of one end after which a simulation is taken to run in circles.
@@ -241,6 +241,36 @@ impl Memory {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
+    /// Reads once.
+    pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut wire = self.wire.borrow_mut();
+        let flow = &mut wire.flows[1 - self.end];
+        if flow.bytes.is_empty() || into.is_empty() {
+            if flow.is_reset {
+                self.note("reads a reset", b"");
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if flow.is_finished {
+                self.note("reads the end", b"");
+                return Poll::Ready(Ok(0));
+            }
+            flow.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let n = self.step.borrow_mut().random.piece(flow.bytes.len().min(into.len()));
+        let (front, back) = flow.bytes.as_slices();
+        let first = n.min(front.len());
+        into[..first].copy_from_slice(&front[..first]);
+        into[first..n].copy_from_slice(&back[..n - first]);
+        flow.bytes.drain(..n);
+        self.note("reads", &into[..n]);
+        flow.wake_writer();
+        Poll::Ready(Ok(n))
+    }
+
     /// Has all of it on its way at once.
     pub fn put(&self, bytes: &[u8]) {
         self.note("puts", bytes);
@@ -343,33 +373,16 @@ impl Transport for Memory {
         !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        if self.poll_step(READ, cx).is_pending() {
-            return Poll::Pending;
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
         }
-        let mut wire = self.wire.borrow_mut();
-        let flow = &mut wire.flows[1 - self.end];
-        if flow.bytes.is_empty() || into.is_empty() {
-            if flow.is_reset {
-                self.note("reads a reset", b"");
-                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-            }
-            if flow.is_finished {
-                self.note("reads the end", b"");
-                return Poll::Ready(Ok(0));
-            }
-            flow.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let n = self.step.borrow_mut().random.piece(flow.bytes.len().min(into.len()));
-        let (front, back) = flow.bytes.as_slices();
-        let first = n.min(front.len());
-        into[..first].copy_from_slice(&front[..first]);
-        into[first..n].copy_from_slice(&back[..n - first]);
-        flow.bytes.drain(..n);
-        self.note("reads", &into[..n]);
-        flow.wake_writer();
-        Poll::Ready(Ok(n))
+        input.poll_fill_by(fill, |into| self.poll_read(cx, into))
     }
 
     fn poll_write(

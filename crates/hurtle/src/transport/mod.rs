@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 use crate::tls::ClientCertificate;
 
 pub use self::ktls::TAKE_OVER_BYTES_MIN;
-pub use buffer::{Input, Output, Taken};
+pub use buffer::{Fill, Input, Output, Taken};
 pub use meter::{Addresses, Meter};
 pub use outgoing::{Insist, Progress, Sender};
 pub use plain::Plain;
@@ -76,14 +76,15 @@ pub trait Transport {
         false
     }
 
-    /// Reads once; 0 is the end of the peer's data. After a short read the next one waits for
-    /// readiness.
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
-
-    /// Reads once; after a short read the next one asks the kernel again.
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll_read(cx, into)
-    }
+    /// Reads once and appends the bytes to `input`; returns their number, 0 at the end of the peer's
+    /// data. An engine may own the buffer until the read is complete: bytes of a cancelled fill come
+    /// with the next one. While it is pending, `input` holds no pooled buffer.
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>>;
 
     /// Writes once; returns the bytes that the kernel has taken. `attempt` selects whether to write
     /// to a socket that is not reported as writable.

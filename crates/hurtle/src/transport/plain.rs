@@ -14,7 +14,7 @@ use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{Attempt, FileRun, Transport};
+use super::{Attempt, FileRun, Fill, Input, Transport};
 use crate::sys;
 
 /// Maximum number of 4 KiB reads on a connection that is turned away; a usual head takes one.
@@ -99,6 +99,40 @@ impl Plain {
             Ok(()) => Some(Ok(0)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
             Err(e) => Some(Err(e)),
+        }
+    }
+
+    /// Reads once. After a short read, the runtime marks the socket as drained, so that the next call waits
+    /// without a system call.
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(read) = self.read(into) {
+                return Poll::Ready(read);
+            }
+            ready!(self.poll_readable(cx))?;
+        }
+    }
+
+    /// Reads once, and after a short read asks the kernel again.
+    pub(super) fn poll_read_eagerly(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_readable(cx))?;
+            let read = match self {
+                Plain::Tcp(s) => s.try_read(into),
+                Plain::Unix(s) => s.try_read(into),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
         }
     }
 
@@ -197,29 +231,20 @@ impl Transport for Plain {
         }
     }
 
-    /// After a short read, the runtime marks the socket as drained, so that the next call waits
-    /// without a system call.
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            if let Some(read) = self.read(into) {
-                return Poll::Ready(read);
-            }
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
             ready!(self.poll_readable(cx))?;
         }
-    }
-
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.poll_readable(cx))?;
-            let read = match self {
-                Plain::Tcp(s) => s.try_read(into),
-                Plain::Unix(s) => s.try_read(into),
-            };
-            match read {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read),
-            }
-        }
+        input.poll_fill_by(fill, |into| match fill {
+            Fill::HeadEagerly => self.poll_read_eagerly(cx, into),
+            Fill::Head | Fill::Body | Fill::Response => self.poll_read(cx, into),
+        })
     }
 
     fn poll_write(

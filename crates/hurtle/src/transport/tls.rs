@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use rustls::ServerConnection;
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
-use super::{Attempt, FileRun, Plain, Transport};
+use super::{Attempt, FileRun, Fill, Input, Plain, Transport};
 use crate::tls::{ClientCertificate, HTTP2};
 
 /// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
@@ -207,16 +207,24 @@ impl Transport for Tls {
         }
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = |into: &mut [u8]| self.socket.poll_read(cx, into);
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
+        }
         let mut session = self.session.borrow_mut();
-        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
-    }
-
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = |into: &mut [u8]| self.socket.poll_read_eagerly(cx, into);
-        let mut session = self.session.borrow_mut();
-        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
+        let read = |into: &mut [u8]| match fill {
+            Fill::HeadEagerly => self.socket.poll_read_eagerly(cx, into),
+            Fill::Head | Fill::Body | Fill::Response => self.socket.poll_read(cx, into),
+        };
+        input.poll_fill_by(fill, |into| {
+            read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
+        })
     }
 
     fn poll_write(

@@ -15,7 +15,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
-use super::{Attempt, Transport};
+use super::{Attempt, Fill, Input, Transport};
 use crate::rt::{self, Teller, Told};
 
 /// Capacity of the pipe in each direction, in bytes.
@@ -85,10 +85,17 @@ impl Transport for Pipe {
         true
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut into = ReadBuf::new(into);
-        let read = Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, &mut into);
-        read.map_ok(|()| into.filled().len())
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        input.poll_fill_by(fill, |into| {
+            let mut into = ReadBuf::new(into);
+            let read = Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, &mut into);
+            read.map_ok(|()| into.filled().len())
+        })
     }
 
     fn poll_write(

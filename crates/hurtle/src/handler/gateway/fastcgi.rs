@@ -13,7 +13,7 @@ use super::stderr_log::StderrLog;
 use crate::clock;
 use crate::config::{GatewayTimeouts, Upstream};
 use crate::rt::{self, Alarm, First};
-use crate::transport::{self, Attempt, Plain, Transport};
+use crate::transport::{self, Attempt, Fill, Plain, Transport};
 use bytes::Bytes;
 use hurtle_http::fcgi::{self, CONTENT_BYTES_MAX, Decoder, EndStatus, Event, Role};
 
@@ -156,7 +156,7 @@ impl Peer {
                     Some(EndStatus::UnknownRole) => return Err(GatewayError::Role),
                 }
             }
-            let fill = async || poll_fn(|cx| input.poll_fill_body(io, cx)).await;
+            let fill = async || poll_fn(|cx| io.poll_fill(cx, &mut input, Fill::Body)).await;
             match timer.read(sink.has_head(), fill).await? {
                 Ok(0) => return Err(GatewayError::Gone(None)),
                 Ok(_) => {}

@@ -14,8 +14,7 @@ use std::task::{Context, Poll, ready};
 use hurtle_http::h2::{Connection, Event, FieldSection, Limits, Reason};
 
 use crate::clock;
-use crate::transport::buffer::Piece;
-use crate::transport::{Attempt, Input, Transport};
+use crate::transport::{Attempt, Fill, Input, Transport};
 
 pub use self::shared::Shared;
 pub use self::stream::Stream;
@@ -30,8 +29,8 @@ const READS_MAX: usize = 16;
 pub struct Session<T: Transport> {
     io: T,
     shared: Rc<Shared>,
-    /// Bytes that were read before the session began.
-    early: Input,
+    /// Bytes that the codec has not received: at first those that were read before.
+    input: Input,
 }
 
 /// A request head that has arrived.
@@ -49,7 +48,7 @@ impl<T: Transport> Session<T> {
         let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
         let codec = Connection::new(&limits, clock::now_ms());
         let shared = Rc::new(Shared::new(codec, &io));
-        Session { io, shared, early }
+        Session { io, shared, input: early }
     }
 
     /// Returns the state that deadlines depend on.
@@ -174,20 +173,16 @@ impl<T: Transport> Session<T> {
     /// Reads once; 0 is the end of the peer's data.
     fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let now_ms = clock::now_ms();
-        let early = self.early.bytes();
-        if !early.is_empty() {
-            let n = early.len();
-            self.shared.codec.borrow_mut().receive(early, now_ms);
-            self.early.consume(n);
-            return Poll::Ready(Ok(n));
+        if self.input.bytes().is_empty() {
+            // Checked first, so that no buffer is lent while nothing can be read.
+            if !self.io.is_readable() {
+                ready!(self.io.poll_readable(cx))?;
+            }
+            ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body))?;
         }
-        // Checked first, so that no buffer is lent while nothing can be read.
-        if !self.io.is_readable() {
-            ready!(self.io.poll_readable(cx))?;
-        }
-        let mut piece = Piece::lend();
-        let n = ready!(self.io.poll_read(cx, piece.room()))?;
-        self.shared.codec.borrow_mut().receive(&piece.room()[..n], now_ms);
+        let n = self.input.bytes().len();
+        self.shared.codec.borrow_mut().receive(self.input.bytes(), now_ms);
+        self.input.consume(n);
         Poll::Ready(Ok(n))
     }
 
@@ -197,11 +192,10 @@ impl<T: Transport> Session<T> {
         if self.shared.pulse.finish() {
             self.io.finish();
         }
-        let mut piece = Piece::lend();
         loop {
-            match ready!(self.io.poll_read(cx, piece.room())) {
+            match ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
-                Ok(_) => {}
+                Ok(n) => self.input.consume(n),
             }
         }
     }
