@@ -2,6 +2,7 @@
 //! given. It takes no memory while it is empty.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use bytes::{Buf, Bytes};
 
@@ -25,6 +26,8 @@ pub(super) struct Output {
     /// Bytes of the first piece that are written, if it is gathered.
     written: usize,
     len: usize,
+    /// Bytes that were given out and are not written.
+    given: usize,
     /// All bytes that were ever written.
     total: u64,
     replies: u32,
@@ -81,7 +84,18 @@ impl Output {
         self.replies <= REPLIES_MAX
     }
 
-    /// The pieces in their order.
+    /// Gives out the first piece. Its bytes wait until `consume` takes them away.
+    pub(super) fn take(&mut self) -> Option<Bytes> {
+        let mut bytes = match self.pieces.pop_front()? {
+            Piece::Gathered(bytes) => Bytes::from(bytes),
+            Piece::Shared(bytes) => bytes,
+        };
+        bytes.advance(mem::take(&mut self.written));
+        self.given += bytes.len();
+        Some(bytes)
+    }
+
+    /// The pieces that were not given out, in their order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().enumerate().map(|(at, piece)| match piece {
             Piece::Gathered(bytes) if at == 0 => &bytes[self.written..],
@@ -95,6 +109,9 @@ impl Output {
         let mut left = bytes.min(self.len);
         self.len -= left;
         self.total += left as u64;
+        let given = left.min(self.given);
+        self.given -= given;
+        left -= given;
         while left > 0 {
             let Some(piece) = self.pieces.front_mut() else { break };
             let has = match piece {
