@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 
 use http::StatusCode;
 use hurtle_http::request::ParseError;
@@ -16,7 +16,7 @@ use crate::handler::proxy::Waits;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
-use crate::transport::{Input, Meter, Output};
+use crate::transport::{Input, Meter, Output, SendQueue};
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
@@ -67,7 +67,7 @@ impl<T: Protocol> Exchange<T> {
         let due = || {
             // The application has no deadline. Only unread response bytes and awaited request bytes
             // count against the peer.
-            let moved = duplex.queued.get().then(|| sent.get() + io.taken_of_waiting());
+            let moved = duplex.queued.get().then(|| sent.get() + io.flushed_bytes());
             if moved != seen {
                 seen = moved;
                 taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
@@ -101,21 +101,7 @@ impl<T: Protocol> Duplex<'_, T> {
         filled
     }
 
-    /// Writes part of the bytes.
-    pub(super) async fn write_some(&self, bufs: &[IoSlice<'_>]) -> Result<usize, ExchangeError> {
-        self.queued.set(true);
-        let written = poll_fn(|cx| self.io.poll_write(cx, bufs)).await;
-        self.queued.set(false);
-        match written {
-            Ok(0) | Err(_) => Err(ExchangeError::Gone),
-            Ok(n) => {
-                self.sent.set(self.sent.get() + n as u64);
-                Ok(n)
-            }
-        }
-    }
-
-    /// Counts bytes that were sent without `write`.
+    /// Counts bytes that were sent without `send`.
     pub(super) fn count(&self, bytes: usize) {
         self.sent.set(self.sent.get() + bytes as u64);
     }
@@ -128,7 +114,10 @@ impl<T: Protocol> Duplex<'_, T> {
     ) -> Result<(), ExchangeError> {
         let mut out = Output::new();
         self.io.encode_interim(out.vec(), status, fields);
-        self.write(&mut [IoSlice::new(&out)]).await
+        let mut queue = SendQueue::default();
+        queue.push(out);
+        self.send(&mut queue).await?;
+        self.flush().await
     }
 
     /// Returns the bytes to write together, at most `most`.
@@ -137,17 +126,30 @@ impl<T: Protocol> Duplex<'_, T> {
         usize::try_from(piece).map_or(most, |piece| piece.min(most))
     }
 
-    /// Writes all bytes, as fast as the rate limit allows.
-    pub(super) async fn write(&self, mut bufs: &mut [IoSlice<'_>]) -> Result<(), ExchangeError> {
-        // Skips empty buffers: writing 0 bytes would look like the end of the connection.
-        IoSlice::advance_slices(&mut bufs, 0);
+    /// Sends all pieces, as fast as the rate limit allows; then some may still have to be flushed.
+    /// Cancel-safe: the queue keeps what the protocol has not taken.
+    pub(super) async fn send(&self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         if let Some(share) = self.share {
-            share.pass(bufs.iter().map(|buf| buf.len() as u64).sum()).await;
+            self.flush().await?;
+            share.pass(queue.len() as u64).await;
         }
-        while !bufs.is_empty() {
-            let n = self.write_some(bufs).await?;
-            IoSlice::advance_slices(&mut bufs, n);
+        while !queue.is_empty() {
+            self.queued.set(true);
+            let sent = poll_fn(|cx| self.io.poll_send(cx, queue)).await;
+            self.queued.set(false);
+            match sent {
+                Ok(0) | Err(_) => return Err(ExchangeError::Gone),
+                Ok(n) => self.sent.set(self.sent.get() + n as u64),
+            }
         }
         Ok(())
+    }
+
+    /// Waits until the sent bytes are on their way; must precede every other wait.
+    pub(super) async fn flush(&self) -> Result<(), ExchangeError> {
+        self.queued.set(true);
+        let flushed = poll_fn(|cx| self.io.poll_flush(cx)).await;
+        self.queued.set(false);
+        flushed.map_err(|_| ExchangeError::Gone)
     }
 }

@@ -9,7 +9,7 @@ use hurtle_http::request::fields;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 
-use super::body_writer::BodyWriter;
+use super::body_writer::{BodyWriter, Data};
 use super::duplex::{Duplex, ExchangeError};
 use super::is_bodiless;
 use crate::handler::proxy::{Source, Waits};
@@ -128,8 +128,7 @@ impl<T: Protocol> Relay<'_, T> {
             };
             match piece {
                 Piece::Data(len) => {
-                    writer.data(&input.bytes()[..len], false).await?;
-                    input.consume(len);
+                    writer.data(Data::Input(input, len), false).await?;
                 }
                 Piece::End(lines) => return finish(writer, &lines, te_trailers).await,
                 Piece::More => {

@@ -1,8 +1,13 @@
 //! A channel in memory for tests: no sockets, its time is the simulation's, and a seed decides what
 //! happens. Bytes arrive in any split and late, writes are short, and either way can stall or break
 //! at any step. Both ends are a `Memory`.
+//!
+//! The server's end is an engine of one of two kinds, by the seed. One works on readiness, as `Plain`
+//! does. The other owns buffers and pieces while they are under way, as io_uring requires (`ring`).
+//! All seeds pass with both, which shows that the contract of `Transport` suffices for either.
 
 mod random;
+mod ring;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,15 +23,14 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 pub use random::Random;
+use ring::Ring;
 
-use super::{Attempt, Fill, Input, Transport};
+use super::plain::SLICES_MAX;
+use super::{Attempt, Fill, Input, SendQueue, Transport};
 use crate::rt::simulated;
 
 /// Steps of one end after which a simulation is taken to run in circles.
 const STEPS_MAX: u64 = 200_000;
-
-/// Bytes of a write that had to wait which the next one must repeat.
-const REPEATED_BYTES: usize = 64;
 
 /// An event's hash has this many of its bytes.
 const NOTED_BYTES_MAX: usize = 16;
@@ -146,8 +150,8 @@ pub struct Memory {
     name: String,
     step: RefCell<Step>,
     aborted: Cell<bool>,
-    /// How the write that had to wait began.
-    offered: RefCell<Vec<u8>>,
+    /// What is under way, in an engine that owns it; `None`: the engine works on readiness.
+    ring: Option<RefCell<Ring>>,
 }
 
 /// What has happened at one end.
@@ -194,7 +198,10 @@ impl Memory {
                 is_stalled: false,
             }),
             aborted: Cell::new(false),
-            offered: RefCell::default(),
+            ring: match end == SERVER && random.is_one_in(2) {
+                true => Some(RefCell::new(Ring::new(Random::new(random.next(), 2)))),
+                false => None,
+            },
         };
         (end(0), end(1))
     }
@@ -220,7 +227,12 @@ impl Memory {
 
     /// Whether the peer has neither said anything nor gone.
     pub fn is_quiet(&mut self) -> bool {
-        !self.is_readable()
+        !self.is_readable() && !self.has_arrived()
+    }
+
+    fn has_arrived(&self) -> bool {
+        let flow = &self.wire.borrow().flows[1 - self.end];
+        !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
     }
 
     /// Tells whether the other end is closed, also when this one is.
@@ -285,11 +297,15 @@ impl Memory {
     /// A reset, or that the peer is gone.
     pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let n =
-                poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)], Attempt::Ready)).await?;
+            let n = poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)])).await?;
             bytes = &bytes[n..];
         }
         Ok(())
+    }
+
+    /// Whether the engine has taken bytes that are not on their way.
+    fn is_sending(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.borrow().is_sending())
     }
 
     fn note(&self, what: &str, bytes: &[u8]) {
@@ -334,66 +350,14 @@ impl Memory {
         Poll::Ready(())
     }
 
-    /// The server offers a write that had to wait again.
-    fn check_offer(&self, bufs: &[IoSlice<'_>]) {
-        if self.end != SERVER {
-            return;
-        }
-        let offered = self.offered.borrow();
-        let mut bytes = bufs.iter().flat_map(|buf| buf.iter());
-        let same = offered.iter().all(|byte| bytes.next() == Some(byte));
-        assert!(same, "{}: a write that had to wait was not offered again", self.name);
-    }
-
-    fn waits_to_write(&self, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let bytes = bufs.iter().flat_map(|buf| buf.iter()).take(REPEATED_BYTES);
-        self.offered.replace(bytes.copied().collect());
-        Poll::Pending
-    }
-}
-
-impl Transport for Memory {
-    fn is_secure(&self) -> bool {
-        false
-    }
-
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.poll_step(READ, cx).is_pending() {
-            return Poll::Pending;
-        }
-        if self.is_readable() {
-            return Poll::Ready(Ok(()));
-        }
-        self.wire.borrow_mut().flows[1 - self.end].reader = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    fn is_readable(&self) -> bool {
-        let flow = &self.wire.borrow().flows[1 - self.end];
-        !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
-    }
-
-    fn poll_fill(
-        &self,
-        cx: &mut Context<'_>,
-        input: &mut Input,
-        fill: Fill,
-    ) -> Poll<io::Result<usize>> {
-        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
-            ready!(self.poll_readable(cx))?;
-        }
-        input.poll_fill_by(fill, |into| self.poll_read(cx, into))
-    }
-
-    fn poll_write(
+    /// Writes once.
+    pub fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
-        _attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        self.check_offer(bufs);
         if self.poll_step(WRITE, cx).is_pending() {
-            return self.waits_to_write(bufs);
+            return Poll::Pending;
         }
         let mut wire = self.wire.borrow_mut();
         let Wire { flows, room, random } = &mut *wire;
@@ -406,9 +370,8 @@ impl Transport for Memory {
         let room = room.saturating_sub(flow.bytes.len());
         if room == 0 && !flow.is_deaf {
             flow.writer = Some(cx.waker().clone());
-            return self.waits_to_write(bufs);
+            return Poll::Pending;
         }
-        self.offered.borrow_mut().clear();
         if whole == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -431,6 +394,84 @@ impl Transport for Memory {
         Poll::Ready(Ok(n))
     }
 
+    /// Writes once from the front of a queue.
+    fn poll_write_queue(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+    ) -> Poll<io::Result<usize>> {
+        let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+        let count = queue.slices(&mut slots, usize::MAX);
+        let n = ready!(self.poll_write(cx, &slots[..count]))?;
+        queue.consume(n);
+        Poll::Ready(Ok(n))
+    }
+}
+
+impl Transport for Memory {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(ring) = &self.ring {
+            return ring.borrow_mut().poll_filled(self, cx);
+        }
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        if self.is_readable() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wire.borrow_mut().flows[1 - self.end].reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_readable(&self) -> bool {
+        match &self.ring {
+            Some(ring) => ring.borrow().is_filled(),
+            None => self.has_arrived(),
+        }
+    }
+
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        if let Some(ring) = &self.ring {
+            return ring.borrow_mut().poll_fill(self, cx, input);
+        }
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
+        }
+        input.poll_fill_by(fill, |into| self.poll_read(cx, into))
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        _attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        match &self.ring {
+            Some(ring) => ring.borrow_mut().poll_send(self, cx, queue),
+            None => self.poll_write_queue(cx, queue),
+        }
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
+        match &self.ring {
+            Some(ring) => ring.borrow_mut().poll_flush(self, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn flushed_bytes(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring.borrow().flushed_bytes())
+    }
+
     async fn reset(&self) {
         poll_fn(|cx| {
             let flow = &mut self.wire.borrow_mut().flows[1 - self.end];
@@ -445,6 +486,7 @@ impl Transport for Memory {
 
     fn finish(&self) {
         self.note("ends", b"");
+        assert!(!self.is_sending(), "{} ends with bytes under way", self.name);
         let flow = &mut self.wire.borrow_mut().flows[self.end];
         flow.is_finished = true;
         flow.wake_reader();
@@ -460,10 +502,11 @@ impl Drop for Memory {
     /// Closes as a socket does: with bytes unread, by a reset.
     fn drop(&mut self) {
         self.note("closes", b"");
+        let is_sending = self.is_sending();
         let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
         let unread = !flows[1 - self.end].bytes.is_empty();
         let flow = &mut flows[self.end];
-        if self.aborted.get() || unread {
+        if self.aborted.get() || unread || is_sending {
             flow.reset(random);
         }
         flow.is_finished = true;

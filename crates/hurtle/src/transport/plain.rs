@@ -14,11 +14,14 @@ use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{Attempt, FileRun, Fill, Input, Transport};
+use super::{Attempt, Fill, Front, Input, SendQueue, Transport};
 use crate::sys;
 
 /// Maximum number of 4 KiB reads on a connection that is turned away; a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
+
+/// Maximum number of buffers in one write: a head and a body, or HTTP/2 frames.
+pub(super) const SLICES_MAX: usize = 16;
 
 /// A timeout of 0, for a poll that must not wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -164,6 +167,54 @@ impl Plain {
         }
     }
 
+    /// Writes once; returns the bytes that the kernel has taken.
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        if attempt != Attempt::Ready {
+            match rustix::io::writev(self, bufs) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                written => return Poll::Ready(written.map_err(io::Error::from)),
+            }
+        }
+        loop {
+            // Usually there is room.
+            if let Some(written) = self.write(bufs) {
+                return Poll::Ready(written);
+            }
+            ready!(self.poll_writable(cx))?;
+        }
+    }
+
+    /// Sends a range of a file once by `send`.
+    fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: Attempt,
+        send: impl Fn() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if attempt != Attempt::Ready {
+            match send() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+        loop {
+            ready!(self.poll_writable(cx))?;
+            let sent = match self {
+                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, &send),
+                Plain::Unix(s) => s.try_io(Interest::WRITABLE, &send),
+            };
+            match sent {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Plain::Tcp(s) => s.poll_write_ready(cx),
@@ -247,56 +298,35 @@ impl Transport for Plain {
         })
     }
 
-    fn poll_write(
+    fn poll_send(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
+        queue: &mut SendQueue,
         attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        if attempt == Attempt::Forced {
-            match rustix::io::writev(self, bufs) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                written => return Poll::Ready(written.map_err(io::Error::from)),
+        let sent = match queue.front() {
+            None => return Poll::Ready(Ok(0)),
+            Some(Front::One(bytes)) => self.poll_write(cx, &[IoSlice::new(bytes)], attempt),
+            Some(Front::Many) => {
+                let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+                let count = queue.slices(&mut slots, usize::MAX);
+                self.poll_write(cx, &slots[..count], attempt)
             }
-        }
-        loop {
-            // Usually there is room.
-            if let Some(written) = self.write(bufs) {
-                return Poll::Ready(written);
+            Some(Front::File { head, file, offset, len }) => {
+                self.poll_send_file(cx, attempt, || match head.is_empty() {
+                    true => sys::send_file(self.as_fd(), file.as_fd(), offset, len),
+                    false => sys::send_head_and_file(self.as_fd(), head, file.as_fd(), offset, len),
+                })
             }
-            ready!(self.poll_writable(cx))?;
-        }
+        };
+        let sent = ready!(sent)?;
+        queue.consume(sent);
+        Poll::Ready(Ok(sent))
     }
 
-    fn poll_send_file(
-        &self,
-        cx: &mut Context<'_>,
-        head: &[u8],
-        run: FileRun<'_>,
-        attempt: Attempt,
-    ) -> Poll<io::Result<usize>> {
-        let FileRun { file, offset, len } = run;
-        let send = || match head.is_empty() {
-            true => sys::send_file(self.as_fd(), file, offset, len),
-            false => sys::send_head_and_file(self.as_fd(), head, file, offset, len),
-        };
-        if attempt == Attempt::Forced && head.is_empty() {
-            match send() {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
-        loop {
-            ready!(self.poll_writable(cx))?;
-            let sent = match self {
-                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, send),
-                Plain::Unix(s) => s.try_io(Interest::WRITABLE, send),
-            };
-            match sent {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
+    /// The kernel has what `poll_send` took.
+    fn poll_flush(&self, _cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn fill_segments(&self, on: bool) {
