@@ -114,18 +114,16 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         self.turn_bytes += len;
         if self.turn_bytes >= TURN_BYTES {
             self.turn_bytes = 0;
-            self.duplex.flush().await?;
             rt::give_way().await;
         }
         Ok(())
     }
 
-    /// Sends the pieces in bounded turns.
+    /// Sends the pieces in bounded turns; a short rest leaves with the last one.
     async fn send(&mut self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         let turn_bytes = self.duplex.piece_bytes(TURN_BYTES);
-        while queue.len() > turn_bytes {
+        while queue.len() > turn_bytes + GATHER_BYTES_MAX {
             self.duplex.send(&mut queue.split_to(turn_bytes)).await?;
-            self.duplex.flush().await?;
             rt::give_way().await;
         }
         self.duplex.send(queue).await
@@ -155,6 +153,6 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
             queue.push(mem::take(&mut self.out));
             self.duplex.send(&mut queue).await?;
         }
-        self.duplex.flush().await
+        Ok(())
     }
 }

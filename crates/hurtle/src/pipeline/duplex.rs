@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
 use hurtle_http::request::ParseError;
@@ -116,8 +117,7 @@ impl<T: Protocol> Duplex<'_, T> {
         self.io.encode_interim(out.vec(), status, fields);
         let mut queue = SendQueue::default();
         queue.push(out);
-        self.send(&mut queue).await?;
-        self.flush().await
+        self.send(&mut queue).await
     }
 
     /// Returns the bytes to write together, at most `most`.
@@ -126,30 +126,25 @@ impl<T: Protocol> Duplex<'_, T> {
         usize::try_from(piece).map_or(most, |piece| piece.min(most))
     }
 
-    /// Sends all pieces, as fast as the rate limit allows; then some may still have to be flushed.
-    /// Cancel-safe: the queue keeps what the protocol has not taken.
+    /// Sends all pieces, as fast as the rate limit allows. Cancel-safe: the queue keeps what the
+    /// protocol has not taken.
     pub(super) async fn send(&self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         if let Some(share) = self.share {
-            self.flush().await?;
             share.pass(queue.len() as u64).await;
         }
-        while !queue.is_empty() {
-            self.queued.set(true);
-            let sent = poll_fn(|cx| self.io.poll_send(cx, queue)).await;
-            self.queued.set(false);
-            match sent {
-                Ok(0) | Err(_) => return Err(ExchangeError::Gone),
-                Ok(n) => self.sent.set(self.sent.get() + n as u64),
-            }
-        }
-        Ok(())
+        self.queued.set(true);
+        let sent = poll_fn(|cx| self.poll_send(cx, queue)).await;
+        self.queued.set(false);
+        sent.map_err(|_| ExchangeError::Gone)
     }
 
-    /// Waits until the sent bytes are on their way; must precede every other wait.
-    pub(super) async fn flush(&self) -> Result<(), ExchangeError> {
-        self.queued.set(true);
-        let flushed = poll_fn(|cx| self.io.poll_flush(cx)).await;
-        self.queued.set(false);
-        flushed.map_err(|_| ExchangeError::Gone)
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
+        while !queue.is_empty() {
+            match ready!(self.io.poll_send(cx, queue))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.sent.set(self.sent.get() + n as u64),
+            }
+        }
+        self.io.poll_flush(cx)
     }
 }

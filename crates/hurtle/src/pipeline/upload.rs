@@ -128,7 +128,6 @@ impl Upload {
         }
         if let Some(queue) = &mut self.sending {
             duplex.send(queue).await?;
-            duplex.flush().await?;
             self.sending = None;
         }
         loop {

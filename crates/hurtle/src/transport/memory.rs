@@ -8,6 +8,7 @@
 
 mod random;
 mod ring;
+mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,16 +25,13 @@ use tokio::time::Sleep;
 
 pub use random::Random;
 use ring::Ring;
+pub use trace::{note, trace, traced};
 
 use super::plain::SLICES_MAX;
 use super::{Attempt, Fill, Input, SendQueue, Transport};
-use crate::rt::simulated;
 
 /// Steps of one end after which a simulation is taken to run in circles.
 const STEPS_MAX: u64 = 200_000;
-
-/// An event's hash has this many of its bytes.
-const NOTED_BYTES_MAX: usize = 16;
 
 /// What may happen at one end, beside short reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,40 +47,7 @@ pub struct Trouble {
 }
 
 thread_local! {
-    static TRACE: RefCell<Trace> = const { RefCell::new(Trace { hash: 0, is_shown: false }) };
     static DIAL: RefCell<Option<Dial>> = const { RefCell::new(None) };
-}
-
-/// Events so far, as a hash (FNV-1a).
-struct Trace {
-    hash: u64,
-    is_shown: bool,
-}
-
-/// Starts a new list of events; `is_shown`: each is printed.
-pub fn trace(is_shown: bool) {
-    TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_shown });
-}
-
-/// The hash of all events since `trace`.
-pub fn traced() -> u64 {
-    TRACE.with_borrow(|trace| trace.hash)
-}
-
-/// Notes an event.
-pub fn note(what: &str, who: &str, bytes: &[u8]) {
-    let ms = simulated::now_ms().unwrap_or_default();
-    TRACE.with_borrow_mut(|trace| {
-        let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(NOTED_BYTES_MAX)]);
-        let parts = [what.as_bytes(), who.as_bytes(), &ms.to_le_bytes(), &len.to_le_bytes(), begin];
-        for &byte in parts.into_iter().flatten() {
-            trace.hash = (trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        if trace.is_shown {
-            let shown: String = bytes.escape_ascii().take(200).map(char::from).collect();
-            println!("{ms} {who} {what} {} {shown}", bytes.len());
-        }
-    });
 }
 
 /// Makes the connections to upstreams.
@@ -395,16 +360,10 @@ impl Memory {
     }
 
     /// Writes once from the front of a queue.
-    fn poll_write_queue(
-        &self,
-        cx: &mut Context<'_>,
-        queue: &mut SendQueue,
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write_queue(&self, cx: &mut Context<'_>, queue: &SendQueue) -> Poll<io::Result<usize>> {
         let mut slots = [IoSlice::new(&[]); SLICES_MAX];
         let count = queue.slices(&mut slots, usize::MAX);
-        let n = ready!(self.poll_write(cx, &slots[..count]))?;
-        queue.consume(n);
-        Poll::Ready(Ok(n))
+        self.poll_write(cx, &slots[..count])
     }
 }
 
@@ -457,7 +416,11 @@ impl Transport for Memory {
     ) -> Poll<io::Result<usize>> {
         match &self.ring {
             Some(ring) => ring.borrow_mut().poll_send(self, cx, queue),
-            None => self.poll_write_queue(cx, queue),
+            None => {
+                let sent = ready!(self.poll_write_queue(cx, queue))?;
+                queue.consume(sent);
+                Poll::Ready(Ok(sent))
+            }
         }
     }
 
@@ -466,6 +429,11 @@ impl Transport for Memory {
             Some(ring) => ring.borrow_mut().poll_flush(self, cx),
             None => Poll::Ready(Ok(())),
         }
+    }
+
+    /// The engine of `ring` reads files itself; readiness has them copied, as with TLS.
+    fn sends_files(&self, _len: u64) -> bool {
+        self.ring.is_some()
     }
 
     fn flushed_bytes(&self) -> u64 {

@@ -1,15 +1,18 @@
 //! The mode of `Memory` that owns what it works on, as an engine on io_uring does: it takes pieces
-//! out of a queue at once and delivers them later, and reads into buffers of its own. An error of a
-//! delivery shows at the next call. There is no readiness.
+//! out of a queue at once, files too, and delivers them later, and it reads into buffers of its own. An
+//! error of a delivery shows at the next call. There is no readiness.
 //!
 //! Users of `Transport` that pass all seeds in this mode lend nothing, flush before they wait or
 //! close, and lose no bytes of a cancelled fill.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use super::super::{Input, Piece, SendQueue, Taken};
+use super::super::{Front, Input, SendQueue, Taken};
 use super::{Memory, Random};
+
+/// Bytes of a file that are read at once.
+const FILE_PIECE_BYTES: usize = 4 << 10;
 
 /// The reads and writes of one end that are under way.
 pub(super) struct Ring {
@@ -54,7 +57,7 @@ impl Ring {
         ready!(self.poll_flush(io, cx))?;
         let count = self.random.within(1, queue.pieces() as u64);
         for _ in 0..count {
-            queue.pop().into_iter().for_each(|piece| self.sending.push(owned(piece)));
+            queue.pop().into_iter().for_each(|piece| self.sending.push(piece));
         }
         let taken = self.sending.len();
         io.note("takes", &(taken as u64).to_le_bytes());
@@ -63,9 +66,22 @@ impl Ring {
 
     /// Delivers all taken pieces.
     pub(super) fn poll_flush(&mut self, io: &Memory, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.is_sending() {
-            match ready!(io.poll_write_queue(cx, &mut self.sending)) {
-                Ok(n) => self.flushed += n as u64,
+        while let Some(front) = self.sending.front() {
+            let sent = match front {
+                Front::One(bytes) => io.poll_write(cx, &[IoSlice::new(bytes)]),
+                Front::Many => io.poll_write_queue(cx, &self.sending),
+                Front::File { head, file, offset, len } => {
+                    let mut bytes = vec![0; len.min(FILE_PIECE_BYTES)];
+                    let n = rustix::io::pread(file, &mut bytes, offset).expect("a readable file");
+                    assert!(n > 0, "{}: a file that has become shorter", io.name);
+                    io.poll_write(cx, &[IoSlice::new(head), IoSlice::new(&bytes[..n])])
+                }
+            };
+            match ready!(sent) {
+                Ok(n) => {
+                    self.sending.consume(n);
+                    self.flushed += n as u64;
+                }
                 Err(e) => {
                     self.sending.clear();
                     return Poll::Ready(Err(e));
@@ -111,10 +127,4 @@ impl Ring {
         let filled = self.filled.take().map_or(0, |filled| input.put(filled));
         Poll::Ready(Ok(filled))
     }
-}
-
-/// Moves the piece, which must be in memory.
-fn owned(piece: Piece) -> Piece {
-    assert!(!matches!(piece, Piece::File(_)), "a file, to an engine that does not send files");
-    piece
 }
