@@ -339,8 +339,20 @@ impl Output {
     }
 
     /// Returns the bytes for appending. Bytes that are shared are copied first.
+    #[inline]
     pub fn vec(&mut self) -> &mut Vec<u8> {
-        Rc::make_mut(self.0.get_or_insert_default())
+        if !self.0.as_mut().is_some_and(|bytes| Rc::get_mut(bytes).is_some()) {
+            self.make_own();
+        }
+        match self.0.as_mut().and_then(Rc::get_mut) {
+            Some(bytes) => bytes,
+            None => unreachable!("these bytes have one owner"),
+        }
+    }
+
+    #[cold]
+    fn make_own(&mut self) {
+        Rc::make_mut(self.0.get_or_insert_default());
     }
 
     /// Returns a second owner of the same bytes.
@@ -352,6 +364,7 @@ impl Output {
 impl Deref for Output {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.0.as_ref().map_or(&[], |bytes| bytes)
     }

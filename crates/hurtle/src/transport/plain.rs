@@ -139,18 +139,18 @@ impl Plain {
         }
     }
 
-    /// Writes once if the runtime reports the socket as writable. `None`: it is not. After a
-    /// partial write the runtime marks it as not writable.
-    fn write(&self, bufs: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+    /// Writes `len` bytes once by `call` if the runtime reports the socket as writable. `None`: it is
+    /// not. After a partial write the runtime marks it as not writable.
+    #[inline]
+    fn write(
+        &self,
+        len: usize,
+        call: impl FnOnce() -> rustix::io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
         let mut taken = 0;
         let write = || {
-            taken = match (self, bufs) {
-                // rustix calls the kernel directly: the C library's thread cancellation costs more
-                // than the call.
-                (Plain::Tcp(s), [one]) => rustix::net::send(s, one, sys::NO_SIGNAL)?,
-                _ => rustix::io::writev(self, bufs)?,
-            };
-            match taken == bufs.iter().map(|buf| buf.len()).sum::<usize>() {
+            taken = call()?;
+            match taken == len {
                 true => Ok(()),
                 false => Err(io::ErrorKind::WouldBlock.into()),
             }
@@ -167,6 +167,29 @@ impl Plain {
         }
     }
 
+    #[inline]
+    fn poll_write_by(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: Attempt,
+        len: usize,
+        call: impl Fn() -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if attempt != Attempt::Ready {
+            match call() {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                written => return Poll::Ready(written.map_err(io::Error::from)),
+            }
+        }
+        loop {
+            // Usually there is room.
+            if let Some(written) = self.write(len, &call) {
+                return Poll::Ready(written);
+            }
+            ready!(self.poll_writable(cx))?;
+        }
+    }
+
     /// Writes once; returns the bytes that the kernel has taken.
     pub(super) fn poll_write(
         &self,
@@ -174,19 +197,53 @@ impl Plain {
         bufs: &[IoSlice<'_>],
         attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        if attempt != Attempt::Ready {
-            match rustix::io::writev(self, bufs) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                written => return Poll::Ready(written.map_err(io::Error::from)),
-            }
+        if let [one] = bufs {
+            return self.poll_write_one(cx, one, attempt);
         }
-        loop {
-            // Usually there is room.
-            if let Some(written) = self.write(bufs) {
-                return Poll::Ready(written);
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        self.poll_write_by(cx, attempt, len, || rustix::io::writev(self, bufs))
+    }
+
+    /// Writes one buffer. rustix calls the kernel directly: the C library's thread cancellation costs
+    /// more than the call.
+    #[inline]
+    fn poll_write_one(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_by(cx, attempt, bytes.len(), || match self {
+            Plain::Tcp(s) => rustix::net::send(s, bytes, sys::NO_SIGNAL),
+            Plain::Unix(s) => rustix::io::write(s, bytes),
+        })
+    }
+
+    /// Sends several pieces, or a range of a file.
+    fn poll_send_more(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        let sent = match queue.front() {
+            None => return Poll::Ready(Ok(0)),
+            Some(Front::One(bytes)) => self.poll_write_one(cx, bytes, attempt),
+            Some(Front::Many) => {
+                let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+                let count = queue.slices(&mut slots, usize::MAX);
+                self.poll_write(cx, &slots[..count], attempt)
             }
-            ready!(self.poll_writable(cx))?;
-        }
+            Some(Front::File { head, file, offset, len }) => {
+                self.poll_send_file(cx, attempt, || match head.is_empty() {
+                    true => sys::send_file(self.as_fd(), file.as_fd(), offset, len),
+                    false => sys::send_head_and_file(self.as_fd(), head, file.as_fd(), offset, len),
+                })
+            }
+        };
+        let sent = ready!(sent)?;
+        queue.consume(sent);
+        Poll::Ready(Ok(sent))
     }
 
     /// Sends a range of a file once by `send`.
@@ -282,6 +339,7 @@ impl Transport for Plain {
         }
     }
 
+    #[inline]
     fn poll_fill(
         &self,
         cx: &mut Context<'_>,
@@ -298,28 +356,15 @@ impl Transport for Plain {
         })
     }
 
+    #[inline]
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
         queue: &mut SendQueue,
         attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        let sent = match queue.front() {
-            None => return Poll::Ready(Ok(0)),
-            Some(Front::One(bytes)) => self.poll_write(cx, &[IoSlice::new(bytes)], attempt),
-            Some(Front::Many) => {
-                let mut slots = [IoSlice::new(&[]); SLICES_MAX];
-                let count = queue.slices(&mut slots, usize::MAX);
-                self.poll_write(cx, &slots[..count], attempt)
-            }
-            Some(Front::File { head, file, offset, len }) => {
-                self.poll_send_file(cx, attempt, || match head.is_empty() {
-                    true => sys::send_file(self.as_fd(), file.as_fd(), offset, len),
-                    false => sys::send_head_and_file(self.as_fd(), head, file.as_fd(), offset, len),
-                })
-            }
-        };
-        let sent = ready!(sent)?;
+        let Some(bytes) = queue.sole() else { return self.poll_send_more(cx, queue, attempt) };
+        let sent = ready!(self.poll_write_one(cx, bytes, attempt))?;
         queue.consume(sent);
         Poll::Ready(Ok(sent))
     }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::mem;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -10,9 +11,8 @@ use bytes::{Bytes, BytesMut};
 use super::{Output, Taken};
 use crate::body::OpenFile;
 
-/// Maximum number of pieces that need no allocation: a head, framing around a piece of a body, and
-/// one more.
-const NEAR_PIECES: usize = 4;
+/// Number of places behind the first piece: a piece of a body between framing needs no allocation.
+const PLACES: usize = 3;
 
 /// Bytes that are to be sent, with their owner.
 #[derive(Debug)]
@@ -27,7 +27,14 @@ pub enum Piece {
     Static(&'static [u8]),
     /// A range of a file. Only for a channel whose `Transport::sends_files` has returned true.
     File(FileRange),
+    /// Pieces that do not fit in a queue's places; only within a queue, in the last place.
+    #[doc(hidden)]
+    Rest(Rest),
 }
+
+/// See `Piece::Rest`. A place of its own in the queue would cost every queue a call when dropped.
+#[derive(Debug)]
+pub struct Rest(VecDeque<Piece>);
 
 /// A range of a file's bytes.
 #[derive(Debug)]
@@ -63,18 +70,16 @@ pub enum Front<'q> {
 /// A queue of pieces. It allocates nothing for up to four; empty pieces are dropped.
 #[derive(Debug, Default)]
 pub struct SendQueue {
-    /// The first pieces, a ring from `first` on.
-    near: [Option<Piece>; NEAR_PIECES],
-    first: usize,
-    near_len: usize,
-    /// The pieces behind them.
-    far: VecDeque<Piece>,
+    first: Option<Piece>,
     /// Bytes of the first piece that the engine has taken.
     skip: usize,
+    /// The pieces behind the first, without gaps.
+    behind: [Option<Piece>; PLACES],
 }
 
 impl Piece {
     /// Returns the number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Piece::File(range) => range.len,
@@ -88,13 +93,14 @@ impl Piece {
     }
 
     /// Returns the bytes in memory; none of a file.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
             Piece::Output(output) => output,
             Piece::Taken(taken) => taken,
             Piece::Bytes(bytes) => bytes,
             Piece::Static(bytes) => bytes,
-            Piece::File(_) => &[],
+            Piece::File(_) | Piece::Rest(_) => &[],
         }
     }
 
@@ -110,6 +116,7 @@ impl Piece {
             }
             Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(skip..skip + len)),
             Piece::Static(bytes) => Piece::Static(&bytes[skip..skip + len]),
+            Piece::Rest(_) => Piece::Static(&[]),
             Piece::File(FileRange { file, offset, .. }) => {
                 let offset = offset + skip as u64;
                 Piece::File(FileRange { file: Arc::clone(file), offset, len })
@@ -156,23 +163,38 @@ impl SendQueue {
         if piece.is_empty() {
             return;
         }
-        if self.near_len == NEAR_PIECES {
-            self.far.push_back(piece);
-            return;
+        if self.first.is_none() {
+            self.first = Some(piece);
+        } else {
+            self.push_behind(piece);
         }
-        self.near[(self.first + self.near_len) % NEAR_PIECES] = Some(piece);
-        self.near_len += 1;
+    }
+
+    fn push_behind(&mut self, piece: Piece) {
+        let [.., last] = &mut self.behind;
+        match last {
+            Some(Piece::Rest(Rest(rest))) => rest.push_back(piece),
+            Some(_) => {
+                let fourth = last.take();
+                *last = Some(Piece::Rest(Rest(fourth.into_iter().chain([piece]).collect())));
+            }
+            None => {
+                if let Some(place) = self.behind.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(piece);
+                }
+            }
+        }
     }
 
     /// Returns whether the engine has taken all pieces.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.near_len == 0
+        self.first.is_none()
     }
 
     /// Returns the number of pieces.
     pub fn pieces(&self) -> usize {
-        self.near_len + self.far.len()
+        self.iter().count()
     }
 
     /// Returns the number of bytes.
@@ -182,19 +204,31 @@ impl SendQueue {
 
     /// Drops all pieces.
     pub fn clear(&mut self) {
-        *self = SendQueue::default();
+        if !self.is_empty() {
+            *self = SendQueue::default();
+        }
+    }
+
+    /// Returns the bytes in memory if they are one piece: the usual case.
+    #[inline]
+    pub fn sole(&self) -> Option<&[u8]> {
+        match (&self.first, &self.behind[0]) {
+            (Some(Piece::File(_)), _) | (_, Some(_)) => None,
+            (first, None) => Some(&first.as_ref()?.bytes()[self.skip..]),
+        }
     }
 
     /// Returns the pieces for the next system call; `None`: the queue is empty.
-    #[inline]
     pub fn front(&self) -> Option<Front<'_>> {
-        let first = self.near(0)?;
-        let (head, second) = (first.bytes().get(self.skip..).unwrap_or_default(), self.near(1));
-        Some(match (first, second) {
-            (Piece::File(range), _) => Front::file(head, range, self.skip),
-            (_, Some(Piece::File(range))) => Front::file(head, range, 0),
-            (_, None) => Front::One(head),
-            (_, Some(_)) => Front::Many,
+        let first = self.first.as_ref()?;
+        if let Piece::File(range) = first {
+            return Some(Front::file(&[], range, self.skip));
+        }
+        let head = &first.bytes()[self.skip..];
+        Some(match &self.behind[0] {
+            None => Front::One(head),
+            Some(Piece::File(range)) => Front::file(head, range, 0),
+            Some(_) => Front::Many,
         })
     }
 
@@ -217,20 +251,25 @@ impl SendQueue {
     /// Drops the first `len` bytes, which must be present.
     #[inline]
     pub fn consume(&mut self, len: usize) {
-        let mut left = self.skip + len;
-        while let Some(first) = self.near(0).map(Piece::len)
-            && left >= first
-        {
-            left -= first;
-            self.take_first();
+        self.skip += len;
+        while let Some(first) = &self.first {
+            let has = first.len();
+            if self.skip < has {
+                return;
+            }
+            self.skip -= has;
+            self.first = None;
+            if self.behind[0].is_some() {
+                self.move_up();
+            }
         }
-        self.skip = left;
     }
 
     /// Takes the first piece, whole or what is left of it.
     pub fn pop(&mut self) -> Option<Piece> {
-        let skip = std::mem::take(&mut self.skip);
-        let piece = self.take_first()?;
+        let skip = mem::take(&mut self.skip);
+        let piece = self.first.take()?;
+        self.move_up();
         Some(if skip == 0 { piece } else { piece.part(skip, piece.len() - skip) })
     }
 
@@ -238,7 +277,7 @@ impl SendQueue {
     pub fn split_to(&mut self, len: usize) -> SendQueue {
         let (mut split, mut left) = (SendQueue::default(), len);
         while left > 0
-            && let Some(first) = self.near(0)
+            && let Some(first) = &self.first
         {
             let has = first.len() - self.skip;
             if has <= left {
@@ -257,7 +296,7 @@ impl SendQueue {
     /// copied, unless a small part would hold a large buffer.
     pub fn take_bytes(&mut self, max: usize) -> Bytes {
         let len = self.len().min(max);
-        if let Some(Piece::Bytes(bytes)) = self.near(0)
+        if let Some(Piece::Bytes(bytes)) = &self.first
             && bytes.len() - self.skip >= len
             && len * 2 >= bytes.len()
         {
@@ -266,7 +305,7 @@ impl SendQueue {
             return part;
         }
         let mut data = BytesMut::with_capacity(len);
-        while let Some(first) = self.near(0)
+        while let Some(first) = &self.first
             && data.len() < len
             && !first.is_file()
         {
@@ -278,37 +317,37 @@ impl SendQueue {
         data.freeze()
     }
 
-    fn near(&self, at: usize) -> Option<&Piece> {
-        self.near[(self.first + at) % NEAR_PIECES].as_ref()
-    }
-
     fn iter(&self) -> impl Iterator<Item = &Piece> {
-        (0..self.near_len).filter_map(|at| self.near(at)).chain(&self.far)
+        let rest = match &self.behind {
+            [.., Some(Piece::Rest(Rest(rest)))] => Some(rest),
+            _ => None,
+        };
+        let near = self.first.iter().chain(self.behind.iter().flatten());
+        let near = near.filter(|piece| !matches!(piece, Piece::Rest(_)));
+        near.chain(rest.into_iter().flatten())
     }
 
-    fn take_first(&mut self) -> Option<Piece> {
-        let piece = self.near[self.first].take()?;
-        self.first = (self.first + 1) % NEAR_PIECES;
-        self.near_len -= 1;
-        if !self.far.is_empty() {
-            self.draw_near();
-        }
-        Some(piece)
-    }
-
-    /// Fills the free place. An emptied allocation is freed, so that an idle connection has none.
-    #[cold]
-    fn draw_near(&mut self) {
-        let next = self.far.pop_front();
-        self.near[(self.first + self.near_len) % NEAR_PIECES] = next;
-        self.near_len += 1;
-        if self.far.is_empty() {
-            self.far = VecDeque::new();
-        }
+    /// Moves the pieces behind the first, which is gone, one place up.
+    fn move_up(&mut self) {
+        let [second, third, fourth] = &mut self.behind;
+        self.first = second.take();
+        *second = third.take();
+        *third = match fourth {
+            Some(Piece::Rest(Rest(rest))) => {
+                let next = rest.pop_front();
+                // An idle connection has no allocation.
+                if rest.len() <= 1 {
+                    *fourth = rest.pop_front();
+                }
+                next
+            }
+            _ => fourth.take(),
+        };
     }
 }
 
 impl<'q> Front<'q> {
+    #[inline]
     fn file(head: &'q [u8], range: &'q FileRange, skip: usize) -> Front<'q> {
         let FileRange { file, offset, len } = range;
         Front::File { head, file, offset: offset + skip as u64, len: len - skip }

@@ -148,10 +148,11 @@ impl<T: Transport> Session<T> {
         let mut moved = false;
         loop {
             let mut codec = shared.codec.borrow_mut();
-            while queue.pieces() < PIECES_MAX
-                && let Some(piece) = codec.take_output()
-            {
-                queue.push(piece);
+            for _ in queue.pieces()..PIECES_MAX {
+                match codec.take_output() {
+                    Some(piece) => queue.push(piece),
+                    None => break,
+                }
             }
             if queue.is_empty() {
                 break;
