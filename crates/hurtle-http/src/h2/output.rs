@@ -149,22 +149,26 @@ mod tests {
     proptest! {
         #[test]
         fn bytes_leave_in_their_order(
-            steps in prop::collection::vec((0_usize..3, 0_usize..10_000), 0..50),
+            steps in prop::collection::vec((0_usize..4, 0_usize..10_000), 0..50),
         ) {
             let (mut output, mut model) = (Output::default(), Vec::new());
+            let mut given = Vec::new();
             for (n, (what, len)) in steps.into_iter().enumerate() {
                 let bytes = vec![n as u8; len];
                 match what {
                     0 => output.gather(|out| out.extend_from_slice(&bytes)),
                     1 => output.push(bytes.clone().into()),
+                    2 => given.extend(output.take().into_iter().flatten()),
                     _ => output.consume(len),
                 }
                 if what < 2 {
                     model.extend(bytes);
-                } else {
+                } else if what == 3 {
                     model.drain(..len.min(model.len()));
+                    given.drain(..len.min(given.len()));
                 }
-                prop_assert_eq!(output.pieces().collect::<Vec<_>>().concat(), model.clone());
+                let left = output.pieces().collect::<Vec<_>>().concat();
+                prop_assert_eq!([&given[..], &left].concat(), model.clone());
                 prop_assert_eq!(output.len(), model.len());
             }
         }

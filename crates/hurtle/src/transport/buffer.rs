@@ -341,7 +341,7 @@ impl Output {
     /// Returns the bytes for appending. Bytes that are shared are copied first.
     #[inline]
     pub fn vec(&mut self) -> &mut Vec<u8> {
-        if !self.0.as_mut().is_some_and(|bytes| Rc::get_mut(bytes).is_some()) {
+        if self.0.as_mut().is_none_or(|bytes| Rc::get_mut(bytes).is_none()) {
             self.make_own();
         }
         match self.0.as_mut().and_then(Rc::get_mut) {
