@@ -13,7 +13,7 @@ use slab::Slab;
 
 use crate::clock;
 use crate::rt::{self, Alarm, Bell};
-use crate::transport::{Insist, Progress};
+use crate::transport::{Attempt, Progress};
 
 /// Resolution of deadlines, in milliseconds; a sweep handles those that fall together.
 const GRAIN_MS: u64 = 50;
@@ -74,7 +74,7 @@ pub struct Stall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// Try to write.
-    Try(Insist),
+    Try(Attempt),
     /// The try moved nothing: wait for the next one.
     Wait,
     /// The last try moved nothing.
@@ -106,7 +106,7 @@ impl Stall {
     pub fn pass(&mut self) -> Pass {
         if !self.has_tried {
             self.has_tried = true;
-            return Pass::Try(if self.is_over() { Insist::Last } else { Insist::Early });
+            return Pass::Try(if self.is_over() { Attempt::Last } else { Attempt::Forced });
         }
         if self.is_over() {
             return Pass::GiveUp;
@@ -259,7 +259,7 @@ impl Watch {
                     continue;
                 }
                 match stall.pass() {
-                    Pass::Try(how) => progress.insist.set(how),
+                    Pass::Try(how) => progress.attempt.set(how),
                     Pass::Wait => self.set(stall.due_ms()),
                     Pass::GiveUp => return Poll::Ready(Err(DeadlineError)),
                 }

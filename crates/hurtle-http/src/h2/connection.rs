@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::fields::FieldSection;
 use super::flood::{Flood, Kind};
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
@@ -206,7 +208,12 @@ impl Connection {
         queue.min(self.send_window.bytes())
     }
 
-    /// The bytes to write, in order.
+    /// Gives out the first piece of the bytes to be written. They count as queued until `consume`.
+    pub fn take_output(&mut self) -> Option<Bytes> {
+        self.output.take()
+    }
+
+    /// The bytes to be written that were not given out, in order.
     pub fn output(&self) -> impl Iterator<Item = &[u8]> {
         self.output.pieces()
     }

@@ -2,6 +2,7 @@
 //! they are. An empty queue takes no memory.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use bytes::{Buf, Bytes};
 
@@ -25,6 +26,8 @@ pub(super) struct Output {
     /// Written bytes of the first piece, if it is gathered.
     written: usize,
     len: usize,
+    /// Bytes that were given out and are not written.
+    given: usize,
     /// Bytes written since the connection began.
     total: u64,
     replies: u32,
@@ -81,7 +84,18 @@ impl Output {
         self.replies <= REPLIES_MAX
     }
 
-    /// The pieces in order.
+    /// Gives out the first piece. Its bytes wait until `consume` takes them away.
+    pub(super) fn take(&mut self) -> Option<Bytes> {
+        let mut bytes = match self.pieces.pop_front()? {
+            Piece::Gathered(bytes) => Bytes::from(bytes),
+            Piece::Shared(bytes) => bytes,
+        };
+        bytes.advance(mem::take(&mut self.written));
+        self.given += bytes.len();
+        Some(bytes)
+    }
+
+    /// The pieces that were not given out, in order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().enumerate().map(|(at, piece)| match piece {
             Piece::Gathered(bytes) if at == 0 => &bytes[self.written..],
@@ -95,6 +109,9 @@ impl Output {
         let mut left = bytes.min(self.len);
         self.len -= left;
         self.total += left as u64;
+        let given = left.min(self.given);
+        self.given -= given;
+        left -= given;
         while left > 0 {
             let Some(piece) = self.pieces.front_mut() else { break };
             let has = match piece {
@@ -132,22 +149,26 @@ mod tests {
     proptest! {
         #[test]
         fn bytes_leave_in_their_order(
-            steps in prop::collection::vec((0_usize..3, 0_usize..10_000), 0..50),
+            steps in prop::collection::vec((0_usize..4, 0_usize..10_000), 0..50),
         ) {
             let (mut output, mut model) = (Output::default(), Vec::new());
+            let mut given = Vec::new();
             for (n, (what, len)) in steps.into_iter().enumerate() {
                 let bytes = vec![n as u8; len];
                 match what {
                     0 => output.gather(|out| out.extend_from_slice(&bytes)),
                     1 => output.push(bytes.clone().into()),
+                    2 => given.extend(output.take().into_iter().flatten()),
                     _ => output.consume(len),
                 }
                 if what < 2 {
                     model.extend(bytes);
-                } else {
+                } else if what == 3 {
                     model.drain(..len.min(model.len()));
+                    given.drain(..len.min(given.len()));
                 }
-                prop_assert_eq!(output.pieces().collect::<Vec<_>>().concat(), model.clone());
+                let left = output.pieces().collect::<Vec<_>>().concat();
+                prop_assert_eq!([&given[..], &left].concat(), model.clone());
                 prop_assert_eq!(output.len(), model.len());
             }
         }

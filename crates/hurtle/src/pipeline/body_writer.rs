@@ -1,8 +1,9 @@
 //! Writes a response whose body comes in pieces: adds framing, joins small pieces, and sends in
 //! bounded turns.
 
-use std::io::IoSlice;
+use std::mem;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use hurtle_http::h1::response::Delimiter;
 
@@ -10,7 +11,7 @@ use super::duplex::Duplex;
 use crate::handler::client::ExchangeError;
 use crate::protocol::Protocol;
 use crate::rt;
-use crate::transport::Output;
+use crate::transport::{Input, Output, Piece, SendQueue};
 
 /// Pieces up to this size are copied into one buffer, in bytes; one buffer costs less than three.
 const GATHER_BYTES_MAX: usize = 8 << 10;
@@ -30,6 +31,36 @@ pub(super) struct BodyWriter<'a, P> {
     is_begun: bool,
 }
 
+/// A piece of a body. Large ones are sent without a copy.
+pub(super) enum Data<'a> {
+    /// The first bytes of an input, this many; they are consumed.
+    Input(&'a mut Input, usize),
+    /// Bytes in memory.
+    Bytes(Bytes),
+}
+
+impl Data<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Input(input, len) => &input.bytes()[..*len],
+            Data::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn consume(self) {
+        if let Data::Input(input, len) = self {
+            input.consume(len);
+        }
+    }
+
+    fn into_piece(self) -> Piece {
+        match self {
+            Data::Input(input, len) => input.take(len).into(),
+            Data::Bytes(bytes) => bytes.into(),
+        }
+    }
+}
+
 impl<'a, P: Protocol> BodyWriter<'a, P> {
     /// Creates a writer for a response. The encoded head leaves with the first bytes, or before a
     /// wait.
@@ -42,7 +73,7 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
     }
 
     fn begin(&mut self) -> Result<(), ExchangeError> {
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !mem::replace(&mut self.is_begun, true) {
             let len = self.out.len();
             self.duplex.io.begin(&mut self.out).map_err(|_| ExchangeError::Gone)?;
             self.duplex.count(len - self.out.len());
@@ -52,23 +83,36 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
 
     /// Sends a piece of the body, or keeps it until more comes or `flush` is called. `is_last`:
     /// `finish` follows at once.
-    pub(super) async fn data(&mut self, data: &[u8], is_last: bool) -> Result<(), ExchangeError> {
-        if data.is_empty() {
+    pub(super) async fn data(
+        &mut self,
+        data: Data<'_>,
+        is_last: bool,
+    ) -> Result<(), ExchangeError> {
+        let len = data.bytes().len();
+        if len == 0 {
             // An empty chunk would end the body (RFC 9112 section 7.1).
             return Ok(());
         }
         self.begin()?;
-        let tail = self.duplex.io.frame(&mut self.out, self.delimiter, data.len());
-        if data.len() <= GATHER_BYTES_MAX {
-            self.out.vec().extend_from_slice(data);
+        let tail = self.duplex.io.frame(&mut self.out, self.delimiter, len);
+        if len <= GATHER_BYTES_MAX {
+            self.out.vec().extend_from_slice(data.bytes());
+            data.consume();
             self.out.vec().extend_from_slice(tail);
             if self.out.len() > GATHER_BYTES_MAX {
                 self.flush().await?;
             }
         } else {
-            self.pieces(data, tail, is_last).await?;
+            let mut queue = SendQueue::default();
+            queue.push(mem::take(&mut self.out));
+            queue.push(data.into_piece());
+            match is_last {
+                true => self.out.vec().extend_from_slice(tail),
+                false => queue.push(tail),
+            }
+            self.send(&mut queue).await?;
         }
-        self.turn_bytes += data.len();
+        self.turn_bytes += len;
         if self.turn_bytes >= TURN_BYTES {
             self.turn_bytes = 0;
             rt::give_way().await;
@@ -76,26 +120,14 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    async fn pieces(
-        &mut self,
-        data: &[u8],
-        tail: &'static [u8],
-        is_last: bool,
-    ) -> Result<(), ExchangeError> {
-        let mut pieces = data.chunks(self.duplex.piece_bytes(TURN_BYTES)).peekable();
-        while let Some(piece) = pieces.next() {
-            let has_more = pieces.peek().is_some();
-            let tail = if has_more || is_last { b"" } else { tail };
-            self.duplex.write(&mut [&self.out, piece, tail].map(IoSlice::new)).await?;
-            self.out = Output::default();
-            if has_more {
-                rt::give_way().await;
-            }
+    /// Sends the pieces in bounded turns; a short rest leaves with the last one.
+    async fn send(&mut self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
+        let turn_bytes = self.duplex.piece_bytes(TURN_BYTES);
+        while queue.len() > turn_bytes + GATHER_BYTES_MAX {
+            self.duplex.send(&mut queue.split_to(turn_bytes)).await?;
+            rt::give_way().await;
         }
-        if is_last {
-            self.out.vec().extend_from_slice(tail);
-        }
-        Ok(())
+        self.duplex.send(queue).await
     }
 
     /// Ends the body.
@@ -118,8 +150,9 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
     pub(super) async fn flush(&mut self) -> Result<(), ExchangeError> {
         self.begin()?;
         if !self.out.is_empty() {
-            self.duplex.write(&mut [IoSlice::new(&self.out)]).await?;
-            self.out = Output::default();
+            let mut queue = SendQueue::default();
+            queue.push(mem::take(&mut self.out));
+            self.duplex.send(&mut queue).await?;
         }
         Ok(())
     }

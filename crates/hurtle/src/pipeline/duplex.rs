@@ -3,7 +3,8 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
+use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
 use hurtle_http::request::ParseError;
@@ -17,7 +18,7 @@ use crate::handler::wait::Waits;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
-use crate::transport::{Input, Meter, Output};
+use crate::transport::{Input, Meter, Output, SendQueue};
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
@@ -53,7 +54,7 @@ impl<T: Protocol> Exchange<T> {
         let due = || {
             // The application has no deadline. Only unread response bytes and awaited request bytes
             // count against the peer.
-            let moved = duplex.queued.get().then(|| sent.get() + io.taken_of_waiting());
+            let moved = duplex.queued.get().then(|| sent.get() + io.flushed_bytes());
             if moved != seen {
                 seen = moved;
                 taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
@@ -87,21 +88,7 @@ impl<T: Protocol> Duplex<'_, T> {
         filled
     }
 
-    /// Writes part of the bytes.
-    pub(super) async fn write_some(&self, bufs: &[IoSlice<'_>]) -> Result<usize, ExchangeError> {
-        self.queued.set(true);
-        let written = poll_fn(|cx| self.io.poll_write(cx, bufs)).await;
-        self.queued.set(false);
-        match written {
-            Ok(0) | Err(_) => Err(ExchangeError::Gone),
-            Ok(n) => {
-                self.sent.set(self.sent.get() + n as u64);
-                Ok(n)
-            }
-        }
-    }
-
-    /// Counts bytes that were sent without `write`.
+    /// Counts bytes that were sent without `send`.
     pub(super) fn count(&self, bytes: usize) {
         self.sent.set(self.sent.get() + bytes as u64);
     }
@@ -114,7 +101,9 @@ impl<T: Protocol> Duplex<'_, T> {
     ) -> Result<(), ExchangeError> {
         let mut out = Output::new();
         self.io.encode_interim(out.vec(), status, fields);
-        self.write(&mut [IoSlice::new(&out)]).await
+        let mut queue = SendQueue::default();
+        queue.push(out);
+        self.send(&mut queue).await
     }
 
     /// Returns the bytes to write together, at most `most`.
@@ -123,18 +112,26 @@ impl<T: Protocol> Duplex<'_, T> {
         usize::try_from(piece).map_or(most, |piece| piece.min(most))
     }
 
-    /// Writes all bytes, as fast as the rate limit allows.
-    pub(super) async fn write(&self, mut bufs: &mut [IoSlice<'_>]) -> Result<(), ExchangeError> {
-        // Skips empty buffers: writing 0 bytes would look like the end of the connection.
-        IoSlice::advance_slices(&mut bufs, 0);
+    /// Sends all pieces, as fast as the rate limit allows. Cancel-safe: the queue keeps what the
+    /// protocol has not taken.
+    pub(super) async fn send(&self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         if let Some(share) = self.share {
-            share.pass(bufs.iter().map(|buf| buf.len() as u64).sum()).await;
+            share.pass(queue.len() as u64).await;
         }
-        while !bufs.is_empty() {
-            let n = self.write_some(bufs).await?;
-            IoSlice::advance_slices(&mut bufs, n);
+        self.queued.set(true);
+        let sent = poll_fn(|cx| self.poll_send(cx, queue)).await;
+        self.queued.set(false);
+        sent.map_err(|_| ExchangeError::Gone)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
+        while !queue.is_empty() {
+            match ready!(self.io.poll_send(cx, queue))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.sent.set(self.sent.get() + n as u64),
+            }
         }
-        Ok(())
+        self.io.poll_flush(cx)
     }
 }
 

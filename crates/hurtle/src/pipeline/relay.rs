@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
 
-use super::body_writer::BodyWriter;
+use super::body_writer::{BodyWriter, Data};
 use super::client::Incoming;
 use super::duplex::Duplex;
 use super::resolve::path_of;
@@ -202,8 +202,7 @@ impl<T: Protocol> Relay<'_, T> {
             };
             match piece {
                 Piece::Data(len) => {
-                    writer.data(&input.bytes()[..len], false).await?;
-                    input.consume(len);
+                    writer.data(Data::Input(input, len), false).await?;
                 }
                 Piece::End(lines) => return finish(writer, &lines, te_trailers).await,
                 Piece::More => {

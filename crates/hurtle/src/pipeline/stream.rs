@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use hurtle_http::h1::response::Delimiter;
 
-use super::body_writer::BodyWriter;
+use super::body_writer::{BodyWriter, Data};
 use super::duplex::Duplex;
 use crate::body::Stream;
 use crate::handler::client::ExchangeError;
@@ -44,7 +44,7 @@ impl<P: Protocol> StreamSender<'_, P> {
                 Ok(data) => {
                     let is_end = stream.is_end();
                     count(&mut left, &data)?;
-                    writer.data(&data, is_end || left == Some(0)).await?;
+                    writer.data(Data::Bytes(data), is_end || left == Some(0)).await?;
                     if is_end || left == Some(0) {
                         return finish(writer, left, None).await;
                     }

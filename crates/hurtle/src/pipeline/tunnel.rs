@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 
 use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
@@ -15,7 +15,7 @@ use crate::handler::Tunnel;
 use crate::handler::proxy::{Link, UpstreamTunnel};
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt;
-use crate::transport::{Attempt, Input, Output, Transport};
+use crate::transport::{Attempt, Fill, Input, Output, SendQueue, Transport};
 
 /// Maximum silence of a tunnel, in milliseconds. Protocols with shorter pings (WebSocket) keep it
 /// open; abandoned tunnels are closed.
@@ -94,20 +94,23 @@ async fn carry<F: Transport, T: Transport>(
     to: &T,
     moved: &Cell<u64>,
 ) -> io::Result<()> {
-    let mut turn_bytes = 0;
+    let (mut queue, mut turn_bytes) = (SendQueue::default(), 0);
     loop {
-        while !input.bytes().is_empty() {
-            let bufs = [IoSlice::new(input.bytes())];
-            let n = poll_fn(|cx| to.poll_write(cx, &bufs, Attempt::Ready)).await?;
-            input.consume(n);
+        queue.push(input.take(input.bytes().len()));
+        while !queue.is_empty() {
+            let n = poll_fn(|cx| to.poll_send(cx, &mut queue, Attempt::Ready)).await?;
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
             moved.set(moved.get() + n as u64);
             turn_bytes += n;
         }
+        poll_fn(|cx| to.poll_flush(cx, Attempt::Ready)).await?;
         if turn_bytes >= TURN_BYTES {
             turn_bytes = 0;
             rt::give_way().await;
         }
-        if poll_fn(|cx| input.poll_fill_body(from, cx)).await? == 0 {
+        if poll_fn(|cx| from.poll_fill(cx, input, Fill::Body)).await? == 0 {
             to.finish();
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Feeds a request body to its handler; the socket is read only when the handler wants data.
 
-use std::io::IoSlice;
+use std::mem;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::handler::client::{Continue, ExchangeError};
 use crate::protocol::reading::{Piece, Reading};
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{First, race};
-use crate::transport::Input;
+use crate::transport::{Input, Output, SendQueue};
 
 /// Unread body bytes that are discarded to keep the connection. Up to this size, discarding costs
 /// less than a new connection.
@@ -34,8 +34,10 @@ pub(super) struct Upload {
     expects: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
     sends_interim: bool,
-    /// Unsent bytes of interim responses.
-    interim: Vec<u8>,
+    /// Encoded interim responses.
+    interim: Output,
+    /// Those that are being sent.
+    sending: Option<Box<SendQueue>>,
     received: u64,
     /// Time spent waiting for the client, in milliseconds.
     waited_ms: u64,
@@ -49,7 +51,8 @@ impl Upload {
             feeder: None,
             expects: false,
             sends_interim: false,
-            interim: Vec::new(),
+            interim: Output::default(),
+            sending: None,
             received: 0,
             waited_ms: 0,
         }
@@ -120,9 +123,12 @@ impl Upload {
         if self.expects && input.bytes().is_empty() {
             self.send_continue(duplex.io);
         }
-        while !self.interim.is_empty() {
-            let n = duplex.write_some(&[IoSlice::new(&self.interim)]).await?;
-            self.interim.drain(..n);
+        if !self.interim.is_empty() {
+            self.sending.get_or_insert_default().push(mem::take(&mut self.interim));
+        }
+        if let Some(queue) = &mut self.sending {
+            duplex.send(queue).await?;
+            self.sending = None;
         }
         loop {
             let here = input.bytes().len();
@@ -193,23 +199,26 @@ impl Upload {
     fn encode_interim(&mut self, io: &impl Protocol) {
         let interim = self.feeder.as_ref().filter(|_| self.sends_interim).and_then(Feeder::interim);
         if let Some(Interim { status, fields }) = interim {
-            io.encode_interim(&mut self.interim, status, InterimFields::Made(&fields));
+            io.encode_interim(self.interim.vec(), status, InterimFields::Made(&fields));
         }
     }
 
     fn send_continue(&mut self, io: &impl Protocol) {
         self.expects = false;
-        io.encode_interim(&mut self.interim, StatusCode::CONTINUE, InterimFields::Empty);
+        io.encode_interim(self.interim.vec(), StatusCode::CONTINUE, InterimFields::Empty);
     }
 
     /// Moves pending interim responses in front of the response head. After the head none may be
     /// sent.
     pub(super) fn precede(&mut self, io: &impl Protocol, head: &mut Vec<u8>) {
+        if let Some(mut queue) = self.sending.take() {
+            head.extend_from_slice(&queue.take_bytes(usize::MAX));
+        }
         self.encode_interim(io);
         if self.expects && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
             self.send_continue(io);
         }
-        head.append(&mut self.interim);
+        head.extend_from_slice(&mem::take(&mut self.interim));
     }
 
     /// Returns whether the connection can be reused after a response that begins now.

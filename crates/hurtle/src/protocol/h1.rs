@@ -1,7 +1,7 @@
 //! HTTP/1.1 on a byte stream (RFC 9112): heads as text, bodies delimited by length, by chunks, or
 //! by the end of the connection.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
@@ -14,7 +14,9 @@ use super::reading::Reading;
 use super::{Head, HeadFields, InterimFields, Protocol};
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Attempt, Input, Output, Progress, Sender, Transport, outgoing};
+use crate::transport::{
+    Attempt, Fill, Input, Output, Progress, SendQueue, Sender, Transport, outgoing,
+};
 
 /// The end of a chunked body without trailers.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -87,16 +89,15 @@ impl<T: Transport> Protocol for H1<T> {
         len: usize,
         sent: &Progress,
     ) -> io::Result<()> {
-        let head_len = head.len();
-        let whole = match input.precede(&head) {
-            true => input.take(head_len + len),
-            false => {
-                outgoing::send_bytes(&self.0, &head, sent).await?;
-                input.take(len)
-            }
-        };
-        drop(head);
-        outgoing::send_bytes(&self.0, &whole, sent).await
+        let mut queue = SendQueue::default();
+        if input.precede(&head) {
+            queue.push(input.take(head.len() + len));
+            drop(head);
+        } else {
+            queue.push(head);
+            queue.push(input.take(len));
+        }
+        outgoing::send(&self.0, &mut queue, sent).await
     }
 
     fn begin(&self, _head: &mut Output) -> io::Result<()> {
@@ -111,8 +112,12 @@ impl<T: Transport> Protocol for H1<T> {
         b"\r\n"
     }
 
-    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        self.0.poll_write(cx, bufs, Attempt::Ready)
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        self.0.poll_send(cx, queue, Attempt::Ready)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_flush(cx, Attempt::Ready)
     }
 
     fn end(
@@ -133,8 +138,8 @@ impl<T: Transport> Protocol for H1<T> {
         Ok(true)
     }
 
-    fn taken_of_waiting(&self) -> u64 {
-        self.0.taken_of_waiting()
+    fn flushed_bytes(&self) -> u64 {
+        self.0.flushed_bytes()
     }
 
     fn reading(&self, length: BodyLength) -> Reading {
@@ -147,7 +152,7 @@ impl<T: Transport> Protocol for H1<T> {
         input: &mut Input,
         _reading: &mut Reading,
     ) -> Poll<io::Result<usize>> {
-        input.poll_fill_body(&self.0, cx)
+        self.0.poll_fill(cx, input, Fill::Body)
     }
 
     async fn reset(&self) {

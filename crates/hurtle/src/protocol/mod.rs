@@ -7,7 +7,7 @@ pub mod h1;
 pub mod h2;
 pub mod reading;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
@@ -19,7 +19,7 @@ use hurtle_http::request::framing::BodyLength;
 use self::reading::Reading;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Input, Output, Progress, Sender, Transport};
+use crate::transport::{Input, Output, Progress, SendQueue, Sender, Transport};
 
 /// A response head before encoding.
 pub struct Head<'a> {
@@ -120,8 +120,11 @@ pub trait Protocol {
     /// piece.
     fn frame(&self, out: &mut Output, delimiter: Delimiter, len: usize) -> &'static [u8];
 
-    /// Writes part of the bytes: framing and pieces of a body.
-    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
+    /// Takes bytes from the front of `queue`: framing and pieces of a body in memory.
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>>;
+
+    /// Waits until the taken bytes are on their way without further calls.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Ends a body that was sent in pieces: appends the last framing to `out`, or sends it. Returns
     /// `false` if the bytes in `out` must be sent first; the caller then repeats the call.
@@ -135,8 +138,9 @@ pub trait Protocol {
         trailers: Option<&HeaderMap>,
     ) -> io::Result<bool>;
 
-    /// Returns the bytes that the kernel has taken of an incomplete write.
-    fn taken_of_waiting(&self) -> u64;
+    /// Returns a number that grows with the bytes that the kernel takes while the exchange waits for
+    /// `poll_send` or `poll_flush`.
+    fn flushed_bytes(&self) -> u64;
 
     /// Returns the initial read state of a request body of this length.
     fn reading(&self, length: BodyLength) -> Reading;

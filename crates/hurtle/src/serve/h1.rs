@@ -15,7 +15,7 @@ use crate::protocol::Protocol as _;
 use crate::protocol::h1::H1;
 use crate::protocol::reading::Reading;
 use crate::transport::buffer::Taken;
-use crate::transport::{Input, Transport};
+use crate::transport::{Fill, Input, Transport};
 use crate::{clock, rt};
 
 /// Start of the HTTP/2 preface (RFC 9113 section 3.4); no HTTP/1.1 request line matches it.
@@ -183,10 +183,8 @@ impl<T: Transport> Exchange<H1<T>> {
     async fn fill(&mut self) -> Result<(), Ended> {
         let (input, io) = (&mut self.input, &mut self.io.0);
         let waits = self.worker.schedule == Schedule::Wait;
-        let filled = self.watch.wait(poll_fn(|cx| match waits {
-            true => input.poll_fill(io, cx),
-            false => input.poll_fill_eagerly(io, cx),
-        }));
+        let fill = if waits { Fill::Head } else { Fill::HeadEagerly };
+        let filled = self.watch.wait(poll_fn(|cx| io.poll_fill(cx, input, fill)));
         let filled = filled.await;
         self.note(&filled)
     }

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::Worker;
-use crate::transport::{Input, Plain};
+use crate::transport::{Fill, Input, Plain, Transport};
 
 /// Time for the header to arrive after the connection was accepted, in milliseconds. Balancers send
 /// it at once.
@@ -89,7 +89,7 @@ async fn read_header(
     watch.set_idle(true);
     let reading = async {
         loop {
-            if poll_fn(|cx| input.poll_fill(socket, cx)).await? == 0 {
+            if poll_fn(|cx| socket.poll_fill(cx, input, Fill::Head)).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
             watch.set_idle(false);

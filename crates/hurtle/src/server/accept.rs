@@ -20,7 +20,7 @@ use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
 use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::serve::{self, proxied, secure};
-use crate::transport::{Input, Plain, Transport};
+use crate::transport::{Fill, Input, Plain, Transport};
 use crate::{rt, sys};
 
 /// A bound socket that no worker has registered yet.
@@ -322,9 +322,12 @@ fn reject(io: Plain, protocols: Protocols, admission: &Rc<Admission>) {
     admission.rejecting.set(admission.rejecting.get() + 1);
     let admission = Rc::clone(admission);
     rt::spawn(async move {
-        let mut unread = [0; 256];
+        let mut unread = Input::default();
         let gone = async {
-            while matches!(poll_fn(|cx| io.poll_read(cx, &mut unread)).await, Ok(n) if n > 0) {}
+            while matches!(poll_fn(|cx| io.poll_fill(cx, &mut unread, Fill::Head)).await, Ok(n) if n > 0)
+            {
+                unread.consume(unread.bytes().len());
+            }
         };
         rt::timeout(REJECTING_TIME_MAX, gone).await;
         admission.rejecting.set(admission.rejecting.get() - 1);

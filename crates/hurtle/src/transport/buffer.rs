@@ -3,19 +3,18 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::task::{Context, Poll, ready};
+use std::rc::Rc;
+use std::task::Poll;
 use std::{io, mem};
 
 use bytes::Bytes;
-
-use super::Transport;
 
 /// Size of a pooled input buffer and of a read of a head, in bytes. Nearly all heads fit; a slowly
 /// served connection keeps the buffer of its request.
 pub const BUFFER_BYTES: usize = 4 << 10;
 
 /// Size of a read of a body, in bytes.
-const BODY_BYTES: usize = 64 << 10;
+pub const BODY_BYTES: usize = 64 << 10;
 
 /// Bytes left free in front of a response body, so that the encoded head can be written there.
 const HEADROOM_BYTES: usize = 1 << 10;
@@ -32,7 +31,7 @@ const POOLED_BODIES_MAX: usize = 16;
 thread_local! {
     static INPUTS: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
     static BODIES: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
-    static OUTPUTS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static OUTPUTS: RefCell<Vec<Rc<Vec<u8>>>> = const { RefCell::new(Vec::new()) };
 }
 
 fn lend_input() -> Box<[u8]> {
@@ -56,6 +55,29 @@ fn return_input(buffer: Box<[u8]>) {
             pool.push(buffer);
         }
     });
+}
+
+/// The size and the mode of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Up to 4 KiB, usually a request head. After a short read the next one waits for readiness.
+    Head,
+    /// As `Head`, but after a short read the next one asks the kernel again.
+    HeadEagerly,
+    /// Up to 64 KiB of a body. After a short read the next one waits for readiness.
+    Body,
+    /// As `Body`; an empty input gets headroom for `Input::precede`.
+    Response,
+}
+
+impl Fill {
+    #[inline]
+    fn bytes(self) -> usize {
+        match self {
+            Fill::Head | Fill::HeadEagerly => BUFFER_BYTES,
+            Fill::Body | Fill::Response => BODY_BYTES,
+        }
+    }
 }
 
 /// Bytes that were read from a connection and not yet consumed.
@@ -93,6 +115,29 @@ impl Input {
         self.end += bytes.len();
     }
 
+    /// Appends the bytes of a buffer that an engine has filled; returns their number. An empty input
+    /// takes the buffer without a copy.
+    pub fn put(&mut self, mut filled: Taken) -> usize {
+        let len = filled.len();
+        if len == 0 {
+            return 0;
+        }
+        if self.bytes().is_empty() {
+            self.release();
+            (self.start, self.end) = (filled.start, filled.end);
+            self.bytes = mem::take(&mut filled.bytes);
+        } else {
+            self.make_room(if len <= BUFFER_BYTES / 2 { Fill::Head } else { Fill::Body });
+            if self.bytes.len() - self.end < len {
+                *self = Input::holding([self.bytes(), &filled].concat());
+                return len;
+            }
+            self.bytes[self.end..self.end + len].copy_from_slice(&filled);
+            self.end += len;
+        }
+        len
+    }
+
     /// Drops the first `n` bytes, which must be present.
     pub fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
@@ -103,13 +148,20 @@ impl Input {
     }
 
     /// Takes the first `n` bytes, which must be present. Bytes behind them stay; usually there are
-    /// none, and nothing is copied.
+    /// none, and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
     pub fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {
             let bytes = mem::take(&mut self.bytes);
             (self.start, self.end) = (0, 0);
             return Taken { bytes, start, end };
+        }
+        let rest = self.end - end;
+        if n > BUFFER_BYTES && rest < n {
+            let mut kept = if rest <= BUFFER_BYTES { lend_input() } else { vec![0; rest].into() };
+            kept[..rest].copy_from_slice(&self.bytes[end..self.end]);
+            (self.start, self.end) = (0, rest);
+            return Taken { bytes: mem::replace(&mut self.bytes, kept), start, end };
         }
         let mut bytes = if n <= BUFFER_BYTES { lend_input() } else { vec![0; n].into() };
         bytes[..n].copy_from_slice(&self.bytes[start..end]);
@@ -125,14 +177,6 @@ impl Input {
         }
     }
 
-    /// Makes the next read of a body leave headroom for `precede`.
-    pub fn leave_headroom(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes = lend_body();
-            (self.start, self.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
-        }
-    }
-
     /// Writes these bytes in front of the unconsumed ones, over consumed bytes and headroom,
     /// without moving any. `false`: there is no room.
     pub fn precede(&mut self, bytes: &[u8]) -> bool {
@@ -145,44 +189,19 @@ impl Input {
         true
     }
 
-    /// Reads once. `Ok(0)` is the end of the peer's data. While nothing arrives, no pooled buffer
-    /// is held.
-    pub fn poll_fill(
-        &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        // Checked first, so that no buffer is lent while nothing can be read.
-        if self.bytes.is_empty() && !io.is_readable() {
-            ready!(io.poll_readable(cx))?;
-        }
-        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read(cx, into))
+    /// Returns whether no buffer is held, so that a fill would take one from the pool.
+    pub(super) fn holds_no_buffer(&self) -> bool {
+        self.bytes.is_empty()
     }
 
-    /// Reads like `poll_fill`, but asks the kernel again after a short read.
-    pub fn poll_fill_eagerly(
+    /// Reads once into room behind the unconsumed bytes, for engines on readiness. While nothing
+    /// arrives, no pooled buffer is held.
+    pub(super) fn poll_fill_by(
         &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BUFFER_BYTES, |into| io.poll_read_eagerly(cx, into))
-    }
-
-    /// Reads like `poll_fill`, in the larger pieces of a body.
-    pub fn poll_fill_body(
-        &mut self,
-        io: &impl Transport,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill_by(BODY_BYTES, |into| io.poll_read(cx, into))
-    }
-
-    fn poll_fill_by(
-        &mut self,
-        room: usize,
+        fill: Fill,
         read: impl FnOnce(&mut [u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        self.make_room(room);
+        self.make_room(fill);
         let read = read(&mut self.bytes[self.end..]);
         match read {
             Poll::Ready(Ok(n)) => self.end += n,
@@ -195,9 +214,15 @@ impl Input {
         read
     }
 
-    /// Makes at least half of `room` available behind the unconsumed bytes.
+    /// Makes at least half of the fill's size available behind the unconsumed bytes.
     #[inline]
-    fn make_room(&mut self, room: usize) {
+    fn make_room(&mut self, fill: Fill) {
+        if fill == Fill::Response && self.bytes.is_empty() {
+            self.bytes = lend_body();
+            (self.start, self.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
+            return;
+        }
+        let room = fill.bytes();
         if self.bytes.len() - self.end >= room / 2 {
             return;
         }
@@ -247,56 +272,46 @@ impl Drop for Input {
     }
 }
 
-/// A pooled buffer for a copied piece of a file. It bounds what a slow client's unsent piece holds.
-#[derive(Debug)]
-pub struct Piece {
-    bytes: Box<[u8]>,
-    len: usize,
-}
-
-impl Piece {
-    /// Size of a piece, in bytes.
-    pub const BYTES: usize = BODY_BYTES;
-
-    /// Takes a buffer from the pool; its content is undefined.
-    pub fn lend() -> Piece {
-        Piece { bytes: lend_body(), len: 0 }
-    }
-
-    /// Returns the whole buffer for reading into.
-    pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-
-    /// Converts the first `len` bytes into shared bytes. A small part is copied, so that it does
-    /// not hold the whole buffer.
-    pub fn into_bytes(mut self, len: usize) -> Bytes {
-        if len < Piece::BYTES / 2 {
-            return Bytes::copy_from_slice(&self.bytes[..len]);
-        }
-        self.len = len;
-        Bytes::from_owner(self)
-    }
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        return_input(mem::take(&mut self.bytes));
-    }
-}
-
-/// Bytes taken from an `Input`: a request head while the request is handled.
+/// A pooled buffer with bytes that were taken from an `Input`, or read by another owner: a request
+/// head while the request is handled, or a piece of a body on its way.
 #[derive(Debug)]
 pub struct Taken {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
+}
+
+impl Taken {
+    /// Takes an empty buffer of `BODY_BYTES` from the pool.
+    pub fn lend() -> Taken {
+        Taken { bytes: lend_body(), start: 0, end: 0 }
+    }
+
+    /// Returns the room behind the bytes; its content is undefined.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Appends the first `len` bytes of the room.
+    pub fn fill(&mut self, len: usize) {
+        debug_assert!(len <= self.bytes.len() - self.end);
+        self.end += len;
+    }
+
+    /// Converts the bytes into shared bytes. A small part is copied, so that it does not hold the
+    /// whole buffer.
+    pub fn into_bytes(self) -> Bytes {
+        if self.len() < self.bytes.len() / 2 {
+            return Bytes::copy_from_slice(&self);
+        }
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Taken {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
 }
 
 impl Deref for Taken {
@@ -313,37 +328,57 @@ impl Drop for Taken {
     }
 }
 
-/// A pooled buffer for bytes to send.
+/// A pooled buffer for bytes to send. It can be shared with an engine that is sending it.
 #[derive(Debug, Default)]
-pub struct Output(Vec<u8>);
+pub struct Output(Option<Rc<Vec<u8>>>);
 
 impl Output {
     /// Takes an empty buffer from the pool.
     pub fn new() -> Output {
-        Output(OUTPUTS.with_borrow_mut(Vec::pop).unwrap_or_default())
+        Output(OUTPUTS.with_borrow_mut(Vec::pop))
     }
 
-    /// Returns the bytes for appending.
+    /// Returns the bytes for appending. Bytes that are shared are copied first.
+    #[inline]
     pub fn vec(&mut self) -> &mut Vec<u8> {
-        &mut self.0
+        if self.0.as_mut().is_none_or(|bytes| Rc::get_mut(bytes).is_none()) {
+            self.make_own();
+        }
+        match self.0.as_mut().and_then(Rc::get_mut) {
+            Some(bytes) => bytes,
+            None => unreachable!("these bytes have one owner"),
+        }
+    }
+
+    #[cold]
+    fn make_own(&mut self) {
+        Rc::make_mut(self.0.get_or_insert_default());
+    }
+
+    /// Returns a second owner of the same bytes.
+    pub fn share(&self) -> Output {
+        Output(self.0.clone())
     }
 }
 
 impl Deref for Output {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.0.as_ref().map_or(&[], |bytes| bytes)
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        let mut buffer = mem::take(&mut self.0);
-        if buffer.capacity() == 0 || buffer.capacity() > OUTPUT_BYTES_MAX {
+        let Some(mut buffer) = self.0.take() else { return };
+        // The last owner returns it.
+        let Some(bytes) = Rc::get_mut(&mut buffer) else { return };
+        if bytes.capacity() == 0 || bytes.capacity() > OUTPUT_BYTES_MAX {
             return;
         }
-        buffer.clear();
+        bytes.clear();
         let _ = OUTPUTS.try_with(|pool| {
             let mut pool = pool.borrow_mut();
             if pool.len() < POOLED_MAX {

@@ -11,7 +11,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 use super::ktls::{self, Sending};
 use super::tls::{flush, take_in};
-use super::{Attempt, Input, Plain, Tls, Transport};
+use super::{Attempt, Fill, Input, Plain, Tls, Transport};
 
 /// Record type of a handshake (RFC 8446 section 5.1): the first byte of every TLS connection.
 const HANDSHAKE: u8 = 22;
@@ -112,7 +112,7 @@ const HANDSHAKE_FAILURE: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 const ACCESS_DENIED: &[u8] = &[21, 3, 3, 0, 2, 2, 49];
 
 async fn fill(socket: &mut Plain, input: &mut Input) -> Result<(), HandshakeError> {
-    match poll_fn(|cx| input.poll_fill(socket, cx)).await? {
+    match poll_fn(|cx| socket.poll_fill(cx, input, Fill::Head)).await? {
         0 => Err(HandshakeError::Failed(io::ErrorKind::UnexpectedEof.into())),
         _ => Ok(()),
     }

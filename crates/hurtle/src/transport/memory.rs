@@ -1,8 +1,14 @@
 //! A channel in memory for tests: no sockets, its time is the simulation's, and a seed decides what
 //! happens. Bytes arrive in any split and late, writes are short, and either way can stall or break
 //! at any step. Both ends are a `Memory`.
+//!
+//! The server's end is an engine of one of two kinds, by the seed. One works on readiness, as `Plain`
+//! does. The other owns buffers and pieces while they are under way, as io_uring requires (`ring`).
+//! All seeds pass with both, which shows that the contract of `Transport` suffices for either.
 
 mod random;
+mod ring;
+mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,24 +18,20 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::time::Sleep;
 
 pub use random::Random;
+use ring::Ring;
+pub use trace::{note, trace, traced};
 
-use super::{Attempt, Transport};
-use crate::rt::simulated;
+use super::plain::SLICES_MAX;
+use super::{Attempt, Fill, Input, SendQueue, Transport};
 
 /// Steps of one end after which a simulation is taken to run in circles.
 const STEPS_MAX: u64 = 200_000;
-
-/// Bytes of a write that had to wait which the next one must repeat.
-const REPEATED_BYTES: usize = 64;
-
-/// An event's hash has this many of its bytes.
-const NOTED_BYTES_MAX: usize = 16;
 
 /// What may happen at one end, beside short reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,40 +47,7 @@ pub struct Trouble {
 }
 
 thread_local! {
-    static TRACE: RefCell<Trace> = const { RefCell::new(Trace { hash: 0, is_shown: false }) };
     static DIAL: RefCell<Option<Dial>> = const { RefCell::new(None) };
-}
-
-/// Events so far, as a hash (FNV-1a).
-struct Trace {
-    hash: u64,
-    is_shown: bool,
-}
-
-/// Starts a new list of events; `is_shown`: each is printed.
-pub fn trace(is_shown: bool) {
-    TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_shown });
-}
-
-/// The hash of all events since `trace`.
-pub fn traced() -> u64 {
-    TRACE.with_borrow(|trace| trace.hash)
-}
-
-/// Notes an event.
-pub fn note(what: &str, who: &str, bytes: &[u8]) {
-    let ms = simulated::now_ms().unwrap_or_default();
-    TRACE.with_borrow_mut(|trace| {
-        let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(NOTED_BYTES_MAX)]);
-        let parts = [what.as_bytes(), who.as_bytes(), &ms.to_le_bytes(), &len.to_le_bytes(), begin];
-        for &byte in parts.into_iter().flatten() {
-            trace.hash = (trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        if trace.is_shown {
-            let shown: String = bytes.escape_ascii().take(200).map(char::from).collect();
-            println!("{ms} {who} {what} {} {shown}", bytes.len());
-        }
-    });
 }
 
 /// Makes the connections to upstreams.
@@ -146,8 +115,8 @@ pub struct Memory {
     name: String,
     step: RefCell<Step>,
     aborted: Cell<bool>,
-    /// How the write that had to wait began.
-    offered: RefCell<Vec<u8>>,
+    /// What is under way, in an engine that owns it; `None`: the engine works on readiness.
+    ring: Option<RefCell<Ring>>,
 }
 
 /// What has happened at one end.
@@ -194,7 +163,10 @@ impl Memory {
                 is_stalled: false,
             }),
             aborted: Cell::new(false),
-            offered: RefCell::default(),
+            ring: match end == SERVER && random.is_one_in(2) {
+                true => Some(RefCell::new(Ring::new(Random::new(random.next(), 2)))),
+                false => None,
+            },
         };
         (end(0), end(1))
     }
@@ -220,7 +192,12 @@ impl Memory {
 
     /// Whether the peer has neither said anything nor gone.
     pub fn is_quiet(&mut self) -> bool {
-        !self.is_readable()
+        !self.is_readable() && !self.has_arrived()
+    }
+
+    fn has_arrived(&self) -> bool {
+        let flow = &self.wire.borrow().flows[1 - self.end];
+        !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
     }
 
     /// Tells whether the other end is closed, also when this one is.
@@ -241,6 +218,36 @@ impl Memory {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
+    /// Reads once.
+    pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut wire = self.wire.borrow_mut();
+        let flow = &mut wire.flows[1 - self.end];
+        if flow.bytes.is_empty() || into.is_empty() {
+            if flow.is_reset {
+                self.note("reads a reset", b"");
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if flow.is_finished {
+                self.note("reads the end", b"");
+                return Poll::Ready(Ok(0));
+            }
+            flow.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let n = self.step.borrow_mut().random.piece(flow.bytes.len().min(into.len()));
+        let (front, back) = flow.bytes.as_slices();
+        let first = n.min(front.len());
+        into[..first].copy_from_slice(&front[..first]);
+        into[first..n].copy_from_slice(&back[..n - first]);
+        flow.bytes.drain(..n);
+        self.note("reads", &into[..n]);
+        flow.wake_writer();
+        Poll::Ready(Ok(n))
+    }
+
     /// Has all of it on its way at once.
     pub fn put(&self, bytes: &[u8]) {
         self.note("puts", bytes);
@@ -255,11 +262,15 @@ impl Memory {
     /// A reset, or that the peer is gone.
     pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let n =
-                poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)], Attempt::Ready)).await?;
+            let n = poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)])).await?;
             bytes = &bytes[n..];
         }
         Ok(())
+    }
+
+    /// Whether the engine has taken bytes that are not on their way.
+    fn is_sending(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.borrow().is_sending())
     }
 
     fn note(&self, what: &str, bytes: &[u8]) {
@@ -304,83 +315,14 @@ impl Memory {
         Poll::Ready(())
     }
 
-    /// The server offers a write that had to wait again.
-    fn check_offer(&self, bufs: &[IoSlice<'_>]) {
-        if self.end != SERVER {
-            return;
-        }
-        let offered = self.offered.borrow();
-        let mut bytes = bufs.iter().flat_map(|buf| buf.iter());
-        let same = offered.iter().all(|byte| bytes.next() == Some(byte));
-        assert!(same, "{}: a write that had to wait was not offered again", self.name);
-    }
-
-    fn waits_to_write(&self, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let bytes = bufs.iter().flat_map(|buf| buf.iter()).take(REPEATED_BYTES);
-        self.offered.replace(bytes.copied().collect());
-        Poll::Pending
-    }
-}
-
-impl Transport for Memory {
-    fn is_secure(&self) -> bool {
-        false
-    }
-
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.poll_step(READ, cx).is_pending() {
-            return Poll::Pending;
-        }
-        if self.is_readable() {
-            return Poll::Ready(Ok(()));
-        }
-        self.wire.borrow_mut().flows[1 - self.end].reader = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    fn is_readable(&self) -> bool {
-        let flow = &self.wire.borrow().flows[1 - self.end];
-        !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
-    }
-
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        if self.poll_step(READ, cx).is_pending() {
-            return Poll::Pending;
-        }
-        let mut wire = self.wire.borrow_mut();
-        let flow = &mut wire.flows[1 - self.end];
-        if flow.bytes.is_empty() || into.is_empty() {
-            if flow.is_reset {
-                self.note("reads a reset", b"");
-                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-            }
-            if flow.is_finished {
-                self.note("reads the end", b"");
-                return Poll::Ready(Ok(0));
-            }
-            flow.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let n = self.step.borrow_mut().random.piece(flow.bytes.len().min(into.len()));
-        let (front, back) = flow.bytes.as_slices();
-        let first = n.min(front.len());
-        into[..first].copy_from_slice(&front[..first]);
-        into[first..n].copy_from_slice(&back[..n - first]);
-        flow.bytes.drain(..n);
-        self.note("reads", &into[..n]);
-        flow.wake_writer();
-        Poll::Ready(Ok(n))
-    }
-
-    fn poll_write(
+    /// Writes once.
+    pub fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
-        _attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        self.check_offer(bufs);
         if self.poll_step(WRITE, cx).is_pending() {
-            return self.waits_to_write(bufs);
+            return Poll::Pending;
         }
         let mut wire = self.wire.borrow_mut();
         let Wire { flows, room, random } = &mut *wire;
@@ -393,9 +335,8 @@ impl Transport for Memory {
         let room = room.saturating_sub(flow.bytes.len());
         if room == 0 && !flow.is_deaf {
             flow.writer = Some(cx.waker().clone());
-            return self.waits_to_write(bufs);
+            return Poll::Pending;
         }
-        self.offered.borrow_mut().clear();
         if whole == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -418,6 +359,87 @@ impl Transport for Memory {
         Poll::Ready(Ok(n))
     }
 
+    /// Writes once from the front of a queue.
+    fn poll_write_queue(&self, cx: &mut Context<'_>, queue: &SendQueue) -> Poll<io::Result<usize>> {
+        let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+        let count = queue.slices(&mut slots, usize::MAX);
+        self.poll_write(cx, &slots[..count])
+    }
+}
+
+impl Transport for Memory {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(ring) = &self.ring {
+            return ring.borrow_mut().poll_filled(self, cx);
+        }
+        if self.poll_step(READ, cx).is_pending() {
+            return Poll::Pending;
+        }
+        if self.is_readable() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wire.borrow_mut().flows[1 - self.end].reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_readable(&self) -> bool {
+        match &self.ring {
+            Some(ring) => ring.borrow().is_filled(),
+            None => self.has_arrived(),
+        }
+    }
+
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        if let Some(ring) = &self.ring {
+            return ring.borrow_mut().poll_fill(self, cx, input);
+        }
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
+        }
+        input.poll_fill_by(fill, |into| self.poll_read(cx, into))
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        _attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        match &self.ring {
+            Some(ring) => ring.borrow_mut().poll_send(self, cx, queue),
+            None => {
+                let sent = ready!(self.poll_write_queue(cx, queue))?;
+                queue.consume(sent);
+                Poll::Ready(Ok(sent))
+            }
+        }
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
+        match &self.ring {
+            Some(ring) => ring.borrow_mut().poll_flush(self, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The engine of `ring` reads files itself; readiness has them copied, as with TLS.
+    fn sends_files(&self, _len: u64) -> bool {
+        self.ring.is_some()
+    }
+
+    fn flushed_bytes(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring.borrow().flushed_bytes())
+    }
+
     async fn reset(&self) {
         poll_fn(|cx| {
             let flow = &mut self.wire.borrow_mut().flows[1 - self.end];
@@ -432,6 +454,7 @@ impl Transport for Memory {
 
     fn finish(&self) {
         self.note("ends", b"");
+        assert!(!self.is_sending(), "{} ends with bytes under way", self.name);
         let flow = &mut self.wire.borrow_mut().flows[self.end];
         flow.is_finished = true;
         flow.wake_reader();
@@ -447,10 +470,11 @@ impl Drop for Memory {
     /// Closes as a socket does: with bytes unread, by a reset.
     fn drop(&mut self) {
         self.note("closes", b"");
+        let is_sending = self.is_sending();
         let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
         let unread = !flows[1 - self.end].bytes.is_empty();
         let flow = &mut flows[self.end];
-        if self.aborted.get() || unread {
+        if self.aborted.get() || unread || is_sending {
             flow.reset(random);
         }
         flow.is_finished = true;

@@ -1,8 +1,8 @@
 //! The byte channel between a connection's protocol and the kernel.
 //!
 //! `Transport` is the seam to the I/O engine: `Plain` is a socket, `Tls` is rustls on a socket;
-//! tests have `memory`, whose splits, delays and failures a seed decides. `outgoing` sends response
-//! bodies, `meter` limits their rate.
+//! tests have `memory`, whose splits, delays and failures a seed decides. Both ways carry owned data:
+//! `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their rate.
 
 pub mod buffer;
 pub mod handshake;
@@ -13,43 +13,37 @@ pub mod meter;
 pub mod outgoing;
 pub mod plain;
 pub mod program;
+mod send_queue;
 pub mod tls;
 pub mod upgrade;
 
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::io;
 use std::task::{Context, Poll};
 
 use crate::tls::ClientCertificate;
 
 pub use self::ktls::TAKE_OVER_BYTES_MIN;
-pub use buffer::{Input, Output, Taken};
+pub use buffer::{Fill, Input, Output, Taken};
 pub use meter::{Addresses, Meter, address_key};
-pub use outgoing::{Insist, Progress, Sender};
+pub use outgoing::{Progress, Sender};
 pub use plain::Plain;
 pub use program::Program;
+pub use send_queue::{FileRange, Front, Piece, SendQueue};
 pub use tls::Tls;
 pub use upgrade::{Offer, Pipe};
 
-/// The mode of a write to a socket that the kernel has not reported as writable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The mode of a write to a socket that the kernel has not reported as writable. The kernel reports
+/// it only when a third of the socket's buffer is free, which takes long with a slow reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attempt {
     /// Wait until the socket is reported as writable.
+    #[default]
     Ready,
-    /// Try at once. The kernel reports a socket as writable only when a third of its buffer is
-    /// free, which takes long with a slow reader.
+    /// Try at once.
     Forced,
-}
-
-/// A range of a file's bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct FileRun<'a> {
-    /// The file.
-    pub file: BorrowedFd<'a>,
-    /// The offset of the first byte.
-    pub offset: u64,
-    /// The number of bytes.
-    pub len: usize,
+    /// Try at once, for the last time before the peer is given up: bytes that the kernel has taken
+    /// and holds back count as sent.
+    Last,
 }
 
 /// A connection to an upstream.
@@ -59,8 +53,10 @@ pub type UpstreamSocket = Plain;
 #[cfg(test)]
 pub type UpstreamSocket = memory::Memory;
 
-/// A connected channel. After a pending write the caller must offer the same bytes again, perhaps
-/// with more behind them, because the channel may have encrypted them already.
+/// A connected channel. Data is owned on both ways, so that an engine can keep a buffer while the
+/// kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces that
+/// it accepted. Accepted bytes reach the kernel at the latest while `poll_send` or `poll_flush` is
+/// polled. Before a caller waits for anything else, or closes, it must flush.
 pub trait Transport {
     /// Returns whether the connection is encrypted.
     fn is_secure(&self) -> bool;
@@ -76,55 +72,44 @@ pub trait Transport {
         false
     }
 
-    /// Reads once; 0 is the end of the peer's data. After a short read the next one waits for
-    /// readiness.
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
-
-    /// Reads once; after a short read the next one asks the kernel again.
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll_read(cx, into)
-    }
-
-    /// Writes once; returns the bytes that the kernel has taken. `attempt` selects whether to write
-    /// to a socket that is not reported as writable.
-    fn poll_write(
+    /// Reads once and appends the bytes to `input`; returns their number, 0 at the end of the peer's
+    /// data. An engine may own the buffer until the read is complete: bytes of a cancelled fill come
+    /// with the next one. While it is pending, `input` holds no pooled buffer.
+    fn poll_fill(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>>;
+
+    /// Takes bytes from the front of `queue`, which must not be empty; returns their number. Waits
+    /// for those that were accepted before, and takes none while it is pending. An error may belong
+    /// to accepted bytes.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
         attempt: Attempt,
     ) -> Poll<io::Result<usize>>;
 
-    /// Returns whether the kernel took the last write whole, but a close could lose its end, so
-    /// that the write stays pending. A forced write counts as sent.
-    fn holds_write(&self) -> bool {
-        false
+    /// Waits until the kernel has all accepted bytes, and a close would not lose them. Reports errors
+    /// of accepted bytes.
+    fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>>;
+
+    /// Returns a number that grows with the bytes that the kernel takes of accepted pieces, to detect
+    /// a stall; 0 if it takes them when they are accepted.
+    fn flushed_bytes(&self) -> u64 {
+        0
     }
 
-    /// Returns whether the kernel should send `len` bytes of a file by itself. Once true, it stays
-    /// true.
+    /// Returns whether the kernel should send `len` bytes of a file by itself: then a queue may hold
+    /// ranges of files. Once true, it stays true.
     fn sends_files(&self, _len: u64) -> bool {
         false
     }
 
-    /// Sends `head`, then a range of `file`; returns the bytes taken of both together. Only if
-    /// `sends_files` is true.
-    fn poll_send_file(
-        &self,
-        _cx: &mut Context<'_>,
-        _head: &[u8],
-        _run: FileRun<'_>,
-        _attempt: Attempt,
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-
     /// Switches the sending of full segments only, for responses of many writes.
     fn fill_segments(&self, _on: bool) {}
-
-    /// Returns the bytes that the kernel has taken of pending writes, to detect a stall.
-    fn taken_of_waiting(&self) -> u64 {
-        0
-    }
 
     /// Waits until the peer resets the connection. A closed sending side is not a reset: the peer
     /// may wait for the response.

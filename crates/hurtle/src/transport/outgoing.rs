@@ -5,17 +5,17 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::buffer::Piece;
+use super::buffer::BODY_BYTES;
 use super::meter::{Hold, Meter};
-use super::{Attempt, FileRun, Output, Transport};
+use super::{Attempt, FileRange, Output, SendQueue, Taken, Transport};
 use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::config::Sendfile;
 use crate::disk::Disk;
@@ -53,55 +53,60 @@ struct Turn<'a> {
 /// The progress of a response, for stall detection.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes that the kernel has taken.
+    /// Bytes that the transport has accepted.
     pub moved: Cell<u64>,
-    /// Bytes that the kernel has taken of a pending write.
-    pub waiting: Cell<u64>,
-    /// The mode of writes that ignore readiness, until one moves nothing. The kernel reports a
-    /// socket as writable only when a third of its buffer is free, which takes long with a slow
-    /// reader.
-    pub insist: Cell<Insist>,
+    /// The transport's `flushed_bytes`.
+    pub flushed: Cell<u64>,
+    /// The mode of writes, until one moves nothing; then `Ready`.
+    pub attempt: Cell<Attempt>,
     /// `true` if the response waits for a rate limit, not for the peer.
     pub held: Cell<bool>,
     /// The rate limit shared by all connections of the client address.
     pub share: Option<Arc<Meter>>,
 }
 
-/// The mode of writes to a socket that is not reported as writable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Insist {
-    /// Wait for the socket.
-    #[default]
-    No,
-    /// Try to write. The last bytes of a response count as sent only when the kernel does not hold
-    /// them back.
-    Early,
-    /// Try once more before the peer is given up; bytes that the kernel holds count as sent.
-    Last,
-}
-
-impl Insist {
-    /// Returns the mode of a write; `is_last`: it ends the response.
-    fn attempt(self, io: &impl Transport, is_last: bool) -> Attempt {
-        match self {
-            Insist::Early if is_last && io.holds_write() => Attempt::Ready,
-            Insist::No => Attempt::Ready,
-            Insist::Early | Insist::Last => Attempt::Forced,
-        }
-    }
-}
-
 impl Progress {
-    /// Records the result of a write; one that moved nothing ends the tries.
-    fn wrote<T>(&self, written: &Poll<io::Result<T>>) {
-        if written.is_pending() {
-            self.insist.set(Insist::No);
+    /// Sends from the front of a queue and counts the bytes. A write that moves nothing ends the
+    /// tries.
+    fn poll_send(
+        &self,
+        io: &impl Transport,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+    ) -> Poll<io::Result<usize>> {
+        let sent = io.poll_send(cx, queue, self.attempt.get());
+        self.flushed.set(io.flushed_bytes());
+        match sent {
+            Poll::Ready(Ok(n)) => self.moved.set(self.moved.get() + n as u64),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.attempt.set(Attempt::Ready),
         }
+        sent
+    }
+
+    /// Waits until the kernel has all bytes; `is_last`: they end the response. Before the end,
+    /// tries go on with the next bytes instead of waiting for those that the kernel holds back.
+    fn poll_flush(
+        &self,
+        io: &impl Transport,
+        cx: &mut Context<'_>,
+        is_last: bool,
+    ) -> Poll<io::Result<()>> {
+        let attempt = match self.attempt.get() {
+            Attempt::Forced if !is_last => Attempt::Last,
+            attempt => attempt,
+        };
+        let flushed = io.poll_flush(cx, attempt);
+        self.flushed.set(io.flushed_bytes());
+        if flushed.is_pending() {
+            self.attempt.set(Attempt::Ready);
+        }
+        flushed
     }
 
     /// Returns a number that changes with each byte that moves.
     pub fn mark(&self) -> u64 {
-        self.moved.get() + self.waiting.get()
+        self.moved.get() + self.flushed.get()
     }
 }
 
@@ -127,21 +132,28 @@ impl Sender {
         body: &Body,
         sent: &Progress,
     ) -> io::Result<()> {
+        let is_copied = sent.share.is_none();
+        if let Body::Bytes(bytes) = body
+            && bytes.len() <= COPY_BYTES_MAX
+            && is_copied
+        {
+            head.vec().extend_from_slice(bytes);
+        }
+        let mut queue = SendQueue::default();
+        queue.push(head);
         match body {
-            Body::Empty => send_bytes(io, &head, sent).await,
-            Body::Bytes(bytes) if sent.share.is_some() => {
-                Box::pin(held(io, &head, bytes, sent)).await
+            Body::Empty => send(io, &mut queue, sent).await,
+            Body::Bytes(bytes) => {
+                if bytes.len() > COPY_BYTES_MAX || !is_copied {
+                    queue.push(bytes.clone());
+                }
+                send(io, &mut queue, sent).await
             }
-            Body::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
-                head.vec().extend_from_slice(bytes);
-                write(io, &head, &[], sent).await
-            }
-            Body::Bytes(bytes) => write(io, &head, bytes, sent).await,
             Body::File(slice) => {
                 let hold = Hold::new(slice.file.rate, sent);
-                self.file(io, &head, slice, sent, hold.as_deref()).await
+                self.file(io, &mut queue, slice, sent, hold.as_deref()).await
             }
-            Body::Parts(parts) => Box::pin(self.parts(io, &head, parts, sent)).await,
+            Body::Parts(parts) => Box::pin(self.parts(io, &mut queue, parts, sent)).await,
             // The protocol adds the framing of streamed bodies.
             Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -168,7 +180,7 @@ impl Sender {
     async fn parts(
         &self,
         io: &impl Transport,
-        head: &[u8],
+        queue: &mut SendQueue,
         parts: &[Part],
         sent: &Progress,
     ) -> io::Result<()> {
@@ -177,27 +189,31 @@ impl Sender {
             Part::Bytes(_) => None,
         });
         let hold = Hold::new(rate.unwrap_or(0), sent);
-        write(io, head, &[], sent).await?;
+        write(io, queue, sent).await?;
         for part in parts {
             match part {
-                Part::Bytes(bytes) => write(io, bytes, &[], sent).await?,
+                Part::Bytes(bytes) => {
+                    queue.push(bytes.clone());
+                    write(io, queue, sent).await?;
+                }
                 Part::File(slice) => {
-                    self.file(io, &[], slice, sent, hold.as_deref()).await?;
+                    self.file(io, queue, slice, sent, hold.as_deref()).await?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Sends the queued head, then a range of a file.
     async fn file<T: Transport>(
         &self,
         io: &T,
-        head: &[u8],
+        queue: &mut SendQueue,
         slice: &FileSlice,
         sent: &Progress,
         hold: Option<&Hold<'_>>,
     ) -> io::Result<()> {
-        let (mut head, mut offset) = (head, slice.offset);
+        let mut offset = slice.offset;
         let end = slice.offset + slice.len;
         let long = slice.len > LONG_TURN_BYTES;
         // Rate-limited bytes leave without delay.
@@ -216,7 +232,7 @@ impl Sender {
             let mut turn_end = end.min(offset + turn_bytes);
             if let Some(hold) = hold {
                 // The first piece includes the head, which is small.
-                let paid = head.len() as u64;
+                let paid = queue.len() as u64;
                 let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
                 turn_end = offset + len.saturating_sub(paid).max(1);
             }
@@ -224,12 +240,11 @@ impl Sender {
             let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
             // Rare cases are boxed: a future is as large as its largest wait.
             if !by_kernel {
-                Box::pin(self.copy_turn(io, head, turn, sent)).await?;
+                Box::pin(self.copy_turn(io, queue, turn, sent)).await?;
             } else {
                 self.ensure_resident(&slice.file, offset, turn_end).await?;
-                send_turn(io, head, turn, sent).await?;
+                send_turn(io, queue, turn, sent).await?;
             }
-            head = &[];
             offset = turn_end;
             if offset < end {
                 rt::give_way().await;
@@ -238,7 +253,7 @@ impl Sender {
         if is_flow {
             io.fill_segments(false);
         }
-        if head.is_empty() { Ok(()) } else { write(io, head, &[], sent).await }
+        if queue.is_empty() { Ok(()) } else { write(io, queue, sent).await }
     }
 
     /// Waits until `offset..end` is in memory.
@@ -286,8 +301,7 @@ impl Sender {
         end: u64,
         room: usize,
     ) -> io::Result<Bytes> {
-        let (piece, read) = self.read(file, offset, end, room).await?;
-        Ok(piece.into_bytes(read))
+        Ok(self.read(file, offset, end, room).await?.into_bytes())
     }
 
     async fn read(
@@ -296,9 +310,9 @@ impl Sender {
         offset: u64,
         end: u64,
         room: usize,
-    ) -> io::Result<(Piece, usize)> {
+    ) -> io::Result<Taken> {
         let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-        let mut piece = Piece::lend();
+        let mut piece = Taken::lend();
         let into = &mut piece.room()[..len];
         let read = match sys::read_resident(file.as_fd(), into, offset) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -309,102 +323,86 @@ impl Sender {
         };
         match read {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            read => Ok((piece, read)),
+            read => {
+                piece.fill(read);
+                Ok(piece)
+            }
         }
     }
 
     async fn copy_turn<T: Transport>(
         &self,
         io: &T,
-        head: &[u8],
+        queue: &mut SendQueue,
         turn: Turn<'_>,
         sent: &Progress,
     ) -> io::Result<()> {
         let Turn { file, mut offset, end, first, .. } = turn;
-        let (mut head, mut others) = (head, !first);
+        let mut others = !first;
         // The first piece includes the head; both fill whole TLS records.
-        let mut whole = Piece::BYTES.saturating_sub(head.len()).max(Piece::BYTES / 2);
+        let mut whole = BODY_BYTES.saturating_sub(queue.len()).max(BODY_BYTES / 2);
         while offset < end {
-            let room = mem::replace(&mut whole, Piece::BYTES);
-            let (mut piece, read) = self.read(file, offset, end, room).await?;
+            let room = mem::replace(&mut whole, BODY_BYTES);
+            let piece = self.read(file, offset, end, room).await?;
             if others && !file.is_intact() {
                 file.check_intact().await?;
             }
             others = true;
-            offset += read as u64;
-            write(io, mem::take(&mut head), &piece.room()[..read], sent).await?;
+            offset += piece.len() as u64;
+            queue.push(piece);
+            write(io, queue, sent).await?;
         }
         Ok(())
     }
 }
 
-/// Sends a head, perhaps with a small body behind it, like `Sender::send`.
+/// Sends the pieces of a queue at the client's rate limit; returns when the kernel has them.
 ///
 /// # Errors
 /// Errors of the socket.
-pub async fn send_bytes(io: &impl Transport, bytes: &[u8], sent: &Progress) -> io::Result<()> {
+pub async fn send(io: &impl Transport, queue: &mut SendQueue, sent: &Progress) -> io::Result<()> {
     match sent.share {
-        Some(_) => Box::pin(held(io, bytes, &[], sent)).await,
-        None => write(io, bytes, &[], sent).await,
+        Some(_) => Box::pin(held(io, queue, sent)).await,
+        None => write(io, queue, sent).await,
     }
 }
 
 /// Sends bytes in memory at the client's rate limit.
-async fn held(io: &impl Transport, head: &[u8], rest: &[u8], sent: &Progress) -> io::Result<()> {
+async fn held(io: &impl Transport, queue: &mut SendQueue, sent: &Progress) -> io::Result<()> {
     let Some(hold) = Hold::new(0, sent) else { return Ok(()) };
-    // The first piece includes the head, which is small.
-    let (mut head, mut rest, mut paid) = (head, rest, head.len() as u64);
-    loop {
-        let len = hold.pass(paid + rest.len() as u64).await.saturating_sub(paid).max(1);
-        let len = rest.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        write(io, head, &rest[..len], sent).await?;
-        (head, rest, paid) = (&[], &rest[len..], 0);
-        if rest.is_empty() {
-            return Ok(());
-        }
-    }
-}
-
-/// Writes two byte slices as one.
-async fn write(
-    io: &impl Transport,
-    first: &[u8],
-    second: &[u8],
-    sent: &Progress,
-) -> io::Result<()> {
-    let (mut first, mut second) = (first, second);
-    while !first.is_empty() || !second.is_empty() {
-        let n = poll_fn(|cx| {
-            let both = [IoSlice::new(first), IoSlice::new(second)];
-            let bufs = if second.is_empty() { &both[..1] } else { &both[..] };
-            let written = io.poll_write(cx, bufs, sent.insist.get().attempt(io, true));
-            sent.wrote(&written);
-            sent.waiting.set(io.taken_of_waiting());
-            written
-        })
-        .await?;
-        if n == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        sent.moved.set(sent.moved.get() + n as u64);
-        let of_first = n.min(first.len());
-        first = &first[of_first..];
-        second = &second[n - of_first..];
+    while !queue.is_empty() {
+        let len = hold.pass(queue.len() as u64).await;
+        let mut piece = queue.split_to(usize::try_from(len).unwrap_or(usize::MAX).max(1));
+        write(io, &mut piece, sent).await?;
     }
     Ok(())
 }
 
+/// Sends the pieces of a queue; returns when the kernel has them.
+async fn write(io: &impl Transport, queue: &mut SendQueue, sent: &Progress) -> io::Result<()> {
+    poll_fn(|cx| {
+        while !queue.is_empty() {
+            if ready!(sent.poll_send(io, cx, queue))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        sent.poll_flush(io, cx, true)
+    })
+    .await
+}
+
+/// Sends the queued head, then the turn's range of the file.
 async fn send_turn(
     io: &impl Transport,
-    head: &[u8],
+    queue: &mut SendQueue,
     turn: Turn<'_>,
     sent: &Progress,
 ) -> io::Result<()> {
-    let Turn { file, mut offset, end, first, last, long } = turn;
-    let (mut head, mut others) = (head, !first);
-    while offset < end {
-        // A turn is much smaller than `usize::MAX`.
-        let len = (end - offset) as usize;
+    let Turn { file, offset, end, first, last, long } = turn;
+    // A turn is much smaller than `usize::MAX`.
+    queue.push(FileRange { file: Arc::clone(file), offset, len: (end - offset) as usize });
+    let mut others = !first;
+    while !queue.is_empty() {
         let n = poll_fn(|cx| {
             if long {
                 rt::long_turn();
@@ -414,32 +412,24 @@ async fn send_turn(
                 return Poll::Ready(Ok(None));
             }
             others = true;
-            let run = FileRun { file: file.as_fd(), offset, len };
-            let taken = io.poll_send_file(cx, head, run, sent.insist.get().attempt(io, last));
-            sent.wrote(&taken);
-            taken.map_ok(Some)
-        })
-        .await?;
-        let Some(n) = n else {
-            Box::pin(file.check_intact()).await?;
-            others = false;
-            continue;
-        };
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            sent.poll_send(io, cx, queue).map_ok(Some)
+        });
+        match n.await? {
+            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(_) => {}
+            None => {
+                Box::pin(file.check_intact()).await?;
+                others = false;
+            }
         }
-        sent.moved.set(sent.moved.get() + n as u64);
-        let of_head = n.min(head.len());
-        head = &head[of_head..];
-        offset += (n - of_head) as u64;
     }
-    Ok(())
+    poll_fn(|cx| sent.poll_flush(io, cx, last)).await
 }
 
 fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
     // A probe starts the kernel's read-ahead; a probe of one byte would read a cold file in small
     // parts.
-    let first = if file.is_unseen(offset) { Piece::BYTES.min((end - offset) as usize) } else { 1 };
+    let first = if file.is_unseen(offset) { BODY_BYTES.min((end - offset) as usize) } else { 1 };
     let mut probe = vec![0; first];
     let mut at = offset;
     loop {

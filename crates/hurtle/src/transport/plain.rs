@@ -14,11 +14,14 @@ use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{Attempt, FileRun, Transport};
+use super::{Attempt, Fill, Front, Input, SendQueue, Transport};
 use crate::sys;
 
 /// Maximum number of 4 KiB reads on a connection that is turned away; a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
+
+/// Maximum number of buffers in one write: a head and a body, or HTTP/2 frames.
+pub(super) const SLICES_MAX: usize = 16;
 
 /// A timeout of 0, for a poll that must not wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -102,18 +105,52 @@ impl Plain {
         }
     }
 
-    /// Writes once if the runtime reports the socket as writable. `None`: it is not. After a
-    /// partial write the runtime marks it as not writable.
-    fn write(&self, bufs: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+    /// Reads once. After a short read, the runtime marks the socket as drained, so that the next call waits
+    /// without a system call.
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(read) = self.read(into) {
+                return Poll::Ready(read);
+            }
+            ready!(self.poll_readable(cx))?;
+        }
+    }
+
+    /// Reads once, and after a short read asks the kernel again.
+    pub(super) fn poll_read_eagerly(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_readable(cx))?;
+            let read = match self {
+                Plain::Tcp(s) => s.try_read(into),
+                Plain::Unix(s) => s.try_read(into),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Writes `len` bytes once by `call` if the runtime reports the socket as writable. `None`: it is
+    /// not. After a partial write the runtime marks it as not writable.
+    #[inline]
+    fn write(
+        &self,
+        len: usize,
+        call: impl FnOnce() -> rustix::io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
         let mut taken = 0;
         let write = || {
-            taken = match (self, bufs) {
-                // rustix calls the kernel directly: the C library's thread cancellation costs more
-                // than the call.
-                (Plain::Tcp(s), [one]) => rustix::net::send(s, one, sys::NO_SIGNAL)?,
-                _ => rustix::io::writev(self, bufs)?,
-            };
-            match taken == bufs.iter().map(|buf| buf.len()).sum::<usize>() {
+            taken = call()?;
+            match taken == len {
                 true => Ok(()),
                 false => Err(io::ErrorKind::WouldBlock.into()),
             }
@@ -127,6 +164,111 @@ impl Plain {
             Ok(()) => Some(Ok(0)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
             Err(e) => Some(Err(e)),
+        }
+    }
+
+    #[inline]
+    fn poll_write_by(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: Attempt,
+        len: usize,
+        call: impl Fn() -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if attempt != Attempt::Ready {
+            match call() {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                written => return Poll::Ready(written.map_err(io::Error::from)),
+            }
+        }
+        loop {
+            // Usually there is room.
+            if let Some(written) = self.write(len, &call) {
+                return Poll::Ready(written);
+            }
+            ready!(self.poll_writable(cx))?;
+        }
+    }
+
+    /// Writes once; returns the bytes that the kernel has taken.
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        if let [one] = bufs {
+            return self.poll_write_one(cx, one, attempt);
+        }
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        self.poll_write_by(cx, attempt, len, || rustix::io::writev(self, bufs))
+    }
+
+    /// Writes one buffer. rustix calls the kernel directly: the C library's thread cancellation costs
+    /// more than the call.
+    #[inline]
+    fn poll_write_one(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_by(cx, attempt, bytes.len(), || match self {
+            Plain::Tcp(s) => rustix::net::send(s, bytes, sys::NO_SIGNAL),
+            Plain::Unix(s) => rustix::io::write(s, bytes),
+        })
+    }
+
+    /// Sends several pieces, or a range of a file.
+    fn poll_send_more(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        let sent = match queue.front() {
+            None => return Poll::Ready(Ok(0)),
+            Some(Front::One(bytes)) => self.poll_write_one(cx, bytes, attempt),
+            Some(Front::Many) => {
+                let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+                let count = queue.slices(&mut slots, usize::MAX);
+                self.poll_write(cx, &slots[..count], attempt)
+            }
+            Some(Front::File { head, file, offset, len }) => {
+                self.poll_send_file(cx, attempt, || match head.is_empty() {
+                    true => sys::send_file(self.as_fd(), file.as_fd(), offset, len),
+                    false => sys::send_head_and_file(self.as_fd(), head, file.as_fd(), offset, len),
+                })
+            }
+        };
+        let sent = ready!(sent)?;
+        queue.consume(sent);
+        Poll::Ready(Ok(sent))
+    }
+
+    /// Sends a range of a file once by `send`.
+    fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        attempt: Attempt,
+        send: impl Fn() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if attempt != Attempt::Ready {
+            match send() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+        loop {
+            ready!(self.poll_writable(cx))?;
+            let sent = match self {
+                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, &send),
+                Plain::Unix(s) => s.try_io(Interest::WRITABLE, &send),
+            };
+            match sent {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
         }
     }
 
@@ -197,81 +339,39 @@ impl Transport for Plain {
         }
     }
 
-    /// After a short read, the runtime marks the socket as drained, so that the next call waits
-    /// without a system call.
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            if let Some(read) = self.read(into) {
-                return Poll::Ready(read);
-            }
-            ready!(self.poll_readable(cx))?;
-        }
-    }
-
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.poll_readable(cx))?;
-            let read = match self {
-                Plain::Tcp(s) => s.try_read(into),
-                Plain::Unix(s) => s.try_read(into),
-            };
-            match read {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read),
-            }
-        }
-    }
-
-    fn poll_write(
+    #[inline]
+    fn poll_fill(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-        attempt: Attempt,
+        input: &mut Input,
+        fill: Fill,
     ) -> Poll<io::Result<usize>> {
-        if attempt == Attempt::Forced {
-            match rustix::io::writev(self, bufs) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                written => return Poll::Ready(written.map_err(io::Error::from)),
-            }
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
         }
-        loop {
-            // Usually there is room.
-            if let Some(written) = self.write(bufs) {
-                return Poll::Ready(written);
-            }
-            ready!(self.poll_writable(cx))?;
-        }
+        input.poll_fill_by(fill, |into| match fill {
+            Fill::HeadEagerly => self.poll_read_eagerly(cx, into),
+            Fill::Head | Fill::Body | Fill::Response => self.poll_read(cx, into),
+        })
     }
 
-    fn poll_send_file(
+    #[inline]
+    fn poll_send(
         &self,
         cx: &mut Context<'_>,
-        head: &[u8],
-        run: FileRun<'_>,
+        queue: &mut SendQueue,
         attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        let FileRun { file, offset, len } = run;
-        let send = || match head.is_empty() {
-            true => sys::send_file(self.as_fd(), file, offset, len),
-            false => sys::send_head_and_file(self.as_fd(), head, file, offset, len),
-        };
-        if attempt == Attempt::Forced && head.is_empty() {
-            match send() {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
-        loop {
-            ready!(self.poll_writable(cx))?;
-            let sent = match self {
-                Plain::Tcp(s) => s.try_io(Interest::WRITABLE, send),
-                Plain::Unix(s) => s.try_io(Interest::WRITABLE, send),
-            };
-            match sent {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
+        let Some(bytes) = queue.sole() else { return self.poll_send_more(cx, queue, attempt) };
+        let sent = ready!(self.poll_write_one(cx, bytes, attempt))?;
+        queue.consume(sent);
+        Poll::Ready(Ok(sent))
+    }
+
+    /// The kernel has what `poll_send` took.
+    fn poll_flush(&self, _cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn fill_segments(&self, on: bool) {

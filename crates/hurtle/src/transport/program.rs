@@ -128,8 +128,8 @@ impl Stdin {
     ///
     /// # Errors
     /// Errors of the system; the program may have closed its end.
-    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes).await
+    pub async fn write(&mut self, bytes: Bytes) -> io::Result<()> {
+        self.0.write_all(&bytes).await
     }
 }
 

@@ -1,5 +1,5 @@
-//! A TLS connection: rustls on a socket. It encrypts writes and keeps them until the kernel has
-//! taken them, or lets the kernel encrypt (`ktls`). `handshake` creates the connection.
+//! A TLS connection: rustls on a socket. It encrypts accepted bytes and owns the ciphertext until the
+//! kernel has taken it, or lets the kernel encrypt (`ktls`). `handshake` creates the connection.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker, ready};
 use rustls::ServerConnection;
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
-use super::{Attempt, FileRun, Plain, Transport};
+use super::plain::SLICES_MAX;
+use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
 use crate::tls::{ClientCertificate, HTTP2};
 
 /// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
@@ -18,9 +19,6 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// Maximum overhead of encrypting them, and of rustls' own messages, in bytes.
 const OVERHEAD_BYTES_MAX: usize = 1 << 10;
-
-/// Maximum number of buffers in one write: a head and a body, or HTTP/2 frames.
-const BUFS_MAX: usize = 16;
 
 /// A connected socket with a TLS session on it.
 #[derive(Debug)]
@@ -32,10 +30,10 @@ pub struct Tls {
     sending: RefCell<Sending>,
     /// `true` if rustls has no decrypted bytes left; only the socket may have more.
     drained: Cell<bool>,
-    /// Bytes encrypted of a pending write.
-    unfinished: Cell<usize>,
-    /// Bytes that the kernel has taken of it, if rustls encrypts.
-    taken: Cell<u64>,
+    /// `true` if accepted bytes are not flushed.
+    is_unfinished: Cell<bool>,
+    /// Bytes of ciphertext that the kernel has taken from rustls.
+    flushed: Cell<u64>,
 }
 
 impl Tls {
@@ -55,38 +53,14 @@ impl Tls {
             client: OnceCell::new(),
             sending,
             drained: Cell::new(false),
-            unfinished: Cell::new(0),
-            taken: Cell::new(0),
+            is_unfinished: Cell::new(false),
+            flushed: Cell::new(0),
         }
     }
 
     /// Returns whether the handshake selected HTTP/2 (ALPN, RFC 7301).
     pub fn speaks_http2(&self) -> bool {
         self.session.borrow().alpn_protocol() == Some(HTTP2)
-    }
-
-    /// Writes the queued bytes, then returns how many of the caller's bytes they were. New bytes
-    /// are encrypted only when none are queued, so that the result counts bytes that the kernel
-    /// has.
-    fn write_by(
-        &self,
-        bufs: &[IoSlice<'_>],
-        write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        let mut session = self.session.borrow_mut();
-        if self.unfinished.get() == 0 {
-            self.begin(&session);
-            self.unfinished.set(encrypt(&mut session, bufs)?);
-        }
-        ready!(self.put_all_out(&mut session, write))?;
-        Poll::Ready(Ok(self.unfinished.take()))
-    }
-
-    /// Marks the start of a write, unless bytes are queued.
-    fn begin(&self, session: &ServerConnection) {
-        if !session.wants_write() {
-            self.taken.set(0);
-        }
     }
 
     /// Writes all queued bytes.
@@ -101,7 +75,7 @@ impl Tls {
                 self.sending.borrow_mut().passed(bufs, n);
                 Poll::Ready(Ok(n))
             }))?;
-            self.taken.set(self.taken.get() + n as u64);
+            self.flushed.set(self.flushed.get() + n as u64);
         }
         Poll::Ready(Ok(()))
     }
@@ -116,49 +90,27 @@ impl Tls {
         let mut session = self.session.borrow_mut();
         let mut cx = Context::from_waker(Waker::noop());
         let write = |bufs: &[IoSlice<'_>]| self.socket.poll_write(&mut cx, bufs, Attempt::Ready);
-        if self.unfinished.get() > 0
-            || ktls::has_to_say(&mut session)
-                && !matches!(self.put_all_out(&mut session, write), Poll::Ready(Ok(())))
+        if ktls::has_to_say(&mut session)
+            && !matches!(self.put_all_out(&mut session, write), Poll::Ready(Ok(())))
         {
             return false;
         }
-        self.taken.set(0);
+        self.is_unfinished.set(false);
         self.sending.borrow_mut().take_over(&session, self.socket.as_fd())
     }
 
-    /// Makes the kernel encrypt some of `len` bytes; returns their number. The last bytes count
-    /// only once the kernel has room again: until then kTLS may hold bytes that a close would lose.
-    fn give(
+    /// Writes the ciphertext of accepted bytes.
+    fn poll_flush_own(
         &self,
         cx: &mut Context<'_>,
-        len: usize,
-        write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        if self.unfinished.get() == 0 {
-            self.sending.borrow().check()?;
-            let n = ready!(write(cx))?;
-            self.sending.borrow_mut().took(n);
-            if n < len {
-                return Poll::Ready(Ok(n));
-            }
-            self.unfinished.set(n);
+        session: &mut ServerConnection,
+        attempt: Attempt,
+    ) -> Poll<io::Result<()>> {
+        if self.is_unfinished.get() {
+            ready!(self.put_all_out(session, |bufs| self.socket.poll_write(cx, bufs, attempt)))?;
+            self.is_unfinished.set(false);
         }
-        ready!(self.socket.poll_roomy(cx))?;
-        Poll::Ready(Ok(self.unfinished.take()))
-    }
-
-    /// Works like `give`, but counts all bytes that the kernel has taken. Used when a stall check
-    /// must know about progress.
-    fn give_anyway(
-        &self,
-        cx: &mut Context<'_>,
-        len: usize,
-        write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        match self.unfinished.take() {
-            0 => self.give(cx, len, write),
-            taken => Poll::Ready(Ok(taken)),
-        }
+        Poll::Ready(Ok(()))
     }
 
     /// Sends close_notify if the socket takes it at once; closing does not wait.
@@ -171,7 +123,7 @@ impl Tls {
         let mut session = self.session.borrow_mut();
         // RFC 8446 section 6.1: without close_notify the peer treats the data as truncated. A
         // pending write is truncated, so none follows it.
-        if self.unfinished.get() == 0 {
+        if !self.is_unfinished.get() {
             session.send_close_notify();
         }
         let mut cx = Context::from_waker(Waker::noop());
@@ -207,54 +159,69 @@ impl Transport for Tls {
         }
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = |into: &mut [u8]| self.socket.poll_read(cx, into);
-        let mut session = self.session.borrow_mut();
-        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
-    }
-
-    fn poll_read_eagerly(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = |into: &mut [u8]| self.socket.poll_read_eagerly(cx, into);
-        let mut session = self.session.borrow_mut();
-        read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
-    }
-
-    fn poll_write(
+    fn poll_fill(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        // Checked first, so that no buffer is lent while nothing can be read.
+        if fill == Fill::Head && input.holds_no_buffer() && !self.is_readable() {
+            ready!(self.poll_readable(cx))?;
+        }
+        let mut session = self.session.borrow_mut();
+        let read = |into: &mut [u8]| match fill {
+            Fill::HeadEagerly => self.socket.poll_read_eagerly(cx, into),
+            Fill::Head | Fill::Body | Fill::Response => self.socket.poll_read(cx, into),
+        };
+        input.poll_fill_by(fill, |into| {
+            read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
+        })
+    }
+
+    /// Encrypts new bytes only when the ciphertext of earlier ones is sent, so that a slow client
+    /// costs `WRITE_BYTES`.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
         attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        let write =
-            |cx: &mut Context<'_>, bufs: &[IoSlice<'_>]| self.socket.poll_write(cx, bufs, attempt);
-        match (self.is_by_kernel(), attempt) {
-            (false, _) => self.write_by(bufs, |bufs| write(cx, bufs)),
-            (true, Attempt::Ready) => self.give(cx, total(bufs), |cx| write(cx, bufs)),
-            (true, Attempt::Forced) => self.give_anyway(cx, total(bufs), |cx| write(cx, bufs)),
+        if self.is_by_kernel() {
+            self.sending.borrow().check()?;
+            let sent = ready!(self.socket.poll_send(cx, queue, attempt))?;
+            self.sending.borrow_mut().took(sent);
+            self.is_unfinished.set(true);
+            return Poll::Ready(Ok(sent));
+        }
+        let mut session = self.session.borrow_mut();
+        ready!(self.poll_flush_own(cx, &mut session, attempt))?;
+        let sent = encrypt(&mut session, queue)?;
+        self.is_unfinished.set(true);
+        match self.poll_flush_own(cx, &mut session, attempt) {
+            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(sent)),
         }
     }
 
-    fn holds_write(&self) -> bool {
-        self.is_by_kernel() && self.unfinished.get() > 0
-    }
-
-    fn poll_send_file(
-        &self,
-        cx: &mut Context<'_>,
-        head: &[u8],
-        run: FileRun<'_>,
-        attempt: Attempt,
-    ) -> Poll<io::Result<usize>> {
-        let whole = head.len() + run.len;
-        let send = |cx: &mut Context<'_>| self.socket.poll_send_file(cx, head, run, attempt);
-        match attempt {
-            Attempt::Ready => self.give(cx, whole, send),
-            Attempt::Forced => self.give_anyway(cx, whole, send),
+    /// With kernel encryption, waits until the kernel has room again: until then it may hold bytes
+    /// that a close would lose.
+    fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>> {
+        if !self.is_unfinished.get() {
+            return Poll::Ready(Ok(()));
         }
+        if !self.is_by_kernel() {
+            return self.poll_flush_own(cx, &mut self.session.borrow_mut(), attempt);
+        }
+        if attempt != Attempt::Last {
+            ready!(self.socket.poll_roomy(cx))?;
+        }
+        self.is_unfinished.set(false);
+        Poll::Ready(Ok(()))
     }
 
-    fn taken_of_waiting(&self) -> u64 {
-        self.taken.get()
+    fn flushed_bytes(&self) -> u64 {
+        self.flushed.get()
     }
 
     async fn reset(&self) {
@@ -288,22 +255,17 @@ impl Transport for Tls {
     }
 }
 
-/// Encrypts as many bytes as are encrypted at once; returns their number.
-fn encrypt(session: &mut ServerConnection, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    let mut left = WRITE_BYTES;
-    if bufs.is_empty() {
-        return Ok(0);
+/// Takes as many bytes as are encrypted at once and encrypts them; returns their number.
+fn encrypt(session: &mut ServerConnection, queue: &mut SendQueue) -> io::Result<usize> {
+    let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+    let count = queue.slices(&mut slots, WRITE_BYTES);
+    if count == 0 {
+        // A file: only the kernel sends files by itself.
+        return Err(io::ErrorKind::Unsupported.into());
     }
-    let mut some = [IoSlice::new(&[]); BUFS_MAX];
-    for (slot, buf) in some.iter_mut().zip(bufs) {
-        *slot = IoSlice::new(&buf[..buf.len().min(left)]);
-        left -= slot.len();
-    }
-    session.writer().write_vectored(&some)
-}
-
-fn total(bufs: &[IoSlice<'_>]) -> usize {
-    bufs.iter().map(|buf| buf.len()).sum()
+    let n = session.writer().write_vectored(&slots[..count])?;
+    queue.consume(n);
+    Ok(n)
 }
 
 /// Reads decrypted bytes as soon as there are some. Skips rustls while it is known to have none.

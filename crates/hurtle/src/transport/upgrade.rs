@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::server::conn::http1;
@@ -15,7 +15,8 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
-use super::{Attempt, Transport};
+use super::plain::SLICES_MAX;
+use super::{Attempt, Fill, Input, SendQueue, Transport};
 use crate::rt::{self, oneshot};
 
 /// Capacity of the pipe in each direction, in bytes.
@@ -85,19 +86,35 @@ impl Transport for Pipe {
         true
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut into = ReadBuf::new(into);
-        let read = Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, &mut into);
-        read.map_ok(|()| into.filled().len())
-    }
-
-    fn poll_write(
+    fn poll_fill(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        input.poll_fill_by(fill, |into| {
+            let mut into = ReadBuf::new(into);
+            let read = Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, &mut into);
+            read.map_ok(|()| into.filled().len())
+        })
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
         _attempt: Attempt,
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_write_vectored(cx, bufs)
+        let mut slots = [IoSlice::new(&[]); SLICES_MAX];
+        let count = queue.slices(&mut slots, usize::MAX);
+        let mut pipe = self.0.borrow_mut();
+        let sent = ready!(Pin::new(&mut *pipe).poll_write_vectored(cx, &slots[..count]))?;
+        queue.consume(sent);
+        Poll::Ready(Ok(sent))
+    }
+
+    fn poll_flush(&self, _cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     /// The application's end closes, and is never reset.

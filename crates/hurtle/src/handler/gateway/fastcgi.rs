@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::stderr_log::StderrLog;
 use crate::clock;
 use crate::config::{GatewayTimeouts, Upstream};
 use crate::rt::{self, Alarm, First};
-use crate::transport::{self, Attempt, Plain, Transport};
+use crate::transport::{self, Attempt, Fill, Output, Plain, SendQueue, Transport};
 use bytes::Bytes;
 use hurtle_http::fcgi::{self, CONTENT_BYTES_MAX, Decoder, EndStatus, Event, Role};
 
@@ -156,7 +156,7 @@ impl Peer {
                     Some(EndStatus::UnknownRole) => return Err(GatewayError::Role),
                 }
             }
-            let fill = async || poll_fn(|cx| input.poll_fill_body(io, cx)).await;
+            let fill = async || poll_fn(|cx| io.poll_fill(cx, &mut input, Fill::Body)).await;
             match timer.read(sink.has_head(), fill).await? {
                 Ok(0) => return Err(GatewayError::Gone(None)),
                 Ok(_) => {}
@@ -208,50 +208,48 @@ async fn send(
     keep: bool,
     timer: &Timer<'_>,
 ) -> Result<bool, GatewayError> {
-    let mut head = Vec::new();
-    fcgi::begin(&mut head, call.role, keep, &call.variables);
+    let mut queue = SendQueue::default();
+    let mut head = Output::new();
+    fcgi::begin(head.vec(), call.role, keep, &call.variables);
+    queue.push(head);
     // An authorizer has no input (FastCGI section 6.3).
     if call.role == Role::Authorizer {
-        return Ok(write(io, &mut [IoSlice::new(&head)], timer).await?.is_ok());
+        return write(io, &mut queue, timer).await;
     }
     let body = &mut call.body;
     while !body.is_ended() {
-        if !head.is_empty() {
-            if write(io, &mut [IoSlice::new(&head)], timer).await?.is_err() {
-                return Ok(false);
-            }
-            head.clear();
+        if !write(io, &mut queue, timer).await? {
+            return Ok(false);
         }
-        let data = match body.next().await {
+        let mut data = match body.next().await {
             None => break,
             Some(Err(_)) => return Err(GatewayError::Abandoned),
             Some(Ok(data)) => data,
         };
-        for piece in data.chunks(CONTENT_BYTES_MAX) {
-            head.clear();
-            fcgi::stdin(&mut head, piece.len());
-            if write(io, &mut [IoSlice::new(&head), IoSlice::new(piece)], timer).await?.is_err() {
+        while !data.is_empty() {
+            let piece = data.split_to(data.len().min(CONTENT_BYTES_MAX));
+            let mut head = Output::new();
+            fcgi::stdin(head.vec(), piece.len());
+            queue.push(head);
+            queue.push(piece);
+            if !write(io, &mut queue, timer).await? {
                 return Ok(false);
             }
         }
-        head.clear();
     }
-    fcgi::stdin(&mut head, 0);
-    Ok(write(io, &mut [IoSlice::new(&head)], timer).await?.is_ok())
+    let mut end = Output::new();
+    fcgi::stdin(end.vec(), 0);
+    queue.push(end);
+    write(io, &mut queue, timer).await
 }
 
-/// Writes all buffers.
-async fn write(
-    io: &Plain,
-    mut bufs: &mut [IoSlice<'_>],
-    timer: &Timer<'_>,
-) -> Result<io::Result<()>, GatewayError> {
-    while !bufs.is_empty() {
-        match timer.write(poll_fn(|cx| io.poll_write(cx, bufs, Attempt::Ready))).await? {
-            Ok(0) => return Ok(Err(io::ErrorKind::WriteZero.into())),
-            Ok(n) => IoSlice::advance_slices(&mut bufs, n),
-            Err(e) => return Ok(Err(e)),
+/// Sends all pieces; `false`: the application closed its side.
+async fn write(io: &Plain, queue: &mut SendQueue, timer: &Timer<'_>) -> Result<bool, GatewayError> {
+    while !queue.is_empty() {
+        let sent = timer.write(poll_fn(|cx| io.poll_send(cx, queue, Attempt::Ready))).await?;
+        if !matches!(sent, Ok(n) if n > 0) {
+            return Ok(false);
         }
     }
-    Ok(Ok(()))
+    Ok(timer.write(poll_fn(|cx| io.poll_flush(cx, Attempt::Ready))).await?.is_ok())
 }

@@ -142,7 +142,7 @@ async fn send(stdin: &mut Stdin, body: &mut Input, timer: &Timer<'_>) -> Result<
             Some(Err(_)) => return Err(GatewayError::Abandoned),
             Some(Ok(data)) => data,
         };
-        if timer.write(stdin.write(&data)).await?.is_err() {
+        if timer.write(stdin.write(data)).await?.is_err() {
             return Ok(());
         }
     }

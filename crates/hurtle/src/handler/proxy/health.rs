@@ -1,17 +1,19 @@
 //! Health checks of an upstream.
 
 use std::future::poll_fn;
-use std::io::IoSlice;
+use std::io;
 use std::rc::{Rc, Weak};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hurtle_http::h1::response_head;
 use hurtle_http::semantics::target::encode_path;
 
 use super::link::Source;
 use super::peer::{Peer, UpstreamError};
 use crate::rt::{self, Alarm};
-use crate::transport::{Attempt, Transport as _};
+use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
 
 /// Time limit of a check, from connecting to the end of the response's head.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ const FAILED_CHECKS_MAX: u32 = 2;
 /// Checks one upstream periodically.
 pub(super) struct HealthChecker {
     peer: Weak<Peer>,
-    request: String,
+    request: Bytes,
     interval: Duration,
 }
 
@@ -33,7 +35,7 @@ impl HealthChecker {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
         );
-        HealthChecker { peer: Rc::downgrade(peer), request, interval }
+        HealthChecker { peer: Rc::downgrade(peer), request: request.into(), interval }
     }
 
     /// Runs the checks until the upstream is dropped.
@@ -63,13 +65,8 @@ impl HealthChecker {
     async fn check(&self, peer: &Peer) -> Result<(), String> {
         let text = |error: UpstreamError| error.to_string();
         let mut link = peer.connect().await.map_err(text)?;
-        let mut left = self.request.as_bytes();
-        while !left.is_empty() {
-            let bufs = [IoSlice::new(left)];
-            let sent = poll_fn(|cx| link.io.poll_write(cx, &bufs, Attempt::Ready)).await;
-            let n = sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
-            left = &left[n..];
-        }
+        let sent = send(&link.io, self.request.clone()).await;
+        sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
         let head = Source(&link.io).head(&mut link.input).await.map_err(text)?;
         let reply =
             response_head::parse(&head).map_err(|error| text(UpstreamError::BadResponse(error)))?;
@@ -78,4 +75,18 @@ impl HealthChecker {
             status => Err(format!("it answered {status}")),
         }
     }
+}
+
+async fn send(io: &UpstreamSocket, request: Bytes) -> io::Result<()> {
+    let mut queue = SendQueue::default();
+    queue.push(request);
+    poll_fn(|cx| {
+        while !queue.is_empty() {
+            if ready!(io.poll_send(cx, &mut queue, Attempt::Ready))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        io.poll_flush(cx, Attempt::Ready)
+    })
+    .await
 }

@@ -8,7 +8,7 @@ use hurtle_http::h1::response_head::Scan;
 
 use super::peer::UpstreamError;
 use super::wait::Waits;
-use crate::transport::{Input, Taken, Transport, UpstreamSocket};
+use crate::transport::{Fill, Input, Taken, Transport, UpstreamSocket};
 
 /// A connection to an upstream.
 pub struct Link {
@@ -48,7 +48,7 @@ impl Source<'_> {
         within_ms: Option<u64>,
     ) -> io::Result<usize> {
         let _wait = within_ms.map(|ms| waits.read(ms));
-        poll_fn(|cx| input.poll_fill_body(self.0, cx)).await
+        poll_fn(|cx| self.0.poll_fill(cx, input, Fill::Body)).await
     }
 
     /// Reads a response's head. It is cancel-safe: bytes that were read stay in `input`.
@@ -68,8 +68,7 @@ impl Source<'_> {
                 if !std::mem::replace(&mut waited, true) {
                     ready!(self.0.poll_readable(cx))?;
                 }
-                input.leave_headroom();
-                input.poll_fill_body(self.0, cx)
+                self.0.poll_fill(cx, input, Fill::Response)
             });
             match filled.await {
                 Ok(n) if n > 0 => {}

@@ -1,28 +1,25 @@
 //! Sends a request to an upstream: its head, then its body as the client sends it.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
-use std::mem;
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
 use http_body::Body as _;
 use hurtle_http::h1::chunked::encode_size;
 use hurtle_http::h1::response::encode_trailers;
 
 use super::wait::Waits;
 use crate::body::RequestBody;
-use crate::transport::{Attempt, Output, Transport, UpstreamSocket};
+use crate::transport::{Attempt, Output, SendQueue, Transport, UpstreamSocket};
 
 /// The unsent part of a request. Queued bytes survive a cancelled `run`.
 pub(super) struct RequestSender {
-    /// The head; later the framing of the next piece of the body.
-    out: Output,
-    data: Bytes,
-    tail: &'static [u8],
-    /// Bytes sent of `out`, `data` and `tail` together.
-    sent: usize,
+    /// The head, kept for another attempt until the body is read.
+    head: Output,
+    queue: SendQueue,
+    /// `true` if taken bytes are not flushed.
+    is_unflushed: bool,
     body: RequestBody,
     state: State,
     chunked: bool,
@@ -48,10 +45,9 @@ impl RequestSender {
             (false, false) => State::Body,
         };
         RequestSender {
-            out: head,
-            data: Bytes::new(),
-            tail: b"",
-            sent: 0,
+            head,
+            queue: SendQueue::default(),
+            is_unflushed: false,
             body,
             state,
             chunked,
@@ -59,9 +55,11 @@ impl RequestSender {
         }
     }
 
-    /// Starts again on another connection; requires `is_untouched`.
+    /// Starts on a connection; again only if `is_untouched`.
     pub(super) fn begin(&mut self) {
-        self.sent = 0;
+        self.queue.clear();
+        self.queue.push(self.head.share());
+        self.is_unflushed = false;
     }
 
     pub(super) fn has_body(&self) -> bool {
@@ -74,7 +72,7 @@ impl RequestSender {
 
     /// `true` if the whole request is sent.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Ending && self.queued() == 0
+        self.state == State::Ending && self.is_sent()
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -88,17 +86,27 @@ impl RequestSender {
         }
     }
 
-    fn queued(&self) -> usize {
-        self.out.len() + self.data.len() + self.tail.len() - self.sent
+    fn is_sent(&self) -> bool {
+        self.queue.is_empty() && !self.is_unflushed
     }
 
     /// Sends queued bytes without waiting; `run` sends the rest and reports errors.
     pub(super) fn send_at_once(&mut self, io: &UpstreamSocket) {
         let mut context = Context::from_waker(Waker::noop());
-        let left = [IoSlice::new(&self.out[self.sent..])];
-        if let Poll::Ready(Ok(n)) = io.poll_write(&mut context, &left, Attempt::Ready) {
-            self.sent += n;
+        // Errors show again in `run`.
+        let _ = self.poll_send(io, &mut context);
+    }
+
+    fn poll_send(&mut self, io: &UpstreamSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.queue.is_empty() {
+            if ready!(io.poll_send(cx, &mut self.queue, Attempt::Ready))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.is_unflushed = true;
         }
+        ready!(io.poll_flush(cx, Attempt::Ready))?;
+        self.is_unflushed = false;
+        Poll::Ready(Ok(()))
     }
 
     /// Sends everything that may be sent.
@@ -112,18 +120,21 @@ impl RequestSender {
         stall_ms: u64,
     ) -> io::Result<()> {
         loop {
-            while self.queued() > 0 {
-                let _wait = waits.send(stall_ms);
-                let mut bufs = [&self.out[..], &self.data[..], self.tail].map(IoSlice::new);
-                // A write of a single buffer is cheaper than one of three.
-                let count = if self.data.is_empty() && self.tail.is_empty() { 1 } else { 3 };
-                let mut left = &mut bufs[..count];
-                IoSlice::advance_slices(&mut left, self.sent);
-                match poll_fn(|cx| io.poll_write(cx, left, Attempt::Ready)).await? {
-                    0 => return Err(io::ErrorKind::WriteZero.into()),
-                    n => self.sent += n,
-                }
-                waits.refresh(stall_ms);
+            if !self.is_sent() {
+                let mut wait = Some(waits.send(stall_ms));
+                let mut moved = (self.queue.len(), io.flushed_bytes());
+                poll_fn(|cx| {
+                    let sent = self.poll_send(io, cx);
+                    let now = (self.queue.len(), io.flushed_bytes());
+                    if now != moved {
+                        moved = now;
+                        drop(wait.take());
+                        wait = Some(waits.send(stall_ms));
+                        waits.refresh(stall_ms);
+                    }
+                    sent
+                })
+                .await?;
             }
             if self.state != State::Body {
                 return Ok(());
@@ -134,13 +145,12 @@ impl RequestSender {
         }
     }
 
-    /// Queues the body's next piece in place of the sent one.
+    /// Queues the body's next piece.
     async fn next(&mut self) {
         self.untouched = false;
         let body = &mut self.body;
         let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
-        (self.out, self.sent, self.tail) = (Output::default(), 0, b"");
-        drop(mem::take(&mut self.data));
+        self.head = Output::default();
         let frame = match next {
             None => return self.end(None),
             Some(Ok(frame)) => frame,
@@ -149,17 +159,22 @@ impl RequestSender {
         };
         match frame.into_data() {
             Ok(data) => {
-                // An empty chunk would end the body.
-                if self.chunked && !data.is_empty() {
-                    encode_size(data.len(), self.out.vec());
-                    self.tail = b"\r\n";
-                }
-                self.data = data;
-                if self.body.is_end_stream() {
-                    if self.chunked {
-                        let empty = self.data.is_empty();
-                        self.tail = if empty { b"0\r\n\r\n" } else { b"\r\n0\r\n\r\n" };
+                let is_end = self.body.is_end_stream();
+                let tail: &'static [u8] = match (self.chunked, data.is_empty()) {
+                    (false, _) => b"",
+                    // An empty chunk would end the body.
+                    (true, true) if is_end => b"0\r\n\r\n",
+                    (true, true) => b"",
+                    (true, false) => {
+                        let mut size = Output::new();
+                        encode_size(data.len(), size.vec());
+                        self.queue.push(size);
+                        if is_end { b"\r\n0\r\n\r\n" } else { b"\r\n" }
                     }
+                };
+                self.queue.push(data);
+                self.queue.push(tail);
+                if is_end {
                     self.state = State::Ending;
                 }
             }
@@ -173,12 +188,13 @@ impl RequestSender {
     fn end(&mut self, trailers: Option<&http::HeaderMap>) {
         self.state = State::Ending;
         if self.chunked {
-            let out = self.out.vec();
-            out.extend_from_slice(b"0\r\n");
+            let mut out = Output::new();
+            out.vec().extend_from_slice(b"0\r\n");
             if let Some(trailers) = trailers {
-                encode_trailers(trailers, out);
+                encode_trailers(trailers, out.vec());
             }
-            out.extend_from_slice(b"\r\n");
+            out.vec().extend_from_slice(b"\r\n");
+            self.queue.push(out);
         }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::super::Protocol;
 use super::stream::Stream;
 use crate::body::{Body, FileSlice, Part};
-use crate::transport::buffer::Piece;
+use crate::transport::buffer::BODY_BYTES;
 use crate::transport::meter::Hold;
 use crate::transport::{Progress, Sender};
 
@@ -109,7 +109,7 @@ impl Stream {
         let end = slice.offset + slice.len;
         while offset < end {
             let mut wanted =
-                usize::try_from(end - offset).map_or(Piece::BYTES, |n| n.min(Piece::BYTES));
+                usize::try_from(end - offset).map_or(BODY_BYTES, |n| n.min(BODY_BYTES));
             if let Some(hold) = hold {
                 let allowed = hold.pass(wanted as u64).await.max(1);
                 wanted = usize::try_from(allowed).map_or(wanted, |n| n.min(wanted));
@@ -136,7 +136,7 @@ impl Stream {
     async fn room(&self, wanted: usize, sent: &Progress) -> io::Result<usize> {
         poll_fn(|cx| {
             let room = self.poll_room(cx, wanted);
-            sent.waiting.set(self.taken_of_waiting());
+            sent.flushed.set(self.flushed_bytes());
             room
         })
         .await

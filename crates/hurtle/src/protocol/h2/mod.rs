@@ -7,21 +7,20 @@ mod shared;
 mod stream;
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use hurtle_http::h2::{Connection, Event, FieldSection, Limits, Reason};
 
 use crate::clock;
-use crate::transport::buffer::Piece;
-use crate::transport::{Attempt, Input, Transport};
+use crate::transport::{Fill, Input, SendQueue, Transport};
 
 pub use self::shared::Shared;
 pub use self::stream::Stream;
 
-/// Maximum number of slices in one write.
-const SLICES_MAX: usize = 16;
+/// Maximum number of pieces in one write.
+const PIECES_MAX: usize = 16;
 
 /// Reads of one connection before other connections run.
 const READS_MAX: usize = 16;
@@ -30,8 +29,10 @@ const READS_MAX: usize = 16;
 pub struct Session<T: Transport> {
     io: T,
     shared: Rc<Shared>,
-    /// Bytes that were read before the session began.
-    early: Input,
+    /// Bytes that the codec has not received: at first those that were read before.
+    input: Input,
+    /// Frames that the codec has given out.
+    queue: SendQueue,
 }
 
 /// A request head that has arrived.
@@ -49,7 +50,7 @@ impl<T: Transport> Session<T> {
         let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
         let codec = Connection::new(&limits, clock::now_ms());
         let shared = Rc::new(Shared::new(codec, &io));
-        Session { io, shared, early }
+        Session { io, shared, input: early, queue: SendQueue::default() }
     }
 
     /// Returns the state that deadlines depend on.
@@ -89,17 +90,13 @@ impl<T: Transport> Session<T> {
                 return Poll::Ready(Some(arrived));
             }
             let moved = match self.poll_out(cx) {
+                Poll::Ready(Ok(_)) if self.shared.codec.borrow().is_finished() => {
+                    return self.poll_end(cx).map(|()| None);
+                }
                 Poll::Ready(Ok(moved)) => moved,
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
                 Poll::Pending => false,
             };
-            let is_finished = {
-                let codec = self.shared.codec.borrow();
-                codec.is_finished() && codec.queued() == 0
-            };
-            if is_finished {
-                return self.poll_end(cx).map(|()| None);
-            }
             match self.poll_in(cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(None),
                 Poll::Ready(Ok(_)) => {}
@@ -144,50 +141,50 @@ impl<T: Transport> Session<T> {
         None
     }
 
-    /// Writes queued frames. Returns whether any byte moved.
+    /// Sends queued frames, then waits until the kernel has them. Returns whether any byte moved.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let pulse = &self.shared.pulse;
+        let Session { io, shared, queue, .. } = self;
+        let pulse = &shared.pulse;
         let mut moved = false;
         loop {
-            let mut codec = self.shared.codec.borrow_mut();
-            if codec.queued() == 0 {
-                return Poll::Ready(Ok(moved));
+            let mut codec = shared.codec.borrow_mut();
+            for _ in queue.pieces()..PIECES_MAX {
+                match codec.take_output() {
+                    Some(piece) => queue.push(piece),
+                    None => break,
+                }
             }
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let mut count = 0;
-            for (slot, piece) in slices.iter_mut().zip(codec.output()) {
-                *slot = IoSlice::new(piece);
-                count += 1;
+            if queue.is_empty() {
+                break;
             }
-            let bufs = &slices[..count];
-            let attempt = if pulse.insist.get() { Attempt::Forced } else { Attempt::Ready };
-            let written = self.io.poll_write(cx, bufs, attempt);
-            pulse.wrote(&written, self.io.taken_of_waiting());
-            match ready!(written)? {
+            let sent = io.poll_send(cx, queue, pulse.attempt());
+            pulse.wrote(&sent, io.flushed_bytes());
+            match ready!(sent)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 n => codec.consume(n),
             }
             moved = true;
         }
+        let flushed = io.poll_flush(cx, pulse.attempt());
+        if flushed.is_pending() {
+            pulse.wrote(&Poll::Pending, io.flushed_bytes());
+        }
+        flushed.map_ok(|()| moved)
     }
 
     /// Reads once; 0 is the end of the peer's data.
     fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let now_ms = clock::now_ms();
-        let early = self.early.bytes();
-        if !early.is_empty() {
-            let n = early.len();
-            self.shared.codec.borrow_mut().receive(early, now_ms);
-            self.early.consume(n);
-            return Poll::Ready(Ok(n));
+        if self.input.bytes().is_empty() {
+            // Checked first, so that no buffer is lent while nothing can be read.
+            if !self.io.is_readable() {
+                ready!(self.io.poll_readable(cx))?;
+            }
+            ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body))?;
         }
-        // Checked first, so that no buffer is lent while nothing can be read.
-        if !self.io.is_readable() {
-            ready!(self.io.poll_readable(cx))?;
-        }
-        let mut piece = Piece::lend();
-        let n = ready!(self.io.poll_read(cx, piece.room()))?;
-        self.shared.codec.borrow_mut().receive(&piece.room()[..n], now_ms);
+        let n = self.input.bytes().len();
+        self.shared.codec.borrow_mut().receive(self.input.bytes(), now_ms);
+        self.input.consume(n);
         Poll::Ready(Ok(n))
     }
 
@@ -197,11 +194,10 @@ impl<T: Transport> Session<T> {
         if self.shared.pulse.finish() {
             self.io.finish();
         }
-        let mut piece = Piece::lend();
         loop {
-            match ready!(self.io.poll_read(cx, piece.room())) {
+            match ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
-                Ok(_) => {}
+                Ok(n) => self.input.consume(n),
             }
         }
     }

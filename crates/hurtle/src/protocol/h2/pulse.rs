@@ -5,6 +5,7 @@ use std::io;
 use std::task::Poll;
 
 use crate::clock;
+use crate::transport::Attempt;
 
 /// The time of an event that has not happened.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -14,10 +15,10 @@ pub(super) const NEVER: u64 = u64::MAX;
 pub struct Pulse {
     /// Time since which the peer has read nothing while bytes wait.
     blocked_ms: Cell<u64>,
-    /// Bytes that the kernel has taken of an incomplete write.
-    waiting: Cell<u64>,
+    /// The transport's `flushed_bytes`.
+    flushed: Cell<u64>,
     /// `true` if writes ignore the socket's readiness; see `Progress`.
-    pub(super) insist: Cell<bool>,
+    insist: Cell<bool>,
     /// `true` if the connection ends with a reset, because the peer does not read.
     pub(super) abort: Cell<bool>,
     /// Time at which the last byte was sent.
@@ -34,7 +35,7 @@ impl Pulse {
     pub(super) fn new() -> Pulse {
         Pulse {
             blocked_ms: Cell::new(NEVER),
-            waiting: Cell::new(0),
+            flushed: Cell::new(0),
             insist: Cell::new(false),
             abort: Cell::new(false),
             finished_ms: Cell::new(NEVER),
@@ -69,6 +70,11 @@ impl Pulse {
         self.abort.set(true);
     }
 
+    /// Returns the mode of writes.
+    pub(super) fn attempt(&self) -> Attempt {
+        if self.insist.get() { Attempt::Forced } else { Attempt::Ready }
+    }
+
     /// Makes writes ignore the socket's readiness until one moves nothing.
     pub fn insist(&self) {
         self.insist.set(true);
@@ -97,7 +103,7 @@ impl Pulse {
         is_first
     }
 
-    pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>, waiting: u64) {
+    pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>, flushed: u64) {
         match written {
             Poll::Ready(Ok(n)) => {
                 self.sent.set(self.sent.get() + *n as u64);
@@ -106,11 +112,11 @@ impl Pulse {
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {
                 self.insist.set(false);
-                if self.blocked_ms.get() == NEVER || self.waiting.get() != waiting {
+                if self.blocked_ms.get() == NEVER || self.flushed.get() != flushed {
                     self.blocked_ms.set(clock::now_ms());
                 }
             }
         }
-        self.waiting.set(waiting);
+        self.flushed.set(flushed);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::{self, Delimiter};
@@ -21,7 +21,7 @@ use super::shared::Shared;
 use crate::answer::is_bodiless;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Input, Output, Plain, Progress, Sender};
+use crate::transport::{Input, Output, Plain, Progress, SendQueue, Sender};
 
 /// A stream.
 pub struct Stream {
@@ -228,15 +228,16 @@ impl Protocol for Stream {
         b""
     }
 
-    fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let wanted = bufs.iter().map(|buf| buf.len()).sum();
-        let Poll::Ready(room) = self.poll_room(cx, wanted)? else { return Poll::Pending };
-        let mut data = BytesMut::with_capacity(room);
-        for buf in bufs {
-            let len = buf.len().min(room - data.len());
-            data.extend_from_slice(&buf[..len]);
-        }
-        Poll::Ready(self.put(data.freeze(), false).map(|()| room))
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        let room = ready!(self.poll_room(cx, queue.len()))?;
+        let data = queue.take_bytes(room);
+        let len = data.len();
+        Poll::Ready(self.put(data, false).map(|()| len))
+    }
+
+    /// The connection's task writes the frames.
+    fn poll_flush(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn end(
@@ -265,7 +266,7 @@ impl Protocol for Stream {
 
     /// Returns the connection's sent bytes while this stream waits for its turn, because the peer
     /// is not stalled then.
-    fn taken_of_waiting(&self) -> u64 {
+    fn flushed_bytes(&self) -> u64 {
         match self.shared.codec.borrow().waits_for_turn(self.id) {
             true => self.shared.pulse.sent(),
             false => 0,

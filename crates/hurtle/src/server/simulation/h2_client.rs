@@ -13,8 +13,8 @@ use super::Mood;
 use super::client::check_time;
 use super::request::Asked;
 use crate::clock;
+use crate::transport::Transport as _;
 use crate::transport::memory::Memory;
-use crate::transport::{Attempt, Transport as _};
 
 /// What the client bears of frames that are smaller than it likes.
 const SMALL_FRAMES_BYTES_MAX: usize = 64 << 20;
@@ -38,7 +38,7 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_write(cx, &[IoSlice::new(bytes)], Attempt::Ready)
+        self.0.poll_write(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
