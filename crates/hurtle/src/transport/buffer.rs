@@ -387,3 +387,41 @@ impl Drop for Output {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(bytes: &[u8]) -> Taken {
+        let mut taken = Taken::lend();
+        taken.room()[..bytes.len()].copy_from_slice(bytes);
+        taken.fill(bytes.len());
+        taken
+    }
+
+    #[test]
+    fn an_input_gives_and_takes_buffers_in_order() {
+        let rows = [(10, 10), (5_000, 10), (5_000, 4_990), (60_000, 50_000), (60_000, 59_999)];
+        for (len, n) in rows {
+            let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
+            let mut input = Input::default();
+            assert_eq!(input.put(filled(&bytes)), len);
+            let taken = input.take(n);
+            assert_eq!((&*taken, input.bytes()), bytes.split_at(n), "{n} of {len}");
+            assert_eq!(input.put(filled(b"end")), 3);
+            assert_eq!(input.bytes(), [&bytes[n..], b"end"].concat(), "{n} of {len}");
+        }
+    }
+
+    #[test]
+    fn shared_output_keeps_its_bytes() {
+        let mut output = Output::new();
+        output.vec().extend_from_slice(b"head");
+        let shared = output.share();
+        output.vec().extend_from_slice(b" and more");
+        assert_eq!((&*shared, &*output), (&b"head"[..], &b"head and more"[..]));
+        drop(output);
+        assert_eq!(Output::new().len(), 0, "a buffer comes back empty");
+        assert_eq!(&*shared, b"head");
+    }
+}
