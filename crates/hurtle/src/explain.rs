@@ -175,7 +175,7 @@ async fn answer(
     Ok(match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            Some(resolved.site.with_page(store, head.accept_encoding, answer).await)
+            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     })

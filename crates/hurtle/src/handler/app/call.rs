@@ -68,7 +68,7 @@ impl App {
             (Outcome::Answer(answer), Some(offer))
                 if answer.status == StatusCode::SWITCHING_PROTOCOLS =>
             {
-                Ok(Outcome::Tunnel(Box::new(Tunnel::App(answer, offer))))
+                Ok(Outcome::Tunnel(Tunnel::App(Box::new((answer, offer)))))
             }
             (outcome, _) => Ok(outcome),
         }
