@@ -34,7 +34,7 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::{CacheStatus, Shortcuts};
-use crate::handler::request::{AuthorizerVariables, RequestContext, SiteInfo};
+use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::wait::Waits;
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
 use crate::protocol::InterimFields;
@@ -161,7 +161,7 @@ async fn answer(
                     version: Version::HTTP_11,
                 },
                 gate: None,
-                granted: &AuthorizerVariables::new(),
+                granted: &[],
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),
@@ -175,7 +175,7 @@ async fn answer(
     Ok(match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            Some(resolved.site.with_page(store, head.accept_encoding, answer).await)
+            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     })

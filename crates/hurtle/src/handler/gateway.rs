@@ -151,7 +151,7 @@ impl Gateway {
         self: &Rc<Self>,
         request: Request<RequestBody>,
         (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
-        granted: &AuthorizerVariables,
+        granted: &[(Vec<u8>, Vec<u8>)],
         rules: Vec<HeaderRule>,
         body_bytes_max: u64,
     ) -> Answering {

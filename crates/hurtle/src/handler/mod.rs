@@ -63,7 +63,7 @@ pub enum Outcome {
     /// An upstream's response, whose body is relayed.
     Stream(UpstreamResponse),
     /// Another protocol on the connection, after a 101.
-    Tunnel(Box<Tunnel>),
+    Tunnel(Tunnel),
     /// A file that replaces the response which names it.
     InternalRedirect(Box<InternalRedirect>),
 }
@@ -71,9 +71,9 @@ pub enum Outcome {
 /// A switch to another protocol.
 pub enum Tunnel {
     /// An upstream has accepted it.
-    Upstream(UpstreamTunnel),
+    Upstream(Box<UpstreamTunnel>),
     /// An application has accepted it with this response.
-    App(Answer, Offer),
+    App(Box<(Answer, Offer)>),
 }
 
 /// A file that an upstream or application names in place of its response (X-Accel-Redirect,
@@ -98,7 +98,7 @@ pub enum FileName {
 /// A request without a handler's response.
 pub enum HandlerError {
     /// This server's error response; the site may have a page for it.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// The exchange with the client has ended.
     Exchange(ExchangeError),
 }
@@ -139,7 +139,7 @@ impl Handler {
                 match (called, beside) {
                     (Some(outcome), _) => Ok(outcome),
                     (None, Some(files)) => Box::pin(read_file(files, request, client)).await,
-                    (None, None) => Err(HandlerError::Answer(not_found())),
+                    (None, None) => own_response(not_found()),
                 }
             }
         }
@@ -224,7 +224,7 @@ async fn without_body<C: Client>(
 pub fn own_response(answer: Answer) -> Handled {
     match answer.status.as_u16() {
         ..400 => Ok(Outcome::Answer(answer)),
-        _ => Err(HandlerError::Answer(answer)),
+        _ => Err(HandlerError::Answer(Box::new(answer))),
     }
 }
 

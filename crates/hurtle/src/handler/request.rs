@@ -34,7 +34,7 @@ pub struct RequestContext<'a> {
     /// The authentication that the request has passed.
     pub gate: Option<&'a Rc<Gate>>,
     /// Variables from the authorizer.
-    pub granted: &'a AuthorizerVariables,
+    pub granted: &'a [(Vec<u8>, Vec<u8>)],
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
     /// The worker's file cache.

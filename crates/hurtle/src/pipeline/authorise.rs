@@ -97,8 +97,7 @@ impl<T: Protocol> Exchange<T> {
         let Some((authorizer, (mount, matched))) = authorizer.zip(mounted) else {
             return Ok(AuthorizerVariables::new());
         };
-        let none = AuthorizerVariables::new();
-        let context = self.context(request, (worker, resolved), (mount, matched), &none, now_ms);
+        let context = self.context(request, (worker, resolved), (mount, matched), &[], now_ms);
         authorizer.check(&context).await
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct ExchangeClient<'e, T> {
     request: &'e RequestHead<'e>,
     /// The request's body.
     pub(super) incoming: Incoming,
+    /// `true` if the handler has waited beside the client.
+    pub(super) has_waited: bool,
 }
 
 /// The state of a request's body.
@@ -56,7 +58,7 @@ impl<'e, T: Protocol> ExchangeClient<'e, T> {
         exchange: &'e mut Exchange<T>,
         request: &'e RequestHead<'e>,
     ) -> ExchangeClient<'e, T> {
-        ExchangeClient { exchange, request, incoming: Incoming::of(request) }
+        ExchangeClient { exchange, request, incoming: Incoming::of(request), has_waited: false }
     }
 }
 
@@ -85,6 +87,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         if request.body == BodyLength::None || is_refused && request.expect_continue {
             return Ok(());
         }
+        self.has_waited = true;
         // RFC 9110 section 10.1.1: 100 (Continue) only if the body will be accepted.
         if request.expect_continue
             && exchange.input.bytes().is_empty()
@@ -110,6 +113,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         waits: &Waits,
         work: impl AsyncFnOnce(&dyn InterimSender) -> R,
     ) -> Result<R, ExchangeError> {
+        self.has_waited = true;
         let mut none;
         let upload = match &mut self.incoming {
             Incoming::Upload(upload) => &mut **upload,
@@ -127,6 +131,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         due_ms: u64,
         work: impl Future<Output = R>,
     ) -> Result<R, ExchangeError> {
+        self.has_waited = true;
         let Exchange { watch, io, .. } = &*self.exchange;
         watch.set(due_ms);
         match watch.wait(rt::race(work, io.reset())).await {
@@ -142,7 +147,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         delimiter: Delimiter,
         edits: &HeaderEdits<'_>,
     ) -> EncodedHead {
-        let ExchangeClient { exchange, request, incoming } = self;
+        let ExchangeClient { exchange, request, incoming, .. } = self;
         let may_go_on = match incoming {
             Incoming::Upload(upload) => upload.may_go_on(),
             Incoming::Done | Incoming::Unread => true,

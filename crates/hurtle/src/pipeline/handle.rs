@@ -13,9 +13,7 @@ use crate::answer::Answer;
 use crate::files::{self, FileQuery, Key};
 use crate::handler::client::{Client, ClientInfo, ExchangeError};
 use crate::handler::proxy::cache::ShortcutKey;
-use crate::handler::request::{
-    AuthorizerVariables, HandlerRequest, MatchedPath, RequestContext, SiteInfo, file_query,
-};
+use crate::handler::request::{HandlerRequest, MatchedPath, RequestContext, SiteInfo, file_query};
 use crate::handler::{Handled, InternalRedirect, Outcome, own_response, refusal};
 use crate::protocol::Protocol;
 use crate::site::{MountRef, Resolved};
@@ -130,7 +128,7 @@ impl<T: Protocol> Exchange<T> {
         request: &'a RequestHead<'a>,
         (worker, resolved): (&'a Worker, &'a Resolved<'_>),
         (mount, matched): (&MountRef<'_>, MatchedPath<'a>),
-        granted: &'a AuthorizerVariables,
+        granted: &'a [(Vec<u8>, Vec<u8>)],
         now_ms: u64,
     ) -> RequestContext<'a> {
         let site = resolved.site;

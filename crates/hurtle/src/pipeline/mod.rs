@@ -38,7 +38,6 @@ use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
 use crate::handler::proxy::cache::CacheStatus;
-use crate::handler::request::AuthorizerVariables;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -114,7 +113,7 @@ impl<T: Protocol> Exchange<T> {
     /// Handles one request and sends its response. What is rare is boxed, because a connection is as
     /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
-        let now_ms = clock::now_ms();
+        let mut now_ms = clock::now_ms();
         self.cache_status = None;
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
@@ -148,10 +147,12 @@ impl<T: Protocol> Exchange<T> {
         let at = (&*worker, &resolved);
         let mut answer = {
             let (handled, incoming) = {
-                let granted = AuthorizerVariables::new();
-                let context = self.context(request, at, (mount, matched), &granted, now_ms);
+                let context = self.context(request, at, (mount, matched), &[], now_ms);
                 let mut client = ExchangeClient::new(self, request);
                 let handled = mount.handler().call(&context, &mut client).await;
+                if client.has_waited {
+                    now_ms = clock::now_ms();
+                }
                 (handled, client.incoming)
             };
 
@@ -164,7 +165,7 @@ impl<T: Protocol> Exchange<T> {
                 handled => return Box::pin(self.write(request, at, handled, incoming)).await,
             }
         };
-        self.respond(request, &mut answer, clock::now_ms(), false).await
+        self.respond(request, &mut answer, now_ms, false).await
     }
 
     /// Runs an exchange that needs credentials or an authorizer.

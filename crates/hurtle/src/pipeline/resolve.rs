@@ -33,9 +33,11 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Returns whether the peer is a trusted proxy.
+    #[inline]
     pub(super) fn trusts_peer(&self) -> bool {
         let trusted = &self.worker.trusted_proxies;
-        self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)))
+        !trusted.is_empty()
+            && self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)))
     }
 }
 

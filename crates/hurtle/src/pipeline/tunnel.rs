@@ -28,12 +28,14 @@ impl<T: Protocol> Exchange<T> {
     /// Sends the 101 head, then forwards bytes until both sides have ended or one of them fails.
     pub(super) async fn tunnel(&mut self, request: &RequestHead<'_>, tunnel: Tunnel) -> Next {
         match tunnel {
-            Tunnel::Upstream(UpstreamTunnel { head, mut upstream }) => {
+            Tunnel::Upstream(tunnel) => {
+                let UpstreamTunnel { head, mut upstream } = *tunnel;
                 let Some(link) = upstream.take_link() else { return Next::Drop };
                 let Link { io: far, input, .. } = link;
                 self.tunnel_to(request, &far, input, head).await
             }
-            Tunnel::App(answer, offer) => {
+            Tunnel::App(accepted) => {
+                let (answer, offer) = *accepted;
                 let Ok(pipe) = offer.take().await else { return Next::Drop };
                 let mut out = Output::new();
                 let head = Head {

@@ -28,7 +28,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Outcome::Stream(response)) => {
                 Box::pin(self.relay(request, (worker, resolved), response, incoming)).await
             }
-            Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, *tunnel)).await,
+            Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, tunnel)).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let file = self.internal_file(request, (worker, resolved), &redirect);
                 let answer = Box::pin(file).await;
@@ -36,7 +36,7 @@ impl<T: Protocol> Exchange<T> {
             }
             Err(HandlerError::Answer(answer)) => {
                 let at = (worker, resolved);
-                Box::pin(self.write_error(request, at, answer, incoming)).await
+                Box::pin(self.write_error(request, at, *answer, incoming)).await
             }
             Err(HandlerError::Exchange(error)) => Box::pin(self.end_exchange(error)).await,
         }

@@ -11,37 +11,61 @@ use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Answering, Handled, Outcome, Tunnel, http_request};
-use super::App;
+use super::{App, Calling};
 use crate::answer::Answer;
 use crate::body::{EarlyHints, RequestBody};
 use crate::protocol::InterimFields;
 use crate::rt::{First, race};
 use crate::transport::Offer;
 
+/// A request that was begun.
+enum Begun {
+    /// The application was called.
+    Call(Calling),
+    /// The client may switch the protocol, or gets early hints.
+    Extensible(Box<http::Request<RequestBody>>),
+    /// The target is not a valid URI.
+    BadTarget,
+}
+
 impl App {
     /// Handles a request. Most applications respond on the first poll, which avoids the cost of a
     /// wait.
     pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
-        let body = client.body(Continue::OnRead);
-        let certificate = client.certificate();
-        let built = http_request::build(request, body, |original, extensions| {
-            let client = request.client;
-            extensions.insert(self.arrival(client.address, client.is_tls, original));
-            if let Some(certificate) = certificate {
-                extensions.insert(certificate);
+        let mut calling = match self.begin(request, client) {
+            Begun::Call(calling) => calling,
+            Begun::Extensible(built) => {
+                return Box::pin(self.call_with_extensions(request, *built, client)).await;
             }
-        });
-        let Some(built) = built else {
-            return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
+            Begun::BadTarget => {
+                return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
+            }
         };
-        if upgrades(request.head).is_some() || request.gets_early_hints() {
-            return Box::pin(self.call_with_extensions(request, built, client)).await;
-        }
-        let mut calling = self.start(built, request.matched.rules().cloned().collect());
         let describe = || request.describe();
         match poll_fn(|cx| Poll::Ready(calling.poll(cx, request.now_ms, describe))).await {
             Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
             Poll::Pending => Box::pin(wait(client, None, calling.wait(describe()))).await,
+        }
+    }
+
+    /// Builds the `http::Request`, and calls the application if nothing else has to be added.
+    fn begin<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Begun {
+        let body = client.body(Continue::OnRead);
+        let built = http_request::build(request, body, |original, extensions| {
+            let info = &request.client;
+            extensions.insert(self.arrival(info.address, info.is_tls, original));
+            if let Some(certificate) = client.certificate() {
+                extensions.insert(certificate);
+            }
+        });
+        match built {
+            None => Begun::BadTarget,
+            Some(built) if upgrades(request.head).is_some() || request.gets_early_hints() => {
+                Begun::Extensible(Box::new(built))
+            }
+            Some(built) => {
+                Begun::Call(self.start(built, request.matched.rules().cloned().collect()))
+            }
         }
     }
 
@@ -68,7 +92,7 @@ impl App {
             (Outcome::Answer(answer), Some(offer))
                 if answer.status == StatusCode::SWITCHING_PROTOCOLS =>
             {
-                Ok(Outcome::Tunnel(Box::new(Tunnel::App(answer, offer))))
+                Ok(Outcome::Tunnel(Tunnel::App(Box::new((answer, offer)))))
             }
             (outcome, _) => Ok(outcome),
         }

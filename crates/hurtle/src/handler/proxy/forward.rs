@@ -67,7 +67,7 @@ impl Proxy {
         }
         let mut exchange = self.begin(request, client);
         match self.receive_head(request, client, &mut exchange).await {
-            Ok(head) => self.handle_head(request, client, exchange, head),
+            Ok(head) => self.handle_head(request, client, exchange, &head),
             Err(error) => {
                 exchange.settle_continue(request, client);
                 Err(error)
@@ -298,7 +298,7 @@ async fn listen(
 
 /// Returns the error response after the upstreams failed.
 pub(super) fn failed(status: StatusCode) -> HandlerError {
-    HandlerError::Answer(Answer::error(status, None))
+    HandlerError::Answer(Box::new(Answer::error(status, None)))
 }
 
 /// Logs an upstream's error with the status that the client gets. `request` describes the request.

@@ -22,10 +22,10 @@ impl Proxy {
         request: &RequestContext<'_>,
         client: &mut C,
         mut exchange: Box<UpstreamExchange>,
-        bytes: Taken,
+        bytes: &Taken,
     ) -> Handled {
         // By reference: a parsed head is large.
-        let error = match &response_head::parse(&bytes) {
+        let error = match &response_head::parse(bytes) {
             Ok(reply)
                 if reply.status == StatusCode::SWITCHING_PROTOCOLS
                     && !accepts(exchange.protocol.as_deref(), reply) =>
@@ -58,7 +58,7 @@ impl Proxy {
             let mut head = Output::new();
             forward::switching(head.vec(), reply, protocol, &clock::date(clock::now_ms()));
             let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
-            return Outcome::Tunnel(Box::new(Tunnel::Upstream(tunnel)));
+            return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
         }
         exchange.settle_continue(request, client);
         if request.has_internal_files

@@ -237,7 +237,7 @@ impl Lookup<'_> {
         let fields = request.head.fields;
         let answer = match fetched {
             LeaderResult::Forward(exchange, head) => {
-                return Attempt::Handled(self.proxy.handle_head(request, client, exchange, head));
+                return Attempt::Handled(self.proxy.handle_head(request, client, exchange, &head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
             LeaderResult::Shared(FetchResult::Coming(reader)) => {
