@@ -79,7 +79,7 @@ fn renamed_logs_are_reopened() {
     });
     eventually("an event is written to a new file", || {
         child.signal(Signal::HUP);
-        lines(&errors).contains("SIGHUP")
+        lines(&errors).contains("reloaded")
     });
     assert!(!lines(&access).contains("/a.txt"), "the old lines stay where they were");
     assert!(lines(&old).contains("GET /a.txt "));
