@@ -206,7 +206,7 @@ impl Plain {
 
     /// Writes one buffer. rustix calls the kernel directly: the C library's thread cancellation costs
     /// more than the call.
-    #[inline]
+    #[inline(never)]
     fn poll_write_one(
         &self,
         cx: &mut Context<'_>,
