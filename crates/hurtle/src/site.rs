@@ -326,6 +326,7 @@ impl Site {
     }
 
     /// Resolves a path in its mount.
+    #[inline]
     pub fn matched_path<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
         let rest = &path[mount.path.len().min(path.len())..];
         MatchedPath {

@@ -16,6 +16,7 @@ use http::uri::PathAndQuery;
 use http::{Request, Response};
 use tower_service::Service;
 
+pub use self::call::AppCall;
 pub use self::calling::Calling;
 use self::isolated::Isolated;
 use self::watchdog::Watchdog;

@@ -12,8 +12,10 @@ pub mod proxy;
 pub mod request;
 pub mod wait;
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -121,7 +123,14 @@ impl Handler {
         match self {
             // First, because they often respond at once. The other futures are boxed: every request
             // would be as large as the largest of them.
-            Handler::App(app) => app.call(request, client).await,
+            Handler::App(app) => {
+                let mut call = app.call(request, client);
+                // Most applications respond on the first poll, which avoids the cost of a wait.
+                match poll_fn(|cx| Poll::Ready(call.poll(cx, request))).await {
+                    Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
+                    Poll::Pending => Box::pin(app.wait(call, request, client)).await,
+                }
+            }
             Handler::Proxy(proxy) => proxy.call(request, client).await,
             Handler::Directory(directory) => match uploads_for(directory, request) {
                 Some(uploads) => Box::pin(upload(uploads, request, client)).await,

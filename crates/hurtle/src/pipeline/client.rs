@@ -67,7 +67,11 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         self.exchange.io.client()
     }
 
+    #[inline]
     fn body(&mut self, sends_continue: Continue) -> RequestBody {
+        if self.request.body == BodyLength::None {
+            return RequestBody::default();
+        }
         let upload = Upload::new(&self.exchange.io, self.request, sends_continue);
         let Some((upload, body)) = upload else { return RequestBody::default() };
         self.incoming = Incoming::Upload(Box::new(upload));

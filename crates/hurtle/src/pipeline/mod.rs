@@ -145,27 +145,25 @@ impl<T: Protocol> Exchange<T> {
             return Box::pin(self.answer_for_site(request, &worker, resolved)).await;
         };
         let at = (&*worker, &resolved);
-        let mut answer = {
-            let (handled, incoming) = {
-                let context = self.context(request, at, (mount, matched), &[], now_ms);
-                let mut client = ExchangeClient::new(self, request);
-                let handled = mount.handler().call(&context, &mut client).await;
-                if client.has_waited {
-                    now_ms = clock::now_ms();
-                }
-                (handled, client.incoming)
-            };
-
-            // Write, and observe. `write` writes every outcome; the common ones are not boxed.
-            match handled {
-                Ok(Outcome::Answer(answer)) if matches!(incoming, Incoming::Done) => answer,
-                Ok(Outcome::Stream(response)) => {
-                    return self.relay(request, at, response, incoming).await;
-                }
-                handled => return Box::pin(self.write(request, at, handled, incoming)).await,
+        let (mut handled, incoming);
+        {
+            let context = self.context(request, at, (mount, matched), &[], now_ms);
+            let mut client = ExchangeClient::new(self, request);
+            handled = mount.handler().call(&context, &mut client).await;
+            if client.has_waited {
+                now_ms = clock::now_ms();
             }
-        };
-        self.respond(request, &mut answer, now_ms, false).await
+            incoming = client.incoming;
+        }
+
+        // Write, and observe. `write` writes every outcome; the common ones are not boxed.
+        if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
+            return self.respond(request, answer, now_ms, false).await;
+        }
+        match handled {
+            Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
+            handled => Box::pin(self.write(request, at, handled, incoming)).await,
+        }
     }
 
     /// Runs an exchange that needs credentials or an authorizer.

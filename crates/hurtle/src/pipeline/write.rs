@@ -17,28 +17,22 @@ impl<T: Protocol> Exchange<T> {
     pub(super) async fn write(
         &mut self,
         request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &Resolved<'_>),
+        at: (&Worker, &Resolved<'_>),
         handled: Handled,
         incoming: Incoming,
     ) -> Next {
         match handled {
-            Ok(Outcome::Answer(answer)) => {
-                Box::pin(self.write_answer(request, answer, incoming)).await
-            }
-            Ok(Outcome::Stream(response)) => {
-                Box::pin(self.relay(request, (worker, resolved), response, incoming)).await
-            }
-            Ok(Outcome::Tunnel(tunnel)) => Box::pin(self.tunnel(request, tunnel)).await,
+            Ok(Outcome::Answer(answer)) => self.write_answer(request, answer, incoming).await,
+            Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
+            Ok(Outcome::Tunnel(tunnel)) => self.tunnel(request, tunnel).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
-                let file = self.internal_file(request, (worker, resolved), &redirect);
-                let answer = Box::pin(file).await;
-                Box::pin(self.write_answer(request, answer, incoming)).await
+                let answer = self.internal_file(request, at, &redirect).await;
+                self.write_answer(request, answer, incoming).await
             }
             Err(HandlerError::Answer(answer)) => {
-                let at = (worker, resolved);
-                Box::pin(self.write_error(request, at, *answer, incoming)).await
+                self.write_error(request, at, *answer, incoming).await
             }
-            Err(HandlerError::Exchange(error)) => Box::pin(self.end_exchange(error)).await,
+            Err(HandlerError::Exchange(error)) => self.end_exchange(error).await,
         }
     }
 

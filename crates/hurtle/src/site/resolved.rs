@@ -54,6 +54,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
+    #[inline]
     pub fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
         match self.route()? {
             Route::Answer(..) => None,

@@ -1,8 +1,7 @@
 //! One request to an application: builds its `http::Request`, polls for the response once, then waits
 //! beside the request's body.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use hurtle_http::h1::forward::upgrades;
@@ -19,37 +18,43 @@ use crate::rt::{First, race};
 use crate::transport::Offer;
 
 /// A request that was begun.
-enum Begun {
+pub enum AppCall {
     /// The application was called.
-    Call(Calling),
-    /// The client may switch the protocol, or gets early hints.
+    Begun(Calling),
+    /// It is not called yet: the client may switch the protocol, or gets early hints.
     Extensible(Box<http::Request<RequestBody>>),
     /// The target is not a valid URI.
     BadTarget,
 }
 
+impl AppCall {
+    /// Polls for the response before anything is waited for.
+    pub fn poll(&mut self, cx: &mut Context<'_>, request: &RequestContext<'_>) -> Poll<Answer> {
+        match self {
+            AppCall::Begun(calling) => calling.poll(cx, request.now_ms, || request.describe()),
+            AppCall::Extensible(_) => Poll::Pending,
+            AppCall::BadTarget => Poll::Ready(Answer::error(StatusCode::BAD_REQUEST, None)),
+        }
+    }
+}
+
 impl App {
-    /// Handles a request. Most applications respond on the first poll, which avoids the cost of a
-    /// wait.
-    pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
-        let mut calling = match self.begin(request, client) {
-            Begun::Call(calling) => calling,
-            Begun::Extensible(built) => {
-                return Box::pin(self.call_with_extensions(request, *built, client)).await;
-            }
-            Begun::BadTarget => {
-                return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
-            }
-        };
-        let describe = || request.describe();
-        match poll_fn(|cx| Poll::Ready(calling.poll(cx, request.now_ms, describe))).await {
-            Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
-            Poll::Pending => Box::pin(wait(client, None, calling.wait(describe()))).await,
+    /// Waits for the response of a call that is not ready.
+    pub async fn wait<C: Client>(
+        &self,
+        call: AppCall,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Handled {
+        match call {
+            AppCall::Begun(calling) => wait(client, None, calling.wait(request.describe())).await,
+            AppCall::Extensible(built) => self.call_with_extensions(request, *built, client).await,
+            AppCall::BadTarget => Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None))),
         }
     }
 
     /// Builds the `http::Request`, and calls the application if nothing else has to be added.
-    fn begin<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Begun {
+    pub fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> AppCall {
         let body = client.body(Continue::OnRead);
         let built = http_request::build(request, body, |original, extensions| {
             let info = &request.client;
@@ -59,12 +64,12 @@ impl App {
             }
         });
         match built {
-            None => Begun::BadTarget,
+            None => AppCall::BadTarget,
             Some(built) if upgrades(request.head).is_some() || request.gets_early_hints() => {
-                Begun::Extensible(Box::new(built))
+                AppCall::Extensible(Box::new(built))
             }
             Some(built) => {
-                Begun::Call(self.start(built, request.matched.rules().cloned().collect()))
+                AppCall::Begun(self.start(built, request.matched.rules().cloned().collect()))
             }
         }
     }
