@@ -133,5 +133,6 @@ impl Named for LogField {
         ("referer", Self::Referer),
         ("user_agent", Self::UserAgent),
         ("cache", Self::Cache),
+        ("completion", Self::Completion),
     ];
 }

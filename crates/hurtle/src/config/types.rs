@@ -240,6 +240,7 @@ pub enum LogField {
     Referer,
     UserAgent,
     Cache,
+    Completion,
 }
 
 /// Destination of log lines.

@@ -138,6 +138,8 @@ mod tests {
 
     use http::Version;
 
+    use super::super::Completion;
+
     use super::*;
     use crate::config::{LogField, LogTarget};
     use crate::observe::scratch::{FULL_DISK, Scratch};
@@ -167,6 +169,7 @@ mod tests {
             referer: None,
             user_agent: None,
             cache: None,
+            completion: Completion::Complete,
             unix_secs: 971_186_136,
         });
     }
@@ -307,6 +310,7 @@ mod tests {
                 referer: Some(&huge),
                 user_agent: Some(&huge),
                 cache: None,
+                completion: Completion::Complete,
                 unix_secs: 0,
             });
             assert!(log.pending.borrow().lines.capacity() <= BUFFER_BYTES);

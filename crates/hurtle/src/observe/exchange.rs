@@ -4,6 +4,31 @@ use std::net::IpAddr;
 
 use http::Version;
 
+/// The end of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// It was sent whole.
+    Complete,
+    /// The client has closed or reset the connection, or its request body was malformed.
+    ClientGone,
+    /// The upstream, the application or the file ended early.
+    SourceFailed,
+    /// The client did not read, or the upstream did not send, for too long.
+    TimedOut,
+}
+
+impl Completion {
+    /// Returns the name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Completion::Complete => "complete",
+            Completion::ClientGone => "client_gone",
+            Completion::SourceFailed => "source_failed",
+            Completion::TimedOut => "timed_out",
+        }
+    }
+}
+
 /// A finished request for the access log. Bytes are as sent by the client: unescaped, possibly not
 /// UTF-8.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +55,8 @@ pub struct Exchange<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// Result of the response cache (such as `hit`); `None` if the request used no cache.
     pub cache: Option<&'static str>,
+    /// The end of the response.
+    pub completion: Completion,
     /// Wall-clock time of the request, in seconds since 1970-01-01 UTC.
     pub unix_secs: u64,
 }

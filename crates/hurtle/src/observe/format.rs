@@ -94,6 +94,9 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
             LogField::Referer => json_text(exchange.referer, out),
             LogField::UserAgent => json_text(exchange.user_agent, out),
             LogField::Cache => json_text(exchange.cache.map(str::as_bytes), out),
+            LogField::Completion => {
+                json_text(Some(exchange.completion.name().as_bytes()), out);
+            }
         }
     }
     out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
@@ -142,6 +145,7 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::Referer => b"referer",
         LogField::UserAgent => b"user_agent",
         LogField::Cache => b"cache",
+        LogField::Completion => b"completion",
     }
 }
 
@@ -291,9 +295,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    use super::super::Completion;
     use super::*;
 
-    const ALL: [LogField; 12] = [
+    const ALL: [LogField; 13] = [
         LogField::Time,
         LogField::Client,
         LogField::Method,
@@ -306,6 +311,7 @@ mod tests {
         LogField::Referer,
         LogField::UserAgent,
         LogField::Cache,
+        LogField::Completion,
     ];
 
     const GET: Exchange<'_> = Exchange {
@@ -320,6 +326,7 @@ mod tests {
         referer: Some(b"ref"),
         user_agent: Some(b"ua"),
         cache: None,
+        completion: Completion::Complete,
         unix_secs: 971_186_136,
     };
 
@@ -359,7 +366,7 @@ mod tests {
         use LogField::*;
         #[rustfmt::skip]
         let rows = [
-            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua","cache":null}"#, "all of them"),
+            (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua","cache":null,"completion":"complete"}"#, "all of them"),
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
             (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),

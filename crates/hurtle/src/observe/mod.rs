@@ -14,7 +14,7 @@ mod target;
 
 pub use access_log::{WorkerLog, Writer};
 pub use error_log::{ErrorLogHandle, init};
-pub use exchange::Exchange;
+pub use exchange::{Completion, Exchange};
 pub use target::colour;
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
+use super::Exchange;
 use super::duplex::Duplex;
 use super::respond::persistence;
 use super::upload::Upload;
-use super::{Exchange, Next};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::deadline::DeadlineError;
@@ -97,11 +97,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
             && exchange.input.bytes().is_empty()
             && !exchange.is_too_large(request.body)
         {
-            let sent = exchange.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await;
-            sent.map_err(|next| match next {
-                Next::Abort => ExchangeError::Stalled,
-                _ => ExchangeError::Gone,
-            })?;
+            exchange.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await?;
         }
         // The body is read before the response, so that a malformed one gets an error.
         let bytes_max = exchange.worker.limits.body_bytes;

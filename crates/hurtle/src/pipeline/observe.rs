@@ -7,8 +7,9 @@ use hurtle_http::request::RequestHead;
 
 use super::Exchange;
 use crate::clock;
+use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
-use crate::observe::Exchange as LogRecord;
+use crate::observe::{Completion, Exchange as LogRecord};
 use crate::protocol::Protocol;
 
 impl<T: Protocol> Exchange<T> {
@@ -27,6 +28,7 @@ impl<T: Protocol> Exchange<T> {
         request: Option<&RequestHead<'_>>,
         status: StatusCode,
         head_bytes: u64,
+        completed: Result<(), ExchangeError>,
     ) {
         let Some(log) = &self.worker.log else { return };
         let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
@@ -41,8 +43,18 @@ impl<T: Protocol> Exchange<T> {
             host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
             referer: request.and_then(|r| r.referer),
             user_agent: request.and_then(|r| r.user_agent),
+            completion: completion(completed),
             cache: self.cache_status.map(CacheStatus::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
         });
+    }
+}
+
+fn completion(completed: Result<(), ExchangeError>) -> Completion {
+    match completed {
+        Ok(()) => Completion::Complete,
+        Err(ExchangeError::Gone | ExchangeError::ParseError(_)) => Completion::ClientGone,
+        Err(ExchangeError::ResponseBody) => Completion::SourceFailed,
+        Err(ExchangeError::Stalled | ExchangeError::UpstreamTimeout) => Completion::TimedOut,
     }
 }

@@ -11,6 +11,7 @@ use super::client::Incoming;
 use super::duplex::Duplex;
 use super::resolve::path_of;
 use super::respond::cut_by;
+use super::send::next_after;
 use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
@@ -40,12 +41,12 @@ impl<T: Protocol> Exchange<T> {
     ) -> Next {
         let UpstreamResponse { mut exchange, head, framing, status, keeps_upstream } = response;
         let EncodedHead { bytes: out, goes_on } = head;
-        let head_bytes = out.len() as u64;
+        let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
         match whole_body(&mut exchange, &framing, &incoming) {
             Some((input, len)) => {
-                if let Err(next) = self.send_from(out, input, len).await {
-                    self.log(Some(request), status, head_bytes);
-                    return next;
+                if let Err(error) = self.send_from(out, input, len).await {
+                    self.log(Some(request), status, head_bytes, Err(error));
+                    return next_after(error);
                 }
             }
             None => {
@@ -53,9 +54,9 @@ impl<T: Protocol> Exchange<T> {
                     self.relay_body(request, (&mut exchange, &mut incoming), (out, framing));
                 match Box::pin(relaying).await {
                     Ok(()) => {}
-                    Err(RelayEnd::Cut(next)) => {
-                        self.log(Some(request), status, head_bytes);
-                        return next;
+                    Err(RelayEnd::Cut(error)) => {
+                        self.log(Some(request), status, head_bytes, Err(error));
+                        return cut_by(error, delimiter);
                     }
                     Err(RelayEnd::Unsent(status)) => {
                         drop(exchange);
@@ -66,7 +67,7 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         }
-        self.log(Some(request), status, head_bytes);
+        self.log(Some(request), status, head_bytes, Ok(()));
         if keeps_upstream {
             exchange.upstream.finish();
         }
@@ -86,7 +87,6 @@ impl<T: Protocol> Exchange<T> {
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
         (out, framing): (Output, Framing),
     ) -> Result<(), RelayEnd> {
-        let delimiter = framing.delimiter;
         let error = match self.run_relay(request, (exchange, incoming), out, framing).await {
             Ok(()) => return Ok(()),
             Err(RelayError::Client(error)) => error,
@@ -96,10 +96,13 @@ impl<T: Protocol> Exchange<T> {
                 if self.sent.moved.get() == 0 {
                     return Err(RelayEnd::Unsent(status));
                 }
-                ExchangeError::ResponseBody
+                match status {
+                    StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
+                    _ => ExchangeError::ResponseBody,
+                }
             }
         };
-        Err(RelayEnd::Cut(cut_by(error, delimiter)))
+        Err(RelayEnd::Cut(error))
     }
 
     async fn run_relay(
@@ -156,7 +159,7 @@ fn whole_body<'e>(
 /// The end of a response whose body was not relayed completely.
 enum RelayEnd {
     /// The response was cut short.
-    Cut(Next),
+    Cut(ExchangeError),
     /// Nothing was sent; the client gets this status.
     Unsent(StatusCode),
 }

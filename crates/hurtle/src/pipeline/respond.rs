@@ -11,6 +11,7 @@ use hurtle_http::request::{Method, ParseError, RequestHead};
 use hurtle_http::semantics::fields::has_token;
 
 use super::duplex::Duplex;
+use super::send::next_after;
 use super::stream::StreamSender;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::{Exchange, Next};
@@ -51,11 +52,11 @@ impl<T: Protocol> Exchange<T> {
         let head_bytes = head.len() as u64;
         self.worker.buffers.recycle(&mut answer.fields);
         let sent = self.send(head, body).await;
-        self.log(Some(request), answer.status, head_bytes);
+        self.log(Some(request), answer.status, head_bytes, sent);
         match sent {
             // A client that did not ask to close may have sent the next request already.
             Ok(()) => self.after(goes_on, unread || request.keep_alive),
-            Err(next) => next,
+            Err(error) => next_after(error),
         }
     }
 
@@ -137,10 +138,10 @@ impl<T: Protocol> Exchange<T> {
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
         let sent = self.send(head, &answer.body).await;
-        self.log(None, answer.status, head_bytes);
+        self.log(None, answer.status, head_bytes, sent);
         match sent {
             Ok(()) => Next::Linger,
-            Err(next) => next,
+            Err(error) => next_after(error),
         }
     }
 
@@ -188,17 +189,14 @@ impl<T: Protocol> Exchange<T> {
                     sending.run(stream).await
                 };
                 let waits = Waits::default();
-                Box::pin(self.beside(&mut upload, &waits, streaming))
-                    .await
-                    .flatten()
-                    .map_err(|error| cut_by(error, delimiter))
+                Box::pin(self.beside(&mut upload, &waits, streaming)).await.flatten()
             }
             body => self.send(out, if silent { &Body::Empty } else { &body }).await,
         };
-        self.log(Some(request), answer.status, head_bytes);
+        self.log(Some(request), answer.status, head_bytes, sent);
         match sent {
             Ok(()) => self.discard_rest(upload, goes_on).await,
-            Err(next) => next,
+            Err(error) => cut_by(error, delimiter),
         }
     }
 
@@ -231,10 +229,9 @@ async fn begin_body(answer: &mut Answer, sends_body: bool) {
 /// Returns the next step of the connection after a response broke off. A body that ends with the
 /// connection needs a reset, because an orderly close would make it look complete.
 pub(super) fn cut_by(error: ExchangeError, delimiter: Delimiter) -> Next {
-    match error {
-        ExchangeError::Stalled => Next::Abort,
-        _ if delimiter == Delimiter::Close => Next::Abort,
-        _ => Next::Drop,
+    match delimiter {
+        Delimiter::Close => Next::Abort,
+        _ => next_after(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sends complete responses, as long as the client reads them.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 
 use http::StatusCode;
@@ -8,36 +8,45 @@ use http::StatusCode;
 use super::{Exchange, Next};
 use crate::body::Body;
 use crate::deadline::DeadlineError;
+use crate::handler::client::ExchangeError;
 use crate::protocol::{InterimFields, Protocol};
 use crate::transport::{Input, Output};
 
 impl<T: Protocol> Exchange<T> {
-    /// Sends a head and a body, or returns the next step of the connection.
-    pub(super) async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
+    /// Sends a head and a body.
+    ///
+    /// # Errors
+    /// The client is gone or does not read, or the file has changed.
+    pub(super) async fn send(&mut self, head: Output, body: &Body) -> Result<(), ExchangeError> {
         let stall_ms = self.begin_to_send();
         let sending = pin!(self.io.send(&self.worker.sender, head, body, &self.sent));
-        left(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+        completed(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
     }
 
-    /// Sends a head and the first `len` bytes of `input`, or returns the next step of the
-    /// connection.
+    /// Sends a head and the first `len` bytes of `input`.
+    ///
+    /// # Errors
+    /// The client is gone or does not read.
     pub(super) async fn send_from(
         &mut self,
         head: Output,
         input: &mut Input,
         len: usize,
-    ) -> Result<(), Next> {
+    ) -> Result<(), ExchangeError> {
         let stall_ms = self.begin_to_send();
         let sending = pin!(self.io.send_from(head, input, len, &self.sent));
-        left(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+        completed(self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
     }
 
-    /// Sends an interim response, or returns the next step of the connection.
+    /// Sends an interim response.
+    ///
+    /// # Errors
+    /// The client is gone or does not read.
     pub(super) async fn send_interim(
         &mut self,
         status: StatusCode,
         fields: InterimFields<'_>,
-    ) -> Result<(), Next> {
+    ) -> Result<(), ExchangeError> {
         let mut interim = Output::new();
         self.io.encode_interim(interim.vec(), status, fields);
         if interim.is_empty() {
@@ -54,11 +63,23 @@ impl<T: Protocol> Exchange<T> {
     }
 }
 
-/// Maps the result of sending to the next step of the connection.
-fn left(sent: &Result<io::Result<()>, DeadlineError>) -> Result<(), Next> {
+/// Names the error that ended a response.
+fn completed(sent: Result<io::Result<()>, DeadlineError>) -> Result<(), ExchangeError> {
     match sent {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Next::Drop),
-        Err(DeadlineError) => Err(Next::Abort),
+        // See `Sender::send`: the file was truncated or edited.
+        Ok(Err(e)) if matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => {
+            Err(ExchangeError::ResponseBody)
+        }
+        Ok(Err(_)) => Err(ExchangeError::Gone),
+        Err(DeadlineError) => Err(ExchangeError::Stalled),
+    }
+}
+
+/// Returns the next step of the connection after a response that was not sent whole.
+pub(super) fn next_after(error: ExchangeError) -> Next {
+    match error {
+        ExchangeError::Stalled => Next::Abort,
+        _ => Next::Drop,
     }
 }

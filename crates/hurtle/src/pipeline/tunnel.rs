@@ -8,10 +8,12 @@ use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
 use hurtle_http::request::RequestHead;
 
+use super::send::next_after;
 use super::{Exchange, Next};
 use crate::body::Body;
 use crate::clock;
 use crate::handler::Tunnel;
+use crate::handler::client::ExchangeError;
 use crate::handler::proxy::{Link, UpstreamTunnel};
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt;
@@ -64,8 +66,8 @@ impl<T: Protocol> Exchange<T> {
         out.vec().extend_from_slice(from_far.bytes());
         let spoken = from_far.bytes().len();
         from_far.consume(spoken);
-        if let Err(next) = self.send(out, &Body::Empty).await {
-            return next;
+        if let Err(error) = self.send(out, &Body::Empty).await {
+            return next_after(error);
         }
         let Exchange { io, input, watch, sent, .. } = self;
         let Some(io) = io.raw() else { return Next::Drop };
@@ -81,11 +83,13 @@ impl<T: Protocol> Exchange<T> {
         };
         // HTTP has ended, so an error can only be logged.
         let ended = watch.wait_until(both, due).await;
-        self.log(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes);
-        match ended {
-            Ok(Ok(())) => Next::Close,
-            Ok(Err(_)) | Err(_) => Next::Abort,
-        }
+        let (completed, next) = match ended {
+            Ok(Ok(())) => (Ok(()), Next::Close),
+            Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
+            Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
+        };
+        self.log(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
+        next
     }
 }
 

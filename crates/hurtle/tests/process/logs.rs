@@ -1,9 +1,12 @@
 //! Logs that are not read, that do not fit on the disk, or that are renamed.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -112,6 +115,52 @@ fn a_json_line_has_exactly_the_configured_fields() {
     assert_eq!(lines[0], expected);
     assert_eq!((&lines[1]["status"], &lines[1]["body_bytes"]), (&404.into(), &0.into()));
     assert_eq!(lines[2]["status"], 400, "what cannot be read is logged too");
+}
+
+#[test]
+fn a_json_line_names_the_end_of_the_response() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    dir.write("large.bin", vec![b'x'; 64 << 20]);
+    let log = dir.path("../access.log");
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[access_log]\nformat = 'json'\nfields = ['target', 'completion']\npath = '{}'\n\
+         [[site]]\n[[site.mount]]\nfiles = '{{root}}'\n\
+         [[site.mount]]\npath = '/up'\nproxy = 'http://{}'\n",
+        log.display(),
+        upstream.local_addr().unwrap()
+    );
+    let child = Child::configured(&dir, &config);
+    let broken = thread::spawn(move || {
+        let (mut server, _) = upstream.accept().unwrap();
+        let mut head = [0; 1024];
+        assert!(server.read(&mut head).unwrap() > 0);
+        // A third of the body that was promised.
+        let part = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".to_owned() + &"x".repeat(300);
+        server.write_all(part.as_bytes()).unwrap();
+    });
+    child.get("/a.txt");
+    let mut client = child.connect();
+    client.send("GET /up HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(String::from_utf8_lossy(&client.rest()).contains("200 OK"), "the head has been sent");
+    broken.join().unwrap();
+    let mut client = child.connect();
+    client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = [0; 15];
+    client.stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    // Closing with unread bytes resets the connection.
+    drop(client);
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("three lines are written", || text().lines().count() == 3);
+    let mut lines: Vec<serde_json::Value> =
+        text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.sort_by_key(|line| line["target"].to_string());
+    let expected =
+        [("/a.txt", "complete"), ("/large.bin", "client_gone"), ("/up", "source_failed")];
+    for (line, (target, completion)) in lines.iter().zip(expected) {
+        assert_eq!(*line, serde_json::json!({"target": target, "completion": completion}));
+    }
 }
 
 #[test]
