@@ -1,4 +1,4 @@
-//! One exchange (request and response), independent of the protocol. [`Exchange::exchange`] runs its
+//! One exchange (request and response), independent of the protocol. `Exchange::exchange` runs its
 //! five steps: `resolve`, `authorise`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
