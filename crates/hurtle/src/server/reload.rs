@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ const CONFIRM_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Update {
     pub(super) settings: Settings,
     /// The changes of listeners by the number of the worker, which takes its own.
-    pub(super) listeners: Mutex<Vec<ListenerChanges>>,
+    listeners: Mutex<Vec<ListenerChanges>>,
     /// Confirms that a worker has applied it.
     pub(super) applied: Sender<()>,
 }
@@ -68,6 +68,14 @@ pub(super) struct Reloader {
     pub(super) watching: Option<Sender<()>>,
     /// Certificates are ordered until this is dropped.
     pub(super) ordering: Option<acme::AcmeHandle>,
+}
+
+impl Update {
+    /// Takes the changes of listeners for a worker.
+    pub(super) fn listeners_of(&self, worker: usize) -> ListenerChanges {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.get_mut(worker).map(std::mem::take).unwrap_or_default()
+    }
 }
 
 impl Settings {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hurtle_http::request::HeadLimits;
@@ -110,7 +110,7 @@ impl Updating<'_> {
             }
         }
         // Nobody sends another one.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
@@ -135,10 +135,7 @@ impl Updating<'_> {
         self.shared.caches.retain_used();
         let Settings { config, connections_by_address, .. } = &self.shared.settings;
         self.admission.set_limits(connections_max(config), connections_by_address.clone());
-        let mut listeners = update.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = listeners.get_mut(self.number).map(std::mem::take).unwrap_or_default();
-        drop(listeners);
-        accepting.change(changes).await;
+        accepting.change(update.listeners_of(self.number)).await;
         // The sender of the configuration may no longer wait.
         let _ = update.applied.send(());
     }
