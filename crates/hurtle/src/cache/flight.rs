@@ -1,5 +1,5 @@
 //! Collapsed fetches: one request fetches a response, other requests for the same key wait for it.
-//! If the fetch fails, those that wait get its status; if it is given up, they begin again.
+//! If the fetch fails, the waiting requests get its status. If it is abandoned, they start over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,19 @@ use super::live::{Live, Reader};
 use super::{Cache, SLOT_BYTES, Stored, UNCACHEABLE_MS};
 use crate::rt::oneshot;
 
-/// The part of a request in a fetch.
+/// The role of a request in a fetch.
 #[derive(Debug)]
 pub enum Join {
-    /// It fetches.
+    /// The request runs the fetch.
     Lead(Flight),
-    /// It waits for the fetch of another request. A closed channel: the fetch was given up.
+    /// The request waits for another request's fetch. The channel closes if the fetch is abandoned.
     Wait(oneshot::Receiver<FetchResult>),
     /// The fetch has its head, and the body is arriving.
     Coming(Reader),
-    /// The response that is arriving does not answer this request.
+    /// The request cannot use the arriving response: it does not match (Vary), or its beginning was
+    /// dropped.
     Alone,
-    /// The cache has changed since the look-up, which has to be repeated.
+    /// The cache has changed since the look-up; the caller must repeat the look-up.
     Anew,
 }
 
@@ -32,9 +33,9 @@ pub enum FetchResult {
     Coming(Reader),
     /// A stored response.
     Stored(Arc<Stored>),
-    /// No response; the client gets this status.
+    /// The fetch failed; the client gets this status.
     Failed(StatusCode),
-    /// A response that other requests may not use.
+    /// The fetch has no response for this request.
     Released,
 }
 
@@ -52,7 +53,7 @@ pub(super) enum State {
     Coming(Arc<Live>),
 }
 
-/// The fetching request's claim to a key. Dropping it gives the fetch up.
+/// The claim of the fetching request to a key. Dropping it abandons the fetch.
 pub struct Flight {
     cache: Arc<Cache>,
     key: Arc<[u8]>,
@@ -68,12 +69,12 @@ impl Flight {
         &self.key
     }
 
-    /// The cache it belongs to.
+    /// Returns the cache of the key.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Gives a response whose head has arrived and may be stored to all requests that wait.
+    /// Passes a storable response, whose head has arrived, to all waiting requests.
     pub fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
@@ -92,13 +93,13 @@ impl Flight {
         }
     }
 
-    /// Ends the claim: no request can join the fetch any more.
+    /// Ends the claim, so that no further request can join the fetch.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Stores the complete response, unless its key was purged during the fetch, and gives it to
-    /// all requests that wait.
+    /// Stores the complete response and passes it to all waiting requests. It is not stored if its
+    /// key was purged during the fetch.
     pub fn store(self, stored: &Arc<Stored>) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (flying, gone) = {
@@ -114,8 +115,8 @@ impl Flight {
         notify(flying, || FetchResult::Stored(Arc::clone(stored)));
     }
 
-    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the requests that wait: the
-    /// response may not be stored, and the next one will be alike.
+    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used if
+    /// the response may not be stored, since the next one is probably similar.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (flying, gone) = {
@@ -131,7 +132,7 @@ impl Flight {
         notify(flying, || FetchResult::Released);
     }
 
-    /// Releases the requests that wait: the response is for one request only.
+    /// Releases the waiting requests: the response belongs to one request only.
     pub fn release(self) {
         let flying = self.cache.shard(&self.key).land(&self.key, self.id);
         notify(flying, || FetchResult::Released);

@@ -11,11 +11,11 @@ use super::{Charge, Flight, Found, Stored};
 use crate::rt::oneshot;
 use hurtle_http::request::RequestFields;
 
-/// Responses stored for one key at most; the newest stay.
+/// Maximum number of responses stored for one key; the newest stay.
 pub(super) const VARIANTS_MAX: usize = 8;
 
-/// Keys and their slots. Eviction is by second chance: a hand goes round the slots and takes one
-/// that was not used since it last passed.
+/// Keys and their slots. Eviction is by second chance (the clock algorithm): a hand moves round the
+/// slots and evicts one that was not used since its last visit.
 #[derive(Debug)]
 pub(super) struct Shard {
     hasher: DefaultHashBuilder,
@@ -50,14 +50,14 @@ impl Slot {
         }
     }
 
-    /// Number of responses.
+    /// Returns the number of responses.
     pub(super) fn count(&self) -> usize {
         self.variants.len()
     }
 }
 
 impl Shard {
-    /// An empty shard. `hasher` hashes its keys.
+    /// Creates an empty shard. `hasher` hashes its keys.
     pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
         let (slots, flying) = (Vec::new(), HashMap::new());
         Shard { hasher, index: HashTable::new(), slots, hand: 0, flying }
@@ -95,7 +95,7 @@ impl Shard {
         match self.flying.get_mut(key).map(|flying| &mut flying.state) {
             Some(State::Pending(waiting)) => {
                 let (sender, receiver) = oneshot::channel();
-                // Requests that no longer wait are removed.
+                // Removes requests that no longer wait.
                 waiting.retain(|sender: &oneshot::Sender<_>| !sender.is_closed());
                 waiting.push(sender);
                 Join::Wait(receiver)
@@ -114,7 +114,7 @@ impl Shard {
         }
     }
 
-    /// The fetch with this id, unless its key was purged.
+    /// Returns the fetch with this id. `None`: its key was purged.
     pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
         self.flying.get_mut(key).filter(|flying| flying.id == id)
     }
@@ -124,7 +124,7 @@ impl Shard {
         self.flying.remove(key)
     }
 
-    /// Stores a response in place of the one that answers the same requests. Returns removed
+    /// Stores a response, which replaces the one for equal selecting fields. Returns removed
     /// responses.
     pub(super) fn insert(
         &mut self,
@@ -167,7 +167,7 @@ impl Shard {
         &mut self.slots[at]
     }
 
-    /// The position of a key's slot.
+    /// Returns the position of a key's slot.
     fn at(&self, hash: u64, key: &[u8]) -> Option<usize> {
         self.index.find(hash, |at| *self.slots[*at].key == *key).copied()
     }
@@ -187,7 +187,7 @@ impl Shard {
         gone
     }
 
-    /// Evicts a slot that was not used since the last visit. Each slot is visited once at most.
+    /// Evicts a slot that was not used since the last visit. Visits each slot at most once.
     pub(super) fn evict(&mut self, on_disk: bool) -> Option<Slot> {
         for _ in 0..self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
