@@ -47,7 +47,7 @@ pub struct Resources {
     pub disk: Disk,
     /// The cache of directory listings.
     pub listings: Listings,
-    /// How bodies are sent; it decides whether small files are kept in memory.
+    /// The configuration of `sendfile`; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
     /// The time of the last change by an upload.
     pub changed: Changed,

@@ -83,7 +83,7 @@ pub struct InternalRedirect {
     pub file: FileName,
     /// Field lines of the replaced response for the whole file.
     pub kept: Bytes,
-    /// The same for other responses: without fields that describe the content.
+    /// Field lines for other responses, without those that describe the content.
     pub kept_without_content: Bytes,
 }
 

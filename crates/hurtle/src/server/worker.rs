@@ -63,7 +63,7 @@ pub(super) struct Shared {
     pub(super) apps: Vec<MountedApp>,
 }
 
-/// What a worker does beside serving.
+/// The tasks of a worker in addition to serving.
 pub(super) struct Duties {
     /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<ReloadRequest>)>,

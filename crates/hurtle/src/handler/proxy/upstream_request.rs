@@ -237,7 +237,7 @@ impl UpstreamRequest {
         harmless && self.has_retry_left()
     }
 
-    /// The same after a connect timeout.
+    /// `true` if the request may be retried after a connect timeout. The budget is charged.
     pub fn may_retry_late(&mut self) -> bool {
         self.phase.get() == Phase::Connecting && self.has_retry_left()
     }
