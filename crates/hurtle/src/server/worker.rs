@@ -73,7 +73,7 @@ pub(super) struct Duties {
     pub(super) inherited: bool,
     /// Deployed applications; `None`: deployment is off.
     pub(super) deployments: Option<watch::Receiver<Deployments>>,
-    /// The configurations that follow.
+    /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     pub(super) orders: watch::Receiver<Command>,
 }
@@ -97,7 +97,7 @@ struct Updating<'a> {
 }
 
 impl Updating<'_> {
-    /// Applies the configurations that follow.
+    /// Applies each new configuration.
     async fn run(
         &mut self,
         mut updates: watch::Receiver<Option<Arc<Update>>>,
@@ -109,8 +109,8 @@ impl Updating<'_> {
                 self.apply(&update, accepting).await;
             }
         }
-        // Nobody sends another one.
-        std::future::pending().await
+        // The sender is gone, so no configuration follows.
+        std::future::pending::<()>().await;
     }
 
     async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
@@ -135,9 +135,10 @@ impl Updating<'_> {
         self.shared.caches.retain_used();
         let Settings { config, connections_by_address, .. } = &self.shared.settings;
         self.admission.set_limits(connections_max(config), connections_by_address.clone());
-        let mut listeners = update.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = listeners.get_mut(self.number).map(std::mem::take).unwrap_or_default();
-        drop(listeners);
+        let changes = {
+            let mut listeners = update.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            listeners.get_mut(self.number).map(std::mem::take).unwrap_or_default()
+        };
         accepting.change(changes).await;
         // The sender of the configuration may no longer wait.
         let _ = update.applied.send(());
