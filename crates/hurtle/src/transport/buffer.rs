@@ -147,8 +147,8 @@ impl Input {
         }
     }
 
-    /// Takes the first `n` bytes, which must be present. Bytes behind them stay; usually there are
-    /// none, and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
+    /// Takes the first `n` bytes, which must be present, and keeps the rest. Usually there is no rest,
+    /// and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
     pub fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {
