@@ -62,7 +62,7 @@ pub struct EncodedHead {
     /// The bytes.
     pub bytes: Output,
     /// `true` if the client's connection can be reused after the response.
-    pub goes_on: bool,
+    pub is_reusable: bool,
 }
 
 /// The client of one exchange. The pipeline implements it for every protocol.

@@ -1,4 +1,4 @@
-//! Writes a response whose body comes in pieces: adds framing, joins small pieces, and sends in
+//! Writes a response whose body is produced in pieces: adds framing, joins small pieces, and sends in
 //! bounded turns.
 
 use std::mem;
@@ -81,8 +81,8 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    /// Sends a piece of the body, or keeps it until more comes or `flush` is called. `is_last`:
-    /// `finish` follows at once.
+    /// Sends a piece of the body, or buffers it until the next piece or `flush`. `is_last`: the caller
+    /// calls `finish` next.
     pub(super) async fn data(
         &mut self,
         data: Data<'_>,

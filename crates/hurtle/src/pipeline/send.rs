@@ -16,7 +16,7 @@ impl<T: Protocol> Exchange<T> {
     pub(super) async fn send(&mut self, head: Output, body: &Body) -> Result<(), Next> {
         let stall_ms = self.begin_to_send();
         let sending = pin!(self.io.send(&self.worker.sender, head, body, &self.sent));
-        left(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+        next_step(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
     }
 
     /// Sends a head and the first `len` bytes of `input`, or returns the next step of the
@@ -29,7 +29,7 @@ impl<T: Protocol> Exchange<T> {
     ) -> Result<(), Next> {
         let stall_ms = self.begin_to_send();
         let sending = pin!(self.io.send_from(head, input, len, &self.sent));
-        left(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
+        next_step(&self.watch.wait_while_moving(sending, &self.sent, stall_ms).await)
     }
 
     /// Sends an interim response, or returns the next step of the connection.
@@ -55,7 +55,7 @@ impl<T: Protocol> Exchange<T> {
 }
 
 /// Maps the result of sending to the next step of the connection.
-fn left(sent: &Result<io::Result<()>, DeadlineError>) -> Result<(), Next> {
+fn next_step(sent: &Result<io::Result<()>, DeadlineError>) -> Result<(), Next> {
     match sent {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(Next::Drop),
