@@ -90,7 +90,7 @@ impl Gateway {
         }
     }
 
-    /// A directory of programs; `slots` limits those that run at once.
+    /// A directory of programs; `slots` limits the number that run simultaneously.
     pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
             to: Backend::Programs(slots.clone(), config.limits),
@@ -174,18 +174,23 @@ impl Gateway {
             .scripts
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
-        let this = Rc::clone(self);
+        let gateway = Rc::clone(self);
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let what = format!("{} {}", head.method, head.uri.path());
-            match this.input(body, body_bytes_max, &mut variables).await {
+            let description = format!("{} {}", head.method, head.uri.path());
+            match gateway.input(body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
-                    this.answer((head.method, &what), file, variables, input, &rules).await
+                    gateway
+                        .answer((head.method, &description), file, variables, input, &rules)
+                        .await
                 }
                 Err(error) => {
                     let status = error.status();
                     if status.is_server_error() {
-                        tracing::error!("a request's body: {error} ({what}: {})", status.as_u16());
+                        tracing::error!(
+                            "a request's body: {error} ({description}: {})",
+                            status.as_u16()
+                        );
                     }
                     Answer::error(status, None)
                 }
@@ -210,7 +215,7 @@ impl Gateway {
 
     async fn answer(
         &self,
-        (method, what): (Method, &str),
+        (method, description): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
         body: Input,
@@ -248,7 +253,7 @@ impl Gateway {
                 }
                 Answer { status, fields: Fields::Map(fields), body }
             }
-            Err(error) => failed(&self.describe(), &error, what),
+            Err(error) => failed(&self.describe(), &error, description),
         }
     }
 }
@@ -311,8 +316,8 @@ fn take_variables(fields: &mut HeaderMap) -> AuthorizerVariables {
 }
 
 /// Logs a failure and returns the error response.
-fn failed(name: &str, error: &GatewayError, what: &str) -> Answer {
+fn failed(name: &str, error: &GatewayError, description: &str) -> Answer {
     let status = error.status();
-    tracing::error!("{name}: {error} ({what}: {})", status.as_u16());
+    tracing::error!("{name}: {error} ({description}: {})", status.as_u16());
     Answer::error(status, None)
 }

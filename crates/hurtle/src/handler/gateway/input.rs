@@ -14,7 +14,7 @@ use http_body::Body;
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
 use crate::disk::{Disk, Lane};
 
-/// Bytes of a body buffered in memory, and bytes written to a file at once.
+/// Maximum size of a body buffered in memory and of one write to a file, in bytes.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// A request's body on its way to an application.

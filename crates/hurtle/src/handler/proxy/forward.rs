@@ -122,8 +122,8 @@ impl Proxy {
             if !upstream.choose(key, now_ms) {
                 // Otherwise the errors of the tried upstreams were logged.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
-                    let what = request.describe();
-                    log_failure(upstream, &what, &"no upstream is available", status);
+                    let description = request.describe();
+                    log_failure(upstream, &description, &"no upstream is available", status);
                 }
                 return Err(failed(status));
             }
@@ -174,8 +174,8 @@ impl Proxy {
             return Ok(());
         }
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let what = request.describe();
-        log_failure(&exchange.upstream, &what, &"the application is not running", status);
+        let description = request.describe();
+        log_failure(&exchange.upstream, &description, &"the application is not running", status);
         Err(failed(status))
     }
 }

@@ -40,7 +40,7 @@ use super::wait;
 use gate::AvailabilityGate;
 use peer::Peer;
 
-/// Cost of a retry; a worker can save up for ten of them.
+/// Cost of a retry. The budget of a worker holds at most ten.
 const RETRY_COST: u32 = 10;
 const BUDGET_MAX: u32 = 10 * RETRY_COST;
 /// Credit of each request: in the long run at most one retry for five requests, so that retries
@@ -128,7 +128,7 @@ impl Proxy {
         let mut in_turn = (0..count).map(|step| (turn + step) % count).filter(fit);
         let picked = match self.config.balance {
             Balance::RoundRobin => in_turn.next(),
-            // Among equals the next in turn: `min_by_key` returns the first.
+            // Equal upstreams take turns: `min_by_key` returns the first.
             Balance::LeastConnections => in_turn.min_by_key(|at| self.peers[*at].in_flight.get()),
             Balance::HashPath => self.highest_weight(in_turn, key.path),
             Balance::HashAddress => match key.client {
@@ -195,7 +195,11 @@ mod tests {
         fail(&proxy, 1, 0);
         assert_eq!(picks(3), [Some(2), Some(0), Some(2)]);
         let later = peer::DOWN_MS + 1;
-        assert_eq!(proxy.pick(key(b"/"), &[0, 2], later), Some(1), "it has its chance again");
+        assert_eq!(
+            proxy.pick(key(b"/"), &[0, 2], later),
+            Some(1),
+            "it is tried again after the pause"
+        );
         assert_eq!(proxy.pick(key(b"/"), &[0, 1, 2], later), None);
     }
 

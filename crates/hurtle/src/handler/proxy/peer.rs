@@ -189,7 +189,7 @@ impl Peer {
         }
     }
 
-    /// Closes all idle connections; after one was found dead the others probably are.
+    /// Closes all idle connections. If one was found closed, the rest probably are too.
     pub(super) fn close_idle(&self) {
         self.idle.borrow_mut().clear();
     }
