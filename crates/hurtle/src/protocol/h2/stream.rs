@@ -173,7 +173,7 @@ impl Protocol for Stream {
         }
     }
 
-    /// Queues the interim response at once.
+    /// Queues the interim response; appends nothing to `out`.
     fn encode_interim(&self, _out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>) {
         let mut lines = Output::new();
         match fields {
