@@ -18,19 +18,19 @@ pub enum Join {
     /// The request waits for another request's fetch. The channel closes if the fetch is abandoned.
     Wait(oneshot::Receiver<FetchResult>),
     /// The fetch has its head, and the body is arriving.
-    Coming(Reader),
+    Arriving(Reader),
     /// The request cannot use the arriving response: it does not match (Vary), or its beginning was
     /// dropped.
-    Alone,
+    Bypass,
     /// The cache has changed since the look-up; the caller must repeat the look-up.
-    Anew,
+    Retry,
 }
 
 /// The result of a fetch.
 #[derive(Debug)]
 pub enum FetchResult {
     /// A response whose body is arriving.
-    Coming(Reader),
+    Arriving(Reader),
     /// A stored response.
     Stored(Arc<Stored>),
     /// The fetch failed; the client gets this status.
@@ -50,7 +50,7 @@ pub(super) struct PendingFetch {
 pub(super) enum State {
     /// Requests that wait for the head.
     Pending(Vec<oneshot::Sender<FetchResult>>),
-    Coming(Arc<Live>),
+    Arriving(Arc<Live>),
 }
 
 /// The claim of the fetching request to a key. Dropping it abandons the fetch.
@@ -78,16 +78,16 @@ impl Flight {
     pub fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
-            let Some(flying) = shard.flying(&self.key, self.id) else { return };
-            let coming = State::Coming(Arc::clone(live));
-            match std::mem::replace(&mut flying.state, coming) {
+            let Some(pending) = shard.fetch(&self.key, self.id) else { return };
+            let arriving = State::Arriving(Arc::clone(live));
+            match std::mem::replace(&mut pending.state, arriving) {
                 State::Pending(waiting) => waiting,
-                State::Coming(_) => Vec::new(),
+                State::Arriving(_) => Vec::new(),
             }
         };
         for sender in waiting {
             match live.reader() {
-                Some(reader) => sender.send(FetchResult::Coming(reader)),
+                Some(reader) => sender.send(FetchResult::Arriving(reader)),
                 None => sender.send(FetchResult::Released),
             }
         }
@@ -102,59 +102,59 @@ impl Flight {
     /// key was purged during the fetch.
     pub fn store(self, stored: &Arc<Stored>) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
-        let (flying, gone) = {
+        let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let flying = shard.land(&self.key, self.id);
-            let gone = match (&flying, charge) {
+            let pending = shard.end_fetch(&self.key, self.id);
+            let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.insert(&self.key, Arc::clone(stored), charge),
                 _ => Vec::new(),
             };
-            (flying, gone)
+            (pending, removed)
         };
-        drop(gone);
-        notify(flying, || FetchResult::Stored(Arc::clone(stored)));
+        drop(removed);
+        notify(pending, || FetchResult::Stored(Arc::clone(stored)));
     }
 
     /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used if
     /// the response may not be stored, since the next one is probably similar.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
-        let (flying, gone) = {
+        let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let flying = shard.land(&self.key, self.id);
-            let gone = match (&flying, charge) {
+            let pending = shard.end_fetch(&self.key, self.id);
+            let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.refuse(&self.key, now_ms + UNCACHEABLE_MS, charge),
                 _ => Vec::new(),
             };
-            (flying, gone)
+            (pending, removed)
         };
-        drop(gone);
-        notify(flying, || FetchResult::Released);
+        drop(removed);
+        notify(pending, || FetchResult::Released);
     }
 
     /// Releases the waiting requests: the response belongs to one request only.
     pub fn release(self) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        notify(flying, || FetchResult::Released);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        notify(pending, || FetchResult::Released);
     }
 
     /// Ends the fetch without a response.
     pub fn fail(self, status: StatusCode) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        notify(flying, || FetchResult::Failed(status));
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        notify(pending, || FetchResult::Failed(status));
     }
 }
 
-fn notify(flying: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
-    if let Some(PendingFetch { state: State::Pending(waiting), .. }) = flying {
+fn notify(pending: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
+    if let Some(PendingFetch { state: State::Pending(waiting), .. }) = pending {
         waiting.into_iter().for_each(|sender| sender.send(result()));
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        drop(flying);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        drop(pending);
     }
 }
 

@@ -152,7 +152,7 @@ impl Cache {
     }
 
     /// Joins the fetch of a missing response, or starts one. `found` is the result of the preceding
-    /// look-up; returns [`Join::Anew`] if it has changed since.
+    /// look-up; returns [`Join::Retry`] if it has changed since.
     pub fn join(
         self: &Arc<Self>,
         key: &[u8],
@@ -164,25 +164,25 @@ impl Cache {
         let flight = || Flight::new(Arc::clone(self), key, id);
         let hash = self.hash(key);
         let mut shard = self.shard_of(hash);
-        match shard.is_flying(key) || shard.find(hash, key, fields, now_ms).equals(found) {
+        match shard.is_fetching(key) || shard.find(hash, key, fields, now_ms).equals(found) {
             true => shard.join(key, fields, id, flight),
-            false => Join::Anew,
+            false => Join::Retry,
         }
     }
 
     /// Removes a key whose target may have changed (RFC 9111 section 4.4). The response of a fetch in
     /// progress is not stored.
     pub fn invalidate(&self, key: &[u8]) {
-        let gone = self.shard(key).remove(key);
-        drop(gone);
+        let removed = self.shard(key).remove(key);
+        drop(removed);
     }
 
     /// Removes every key that `chosen` selects. Returns the number of removed responses.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let purged = self.shards.iter().map(|shard| {
             // The responses are dropped after the lock is released.
-            let gone = lock(shard).remove_all(&chosen);
-            gone.iter().map(shard::Slot::count).sum::<usize>()
+            let removed = lock(shard).remove_all(&chosen);
+            removed.iter().map(shard::Slot::count).sum::<usize>()
         });
         purged.sum()
     }
@@ -233,8 +233,8 @@ impl Cache {
         // Two rounds: the first one may only clear marks of use.
         for _ in 0..2 * SHARDS {
             let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
-            let gone = lock(&self.shards[at]).evict(on_disk);
-            if gone.is_some() {
+            let removed = lock(&self.shards[at]).evict(on_disk);
+            if removed.is_some() {
                 return true;
             }
         }
@@ -275,7 +275,7 @@ mod tests {
             lines: "A: b\r\n".into(),
             freshness,
             age_ms: 0,
-            came_ms: 0,
+            received_ms: 0,
             selected: Vec::new(),
         };
         let found = cache.find(key, RequestFields::NONE, 0);
@@ -314,7 +314,7 @@ mod tests {
         let cache = cache(100_000);
         let missing = cache.find(b"a", RequestFields::NONE, 0);
         store(&cache, b"a", 5);
-        assert!(matches!(cache.join(b"a", RequestFields::NONE, 0, &missing), Join::Anew));
+        assert!(matches!(cache.join(b"a", RequestFields::NONE, 0, &missing), Join::Retry));
         let known = cache.find(b"a", RequestFields::NONE, 0);
         assert!(
             matches!(cache.join(b"a", RequestFields::NONE, 0, &known), Join::Lead(_)),
@@ -343,7 +343,7 @@ mod tests {
         };
         flight.refuse(1_000);
         let joined = cache.join(b"a", RequestFields::NONE, 1_000, &nothing);
-        assert!(matches!(joined, Join::Anew), "the look-up is outdated: {joined:?}");
+        assert!(matches!(joined, Join::Retry), "the look-up is outdated: {joined:?}");
         assert!(cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS - 1).uncacheable);
         assert!(!cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS).uncacheable);
     }

@@ -23,7 +23,7 @@ pub(super) struct Shard {
     index: HashTable<usize>,
     slots: Vec<Slot>,
     hand: usize,
-    flying: HashMap<Arc<[u8]>, PendingFetch>,
+    fetches: HashMap<Arc<[u8]>, PendingFetch>,
 }
 
 /// A key with its responses.
@@ -59,8 +59,8 @@ impl Slot {
 impl Shard {
     /// Creates an empty shard. `hasher` hashes its keys.
     pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
-        let (slots, flying) = (Vec::new(), HashMap::new());
-        Shard { hasher, index: HashTable::new(), slots, hand: 0, flying }
+        let (slots, fetches) = (Vec::new(), HashMap::new());
+        Shard { hasher, index: HashTable::new(), slots, hand: 0, fetches }
     }
 
     pub(super) fn find(
@@ -81,8 +81,8 @@ impl Shard {
         }
     }
 
-    pub(super) fn is_flying(&self, key: &[u8]) -> bool {
-        self.flying.contains_key(key)
+    pub(super) fn is_fetching(&self, key: &[u8]) -> bool {
+        self.fetches.contains_key(key)
     }
 
     pub(super) fn join(
@@ -92,7 +92,7 @@ impl Shard {
         id: u64,
         flight: impl FnOnce() -> Flight,
     ) -> Join {
-        match self.flying.get_mut(key).map(|flying| &mut flying.state) {
+        match self.fetches.get_mut(key).map(|pending| &mut pending.state) {
             Some(State::Pending(waiting)) => {
                 let (sender, receiver) = oneshot::channel();
                 // Removes requests that no longer wait.
@@ -100,28 +100,28 @@ impl Shard {
                 waiting.push(sender);
                 Join::Wait(receiver)
             }
-            Some(State::Coming(live)) if live.head.answers(fields) => match live.reader() {
-                Some(reader) => Join::Coming(reader),
-                None => Join::Alone,
+            Some(State::Arriving(live)) if live.head.answers(fields) => match live.reader() {
+                Some(reader) => Join::Arriving(reader),
+                None => Join::Bypass,
             },
-            Some(State::Coming(_)) => Join::Alone,
+            Some(State::Arriving(_)) => Join::Bypass,
             None => {
                 let flight = flight();
-                let flying = PendingFetch { id, state: State::Pending(Vec::new()) };
-                self.flying.insert(Arc::clone(flight.key()), flying);
+                let pending = PendingFetch { id, state: State::Pending(Vec::new()) };
+                self.fetches.insert(Arc::clone(flight.key()), pending);
                 Join::Lead(flight)
             }
         }
     }
 
     /// Returns the fetch with this id. `None`: its key was purged.
-    pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
-        self.flying.get_mut(key).filter(|flying| flying.id == id)
+    pub(super) fn fetch(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
+        self.fetches.get_mut(key).filter(|pending| pending.id == id)
     }
 
-    pub(super) fn land(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
-        self.flying(key, id)?;
-        self.flying.remove(key)
+    pub(super) fn end_fetch(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
+        self.fetch(key, id)?;
+        self.fetches.remove(key)
     }
 
     /// Stores a response, which replaces the one for equal selecting fields. Returns removed
@@ -135,13 +135,13 @@ impl Shard {
         let slot = self.slot(key, charge);
         slot.uncacheable_until_ms = 0;
         let same = |other: &Arc<Stored>| other.head.selected == stored.head.selected;
-        let (mut gone, kept): (Vec<_>, Vec<_>) = slot.variants.drain(..).partition(same);
+        let (mut removed, kept): (Vec<_>, Vec<_>) = slot.variants.drain(..).partition(same);
         slot.variants.push(stored);
         for other in kept {
             let full = slot.variants.len() == VARIANTS_MAX;
-            if full { gone.push(other) } else { slot.variants.push(other) }
+            if full { removed.push(other) } else { slot.variants.push(other) }
         }
-        gone
+        removed
     }
 
     /// Marks a key as uncacheable. Returns removed responses.
@@ -174,17 +174,17 @@ impl Shard {
 
     pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<PendingFetch>) {
         let at = self.at(self.hasher.hash_one(key), key);
-        (at.map(|at| self.take(at)), self.flying.remove(key))
+        (at.map(|at| self.take(at)), self.fetches.remove(key))
     }
 
     pub(super) fn remove_all(&mut self, chosen: impl Fn(&[u8]) -> bool) -> Vec<Slot> {
-        self.flying.retain(|key, _| !chosen(key));
-        let mut gone = Vec::new();
+        self.fetches.retain(|key, _| !chosen(key));
+        let mut removed = Vec::new();
         let mut at = 0;
         while at < self.slots.len() {
-            if chosen(&self.slots[at].key) { gone.push(self.take(at)) } else { at += 1 }
+            if chosen(&self.slots[at].key) { removed.push(self.take(at)) } else { at += 1 }
         }
-        gone
+        removed
     }
 
     /// Evicts a slot that was not used since the last visit. Visits each slot at most once.

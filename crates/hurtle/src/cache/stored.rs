@@ -25,7 +25,7 @@ pub struct Head {
     /// The age on arrival, in milliseconds.
     pub age_ms: u64,
     /// The time of arrival, on `clock`'s scale.
-    pub came_ms: u64,
+    pub received_ms: u64,
     /// The fields that Vary names, with their values in the original request.
     pub selected: Vec<SelectingField>,
 }
@@ -67,7 +67,7 @@ pub enum Kept {
 impl Head {
     /// Returns the current age, in seconds (RFC 9111 section 4.2.3).
     pub fn age(&self, now_ms: u64) -> u64 {
-        self.age_ms.saturating_add(now_ms.saturating_sub(self.came_ms)) / 1_000
+        self.age_ms.saturating_add(now_ms.saturating_sub(self.received_ms)) / 1_000
     }
 
     /// Returns whether the response matches a request with these fields (RFC 9111 section 4.1).

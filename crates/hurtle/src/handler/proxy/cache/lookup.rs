@@ -149,10 +149,10 @@ impl Lookup<'_> {
         let joined = self.cache.join(self.key, request.fields, now_ms, &found);
         let stale = found.stored;
         let (fetched, status) = match joined {
-            Join::Anew => return Attempt::Retry,
-            Join::Alone => return Attempt::Bypass,
-            Join::Coming(reader) => (
-                Some(LeaderResult::Shared(FetchResult::Coming(reader))),
+            Join::Retry => return Attempt::Retry,
+            Join::Bypass => return Attempt::Bypass,
+            Join::Arriving(reader) => (
+                Some(LeaderResult::Shared(FetchResult::Arriving(reader))),
                 CacheStatus::Collapsed(reason),
             ),
             Join::Lead(flight) => match self.lead(client, flight, stale.clone()).await {
@@ -240,14 +240,14 @@ impl Lookup<'_> {
                 return Attempt::Handled(self.proxy.handle_head(request, client, exchange, &head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
-            LeaderResult::Shared(FetchResult::Coming(reader)) => {
+            LeaderResult::Shared(FetchResult::Arriving(reader)) => {
                 let live = Arc::clone(reader.live());
                 if !live.head.answers(fields) {
                     return Attempt::Bypass;
                 }
                 *client.cache_status() = Some(status);
                 let age = live.head.age(now_ms);
-                self.adapt(&live.head, Source::Coming(reader), age, status)
+                self.adapt(&live.head, Source::Arriving(reader), age, status)
             }
             LeaderResult::Shared(FetchResult::Stored(stored)) => {
                 if !stored.head.answers(fields) {

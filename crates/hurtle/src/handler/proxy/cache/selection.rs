@@ -22,7 +22,7 @@ const OWN_LINES_BYTES: usize = 128;
 /// A body that is stored or arriving.
 pub(super) enum Source<'a> {
     Kept(&'a Kept),
-    Coming(Reader),
+    Arriving(Reader),
 }
 
 /// Returns the status, fields and body for a request's conditions and range (RFC 9111 section
@@ -80,7 +80,7 @@ pub(super) fn selected(
             }
             (head.status, lines, piece(kept, 0..kept.len()))
         }
-        Source::Coming(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
+        Source::Arriving(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
     }
 }
 
