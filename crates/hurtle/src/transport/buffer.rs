@@ -62,11 +62,11 @@ fn return_input(buffer: Box<[u8]>) {
 pub enum Fill {
     /// Up to 4 KiB, usually a request head. After a short read the next one waits for readiness.
     Head,
-    /// As `Head`, but after a short read the next one asks the kernel again.
+    /// Like `Head`, but after a short read the next one calls the kernel again.
     HeadEagerly,
     /// Up to 64 KiB of a body. After a short read the next one waits for readiness.
     Body,
-    /// As `Body`; an empty input gets headroom for `Input::precede`.
+    /// Like `Body`; an empty input gets headroom for `Input::precede`.
     Response,
 }
 

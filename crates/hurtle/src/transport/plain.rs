@@ -120,7 +120,7 @@ impl Plain {
         }
     }
 
-    /// Reads once, and after a short read asks the kernel again.
+    /// Reads once; after a short read the next call calls the kernel again.
     pub(super) fn poll_read_eagerly(
         &self,
         cx: &mut Context<'_>,
