@@ -36,7 +36,7 @@ pub struct ClientInfo {
 /// The sender of 100 (Continue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
-    /// It is sent when the handler begins to read the body.
+    /// The pipeline sends it when the handler begins to read the body.
     OnRead,
     /// The handler sends it.
     ByHandler,

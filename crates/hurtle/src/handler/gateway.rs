@@ -56,7 +56,7 @@ enum Backend {
     Programs(Slots, ProgramLimits),
 }
 
-/// A FastCGI application in the authorizer role, which decides on requests.
+/// A FastCGI application in the authorizer role: it allows or refuses requests.
 #[derive(Debug)]
 pub struct Authorizer(Rc<Peer>);
 
@@ -107,7 +107,7 @@ impl Gateway {
         matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
-    /// Describes it for `hurtle explain` and the log.
+    /// Describes the gateway for `hurtle explain` and the log.
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (Backend::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
@@ -118,7 +118,7 @@ impl Gateway {
         }
     }
 
-    /// Its scripts; `None`: it handles every path.
+    /// Returns the scripts; `None`: the application handles every path.
     pub fn scripts(&self) -> Option<&Scripts> {
         self.scripts.as_ref()
     }
@@ -198,7 +198,7 @@ impl Gateway {
         })
     }
 
-    /// The request's body for the application, buffered if its length is unknown.
+    /// Returns the request's body for the application; buffers it if its length is unknown.
     async fn input(
         &self,
         body: RequestBody,
@@ -262,13 +262,13 @@ impl Gateway {
 const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Authorizer {
-    /// An authorizer at this address, with default time limits.
+    /// Creates an authorizer at this address, with default time limits.
     pub fn new(upstream: Upstream) -> Authorizer {
         let (connect, timeouts) = (FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts::default());
         Authorizer(Rc::new(Peer::new(upstream, 0, connect, timeouts)))
     }
 
-    /// Its address.
+    /// Returns the authorizer's address.
     pub fn name(&self) -> String {
         self.0.name()
     }

@@ -43,7 +43,7 @@ impl Input {
         }
     }
 
-    /// The next bytes; trailers are skipped.
+    /// Returns the next bytes; skips trailers.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         match self {
             Input::Live(body) => next(body).await,
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// Why a body could not be buffered.
+/// The reason that a body could not be buffered.
 #[derive(Debug)]
 pub(super) enum BufferError {
     /// The body is longer than allowed.
@@ -117,13 +117,13 @@ pub(super) struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    /// Buffers in the directory for temporary files; its disk jobs have the lane of that directory.
+    /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
     pub(super) fn new(disk: &Disk) -> BodyBuffer {
         BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
     }
 
-    /// Reads a body to its end; returns it with its length. Nothing is left behind when this is
-    /// dropped.
+    /// Reads a body to its end; returns it with its length. Dropping the future removes the buffered
+    /// data.
     pub(super) async fn buffer(
         &self,
         mut body: RequestBody,

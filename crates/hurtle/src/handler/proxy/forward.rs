@@ -322,7 +322,7 @@ fn is_relayed(
     match reply.status {
         StatusCode::CONTINUE => {
             upstream.release();
-            // A second 100, or one that the client does not wait for, is useless.
+            // A 100 is useless after the first, and to a client that does not wait for it.
             request.head.expect_continue && !std::mem::replace(has_continued, true)
         }
         // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.

@@ -90,12 +90,12 @@ impl Proxy {
         }
     }
 
-    /// Its configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &config::Proxy {
         &self.config
     }
 
-    /// The cache of its responses, if any.
+    /// Returns the response cache, if any.
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
@@ -117,7 +117,7 @@ impl Proxy {
         self.peers.first().map_or("localhost", |peer| &peer.authority)
     }
 
-    /// Picks an upstream that was not tried before; `None`: no upstream is available.
+    /// Chooses an upstream that was not tried before; `None`: no upstream is available.
     fn pick(&self, key: Key<'_>, tried: &[usize], now_ms: u64) -> Option<usize> {
         if let [only] = self.peers.as_slice() {
             return (tried.is_empty() && only.is_up(true, now_ms)).then_some(0);
@@ -143,8 +143,8 @@ impl Proxy {
         picked
     }
 
-    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998): without an
-    /// upstream only its own keys move, evenly to the others.
+    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998). If an upstream
+    /// fails, only its keys move, and they spread evenly over the remaining upstreams.
     fn highest_weight(&self, among: impl Iterator<Item = usize>, key: &[u8]) -> Option<usize> {
         among.max_by_key(|at| xxh3_64_with_seed(key, self.peers[*at].seed))
     }
@@ -153,7 +153,7 @@ impl Proxy {
         self.budget.set((self.budget.get() + REQUEST_WORTH).min(BUDGET_MAX));
     }
 
-    /// Pays for a retry; `false` if the budget does not allow it.
+    /// Charges the budget for a retry. Returns `false` if it is exhausted.
     fn charge_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(RETRY_COST);
         self.budget.set(left.unwrap_or(self.budget.get()));
