@@ -35,11 +35,11 @@ pub(super) struct ExchangeClient<'e, T> {
 
 /// The state of a request's body.
 pub(super) enum Incoming {
-    /// There is none, or it was read.
+    /// The request has no body, or the body was read.
     Done,
-    /// Nothing has read it.
+    /// The body has not been read.
     Unread,
-    /// A handler reads it.
+    /// A handler reads the body.
     Upload(Box<Upload>),
 }
 

@@ -34,9 +34,9 @@ pub(super) struct Upload {
     expects: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
     sends_interim: bool,
-    /// Encoded interim responses.
+    /// Encoded interim responses that wait to be sent.
     interim: Output,
-    /// Those that are being sent.
+    /// Interim responses that are being sent.
     sending: Option<Box<SendQueue>>,
     received: u64,
     /// Time spent waiting for the client, in milliseconds.

@@ -12,7 +12,7 @@ use crate::transport::Input;
 pub enum Reading {
     /// The body has been read to its end.
     Done,
-    /// This number of bytes; not 0.
+    /// A number of bytes, at least 1.
     Exactly(u64),
     /// Chunks (RFC 9112 section 7.1).
     Chunked(Box<Decoder>),
@@ -24,7 +24,7 @@ pub enum Reading {
 
 /// The next piece of a body.
 pub enum Piece {
-    /// This number of data bytes, not 0, is next in the input; the caller consumes them.
+    /// The number of data bytes at the front of the input, at least 1; the caller consumes them.
     Data(usize),
     /// The input is used up; the caller must read more.
     More,

@@ -39,7 +39,7 @@ pub struct Stream {
 enum State {
     /// The head has not been sent.
     Head,
-    /// This number of body bytes is left.
+    /// The number of body bytes still to be sent.
     Exactly(u64),
     /// The body ends when its writer ends it.
     Open,
