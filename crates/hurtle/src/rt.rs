@@ -60,7 +60,7 @@ fn spawn_boxed(mut task: Pin<Box<impl Future + 'static>>) {
     })));
 }
 
-/// As `spawn`, but dropping the handle ends the task.
+/// Runs `task` concurrently on this worker; dropping the handle ends it.
 pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
     Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
 }

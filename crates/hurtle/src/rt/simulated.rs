@@ -13,12 +13,12 @@ thread_local! {
 /// Value of `clock::now_ms` at the start of a simulation, in milliseconds.
 const BEGIN_MS: u64 = 1_000_000;
 
-/// From now on this thread's time is the runtime's, which must be paused.
+/// Switches this thread to the runtime's time, which must be paused.
 pub fn begin() {
     BEGUN.set(Some(Instant::now()));
 }
 
-/// This thread's time is the system's again.
+/// Switches this thread back to the system's time.
 pub fn end() {
     BEGUN.set(None);
 }
