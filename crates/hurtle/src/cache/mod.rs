@@ -1,4 +1,4 @@
-//! The store of a response cache (RFC 9111): stored responses, fetches under way, and the bounds on
+//! The store of a response cache (RFC 9111): stored responses, fetches in progress, and the bounds on
 //! both. `semantics::caching` decides which responses may be stored and used; `handler::proxy`
 //! fetches them.
 //!
