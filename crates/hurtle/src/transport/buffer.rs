@@ -273,7 +273,7 @@ impl Drop for Input {
 }
 
 /// A pooled buffer with bytes that were taken from an `Input`, or read by another owner: a request
-/// head while the request is handled, or a piece of a body on its way.
+/// head while the request is handled, or a piece of a body in transit.
 #[derive(Debug)]
 pub struct Taken {
     bytes: Box<[u8]>,

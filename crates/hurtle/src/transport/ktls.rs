@@ -148,7 +148,7 @@ impl Sending {
     }
 }
 
-/// Returns whether rustls has output of its own. rustls answers a peer's KeyUpdate at a write only,
+/// Returns whether rustls has output to send. rustls answers a peer's KeyUpdate at a write only,
 /// so this writes 0 bytes.
 pub(super) fn has_to_say(session: &mut ServerConnection) -> bool {
     // The next read returns the error.

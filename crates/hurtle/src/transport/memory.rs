@@ -116,7 +116,7 @@ pub struct Memory {
     name: String,
     step: RefCell<Step>,
     aborted: Cell<bool>,
-    /// State of the engine that owns data under way; `None`: the engine works on readiness.
+    /// State of the engine that owns data during an operation; `None`: the engine works on readiness.
     ring: Option<RefCell<Ring>>,
 }
 

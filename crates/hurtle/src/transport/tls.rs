@@ -260,7 +260,7 @@ fn encrypt(session: &mut ServerConnection, queue: &mut SendQueue) -> io::Result<
     let mut slots = [IoSlice::new(&[]); SLICES_MAX];
     let count = queue.slices(&mut slots, WRITE_BYTES);
     if count == 0 {
-        // A file: only the kernel sends files by itself.
+        // A file at the front: only kernel encryption can send it.
         return Err(io::ErrorKind::Unsupported.into());
     }
     let n = session.writer().write_vectored(&slots[..count])?;

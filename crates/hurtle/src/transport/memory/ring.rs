@@ -14,7 +14,7 @@ use super::{Memory, Random};
 /// Maximum size of one read of a file, in bytes.
 const FILE_PIECE_BYTES: usize = 4 << 10;
 
-/// The reads and writes of one end that are under way.
+/// The reads and writes in progress at one end.
 pub(super) struct Ring {
     /// Accepted pieces that are not written.
     sending: SendQueue,
