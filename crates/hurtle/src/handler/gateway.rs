@@ -45,7 +45,7 @@ pub struct Gateway {
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
     timeouts: GatewayTimeouts,
-    /// `true`: its response may name a file that is sent in place of the body.
+    /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
     keep: BodyBuffer,
 }

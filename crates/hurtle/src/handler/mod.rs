@@ -76,7 +76,7 @@ pub enum Tunnel {
     App(Box<(Answer, Offer)>),
 }
 
-/// A file that an upstream or application names in place of its response (X-Accel-Redirect,
+/// A file that an upstream or application names instead of its response (X-Accel-Redirect,
 /// X-Sendfile).
 pub struct InternalRedirect {
     /// The file.

@@ -1,4 +1,4 @@
-//! A request's body on its way to an application. FastCGI and CGI need its length first (RFC 3875
+//! Passes a request's body to an application. FastCGI and CGI need its length first (RFC 3875
 //! section 4.1.2), so a body of unknown length is buffered: in memory while it is small, then in a
 //! file without a name.
 
@@ -17,7 +17,7 @@ use crate::disk::{Disk, Lane};
 /// Maximum size of a body buffered in memory and of one write to a file, in bytes.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
-/// A request's body on its way to an application.
+/// A request's body for an application.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A body of known length, passed on as it arrives.

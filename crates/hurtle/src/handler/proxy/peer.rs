@@ -137,7 +137,7 @@ impl Peer {
     pub(super) fn failed(&self, now_ms: u64) {
         let fails = self.fails.get().saturating_add(1);
         self.fails.set(fails);
-        // After the pause one more failure is enough.
+        // After the pause, a single failure starts the next one.
         if fails >= FAILS_MAX {
             self.down_until_ms.set(now_ms + DOWN_MS);
         }

@@ -1,4 +1,4 @@
-//! Fetches a response for the cache in a task of its own, so that neither a departed nor a slow
+//! Fetches a response for the cache in a separate task, so that neither a departed nor a slow
 //! client affects it. If the response may not be stored, it goes to the leader: the client whose
 //! request is forwarded.
 

@@ -35,7 +35,7 @@ use crate::transport::Output;
 /// Time that a request waits for the head of another request's fetch before it is forwarded.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Attempts of a request to use a fetch after fetches were given up.
+/// Maximum number of fetches that a request waits for if each is abandoned.
 const TRIES_MAX: usize = 3;
 
 /// A look-up: the cache, the request's key in it, and its directives.
@@ -208,8 +208,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// Starts a fetch, relays interim responses, and returns the result. `None`: the fetch was given
-    /// up.
+    /// Starts a fetch, relays interim responses, and returns the result. `None`: the fetch was
+    /// abandoned.
     async fn lead<C: Client>(
         &self,
         client: &mut C,
