@@ -120,7 +120,7 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    /// Sends the pieces in bounded turns; a short rest leaves with the last one.
+    /// Sends the pieces in bounded turns; a short remainder is part of the last turn.
     async fn send(&mut self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         let turn_bytes = self.duplex.piece_bytes(TURN_BYTES);
         while queue.len() > turn_bytes + GATHER_BYTES_MAX {

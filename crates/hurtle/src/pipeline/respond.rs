@@ -228,7 +228,7 @@ async fn begin_body(answer: &mut Answer, sends_body: bool) {
     }
 }
 
-/// Returns the next step of the connection after a response broke off. A body that ends with the
+/// Returns the next step of the connection after a truncated response. A body that ends with the
 /// connection needs a reset, because an orderly close would make it look complete.
 pub(super) fn cut_by(error: ExchangeError, delimiter: Delimiter) -> Next {
     match error {

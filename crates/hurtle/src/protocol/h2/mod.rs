@@ -72,7 +72,7 @@ impl<T: Transport> Session<T> {
         self.shared.is_busy.set(false);
     }
 
-    /// Begins a graceful shutdown: accepts requests already under way, and ends when they are
+    /// Begins a graceful shutdown: completes requests in progress, and ends when they are
     /// answered.
     pub fn leave(&mut self) {
         self.shared.codec.borrow_mut().graceful_shutdown();
