@@ -1,4 +1,4 @@
-//! The time of a simulation: the runtime's, which the test advances, in place of the system's.
+//! Simulated time: the time of the paused runtime, which replaces the system's.
 
 use std::cell::Cell;
 use std::time::Duration;
