@@ -221,7 +221,7 @@ impl Client for NoClient {
         _delimiter: Delimiter,
         _edits: &HeaderEdits<'_>,
     ) -> EncodedHead {
-        EncodedHead { bytes: Output::default(), goes_on: false }
+        EncodedHead { bytes: Output::default(), is_reusable: false }
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

@@ -30,11 +30,11 @@ thread_local! {
 
 /// Runs `task` concurrently on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    // Boxed: a task within another future would be twice as large.
+    // Boxed, because a task within another future would be twice as large.
     spawn_boxed(Box::pin(task));
 }
 
-/// Polls `task` once at once; if it is not ready, runs it concurrently on this worker.
+/// Polls `task` immediately; if it is not ready, runs it concurrently on this worker.
 pub fn begin<F: Future + 'static>(task: F) {
     let room = ROOM.take().and_then(|room| room.downcast::<Pin<Box<F>>>().ok());
     let mut begun = match room {
@@ -44,7 +44,7 @@ pub fn begin<F: Future + 'static>(task: F) {
         }
         None => Box::new(Box::pin(task)),
     };
-    // As a task of its own it is polled again, which registers the real waker.
+    // The new task is polled again, which registers its waker.
     match begun.as_mut().as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(_) => ROOM.set(Some(begun)),
         Poll::Pending => spawn_boxed(*begun),
@@ -60,7 +60,7 @@ fn spawn_boxed(mut task: Pin<Box<impl Future + 'static>>) {
     })));
 }
 
-/// As `spawn`, but dropping the handle ends the task.
+/// Runs `task` concurrently on this worker; dropping the handle ends it.
 pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
     Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
 }
@@ -118,7 +118,7 @@ impl Bell {
         self.0.notify_waiters();
     }
 
-    /// Waits for a ring, for at most `at_most` (`None`: without limit).
+    /// Waits for a ring, at most for `at_most`; `None`: without limit.
     pub async fn wait(&self, at_most: Option<Duration>) {
         match at_most {
             None => self.0.notified().await,
@@ -135,7 +135,7 @@ impl Threads {
     /// Starts threads called `name`.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// Errors of the system; it may refuse a thread.
     pub fn start(name: &str) -> io::Result<Threads> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         Ok(Threads(Some(threads.thread_name(name).enable_all().build()?)))
@@ -253,10 +253,10 @@ pub async fn try_both<E>(
 /// # Errors
 /// The panic's message.
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(panic.as_ref()))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(panic.as_ref()))
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?").to_owned()
 }
@@ -266,22 +266,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sends_a_long_body_learns_whether_anybody_came_who_does_not() {
+    fn long_turn_counts_the_turns_of_other_tasks() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let told = tokio::task::LocalSet::new().block_on(&runtime, async {
-            let (tell, told) = tokio::sync::oneshot::channel();
+        let counts = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
             spawn(async move {
-                let mut seen = vec![long_turn()];
+                let mut counts = vec![long_turn()];
                 for _ in 0..3 {
                     give_way().await;
-                    seen.push(long_turn());
+                    counts.push(long_turn());
                 }
                 spawn(async {});
                 give_way().await;
-                seen.push(long_turn());
-                tell.send(seen).unwrap();
+                counts.push(long_turn());
+                sender.send(counts).unwrap();
             });
-            // Another long body, whose last turn is beside the first one's third.
+            // The last turn of another long body runs between turns of the first one.
             spawn(async {
                 for _ in 0..2 {
                     long_turn();
@@ -289,8 +289,8 @@ mod tests {
                 }
                 long_turn();
             });
-            told.await.unwrap()
+            receiver.await.unwrap()
         });
-        assert_eq!(told, [0, 0, 0, 0, 1]);
+        assert_eq!(counts, [0, 0, 0, 0, 1]);
     }
 }

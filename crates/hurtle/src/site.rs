@@ -58,7 +58,7 @@ pub struct Sites {
 /// The configuration and the handlers of a set of host names.
 #[derive(Debug)]
 pub struct Site {
-    /// Its number in keys of the file cache; no other site of this process has it.
+    /// The site's number in keys of the file cache; unique in this process.
     key: usize,
     config: config::Site,
     mounts: Vec<Mount>,

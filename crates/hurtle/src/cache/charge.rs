@@ -1,5 +1,5 @@
-//! Accounting of a bounded space. A charge is returned when it is dropped, so a response that is
-//! evicted while it is sent counts until it has been sent.
+//! Accounting of a bounded space. Dropping a charge releases it. A response that is evicted while it
+//! is being sent therefore counts until it was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +27,7 @@ impl Space {
         self.used.load(Relaxed)
     }
 
-    /// Takes a part, whether or not it is free. `None`: it is larger than the space.
+    /// Charges an amount, even beyond the bound. `None`: the amount alone exceeds the bound.
     pub(super) fn charge(self: &Arc<Space>, amount: u64) -> Option<Charge> {
         if amount > self.max {
             return None;
@@ -46,12 +46,12 @@ impl Charge {
         self.amount
     }
 
-    /// Adds another charge of the same space.
+    /// Adds another charge of this space.
     pub(super) fn merge(&mut self, mut other: Charge) {
         self.amount += std::mem::take(&mut other.amount);
     }
 
-    /// Returns the amount above `to`.
+    /// Reduces the charge to `to` and releases the rest.
     pub(super) fn shrink(&mut self, to: u64) {
         let over = self.amount.saturating_sub(to);
         self.amount -= over;

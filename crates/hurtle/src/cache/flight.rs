@@ -1,5 +1,5 @@
 //! Collapsed fetches: one request fetches a response, other requests for the same key wait for it.
-//! If the fetch fails, those that wait get its status; if it is given up, they begin again.
+//! If the fetch fails, the waiting requests get its status. If it is abandoned, they start over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,31 +10,32 @@ use super::live::{Live, Reader};
 use super::{Cache, SLOT_BYTES, Stored, UNCACHEABLE_MS};
 use crate::rt::oneshot;
 
-/// The part of a request in a fetch.
+/// The role of a request in a fetch.
 #[derive(Debug)]
 pub enum Join {
-    /// It fetches.
+    /// The request runs the fetch.
     Lead(Flight),
-    /// It waits for the fetch of another request. A closed channel: the fetch was given up.
+    /// The request waits for another request's fetch. The channel closes if the fetch is abandoned.
     Wait(oneshot::Receiver<FetchResult>),
     /// The fetch has its head, and the body is arriving.
-    Coming(Reader),
-    /// The response that is arriving does not answer this request.
-    Alone,
-    /// The cache has changed since the look-up, which has to be repeated.
-    Anew,
+    Arriving(Reader),
+    /// The request cannot use the arriving response: it does not match (Vary), or its beginning was
+    /// dropped.
+    Bypass,
+    /// The cache has changed since the look-up; the caller must repeat the look-up.
+    Retry,
 }
 
 /// The result of a fetch.
 #[derive(Debug)]
 pub enum FetchResult {
     /// A response whose body is arriving.
-    Coming(Reader),
+    Arriving(Reader),
     /// A stored response.
     Stored(Arc<Stored>),
-    /// No response; the client gets this status.
+    /// The fetch failed; the client gets this status.
     Failed(StatusCode),
-    /// A response that other requests may not use.
+    /// The fetch has no response for this request.
     Released,
 }
 
@@ -49,10 +50,10 @@ pub(super) struct PendingFetch {
 pub(super) enum State {
     /// Requests that wait for the head.
     Pending(Vec<oneshot::Sender<FetchResult>>),
-    Coming(Arc<Live>),
+    Arriving(Arc<Live>),
 }
 
-/// The fetching request's claim to a key. Dropping it gives the fetch up.
+/// The claim of the fetching request to a key. Dropping it abandons the fetch.
 pub struct Flight {
     cache: Arc<Cache>,
     key: Arc<[u8]>,
@@ -68,92 +69,92 @@ impl Flight {
         &self.key
     }
 
-    /// The cache it belongs to.
+    /// Returns the cache of the key.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Gives a response whose head has arrived and may be stored to all requests that wait.
+    /// Passes a storable response, whose head has arrived, to all waiting requests.
     pub fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
-            let Some(flying) = shard.flying(&self.key, self.id) else { return };
-            let coming = State::Coming(Arc::clone(live));
-            match std::mem::replace(&mut flying.state, coming) {
+            let Some(pending) = shard.fetch(&self.key, self.id) else { return };
+            let arriving = State::Arriving(Arc::clone(live));
+            match std::mem::replace(&mut pending.state, arriving) {
                 State::Pending(waiting) => waiting,
-                State::Coming(_) => Vec::new(),
+                State::Arriving(_) => Vec::new(),
             }
         };
         for sender in waiting {
             match live.reader() {
-                Some(reader) => sender.send(FetchResult::Coming(reader)),
+                Some(reader) => sender.send(FetchResult::Arriving(reader)),
                 None => sender.send(FetchResult::Released),
             }
         }
     }
 
-    /// Ends the claim: no request can join the fetch any more.
+    /// Ends the claim, so that no further request can join the fetch.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Stores the complete response, unless its key was purged during the fetch, and gives it to
-    /// all requests that wait.
+    /// Stores the complete response and passes it to all waiting requests. It is not stored if its
+    /// key was purged during the fetch.
     pub fn store(self, stored: &Arc<Stored>) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
-        let (flying, gone) = {
+        let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let flying = shard.land(&self.key, self.id);
-            let gone = match (&flying, charge) {
+            let pending = shard.end_fetch(&self.key, self.id);
+            let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.insert(&self.key, Arc::clone(stored), charge),
                 _ => Vec::new(),
             };
-            (flying, gone)
+            (pending, removed)
         };
-        drop(gone);
-        notify(flying, || FetchResult::Stored(Arc::clone(stored)));
+        drop(removed);
+        notify(pending, || FetchResult::Stored(Arc::clone(stored)));
     }
 
-    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the requests that wait: the
-    /// response may not be stored, and the next one will be alike.
+    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used if
+    /// the response may not be stored, since the next one is probably similar.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
-        let (flying, gone) = {
+        let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let flying = shard.land(&self.key, self.id);
-            let gone = match (&flying, charge) {
+            let pending = shard.end_fetch(&self.key, self.id);
+            let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.refuse(&self.key, now_ms + UNCACHEABLE_MS, charge),
                 _ => Vec::new(),
             };
-            (flying, gone)
+            (pending, removed)
         };
-        drop(gone);
-        notify(flying, || FetchResult::Released);
+        drop(removed);
+        notify(pending, || FetchResult::Released);
     }
 
-    /// Releases the requests that wait: the response is for one request only.
+    /// Releases the waiting requests: the response belongs to one request only.
     pub fn release(self) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        notify(flying, || FetchResult::Released);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        notify(pending, || FetchResult::Released);
     }
 
     /// Ends the fetch without a response.
     pub fn fail(self, status: StatusCode) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        notify(flying, || FetchResult::Failed(status));
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        notify(pending, || FetchResult::Failed(status));
     }
 }
 
-fn notify(flying: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
-    if let Some(PendingFetch { state: State::Pending(waiting), .. }) = flying {
+fn notify(pending: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
+    if let Some(PendingFetch { state: State::Pending(waiting), .. }) = pending {
         waiting.into_iter().for_each(|sender| sender.send(result()));
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let flying = self.cache.shard(&self.key).land(&self.key, self.id);
-        drop(flying);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        drop(pending);
     }
 }
 

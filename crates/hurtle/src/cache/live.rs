@@ -1,5 +1,5 @@
-//! A body that is arriving from its upstream. Any number of clients read it, each at its own pace.
-//! It is kept whole if there is room, so that it can be stored.
+//! A body that is arriving from its upstream. Any number of clients read it, each at its own rate.
+//! It is kept whole if memory allows, so that it can be stored.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,17 +17,17 @@ use crate::body::BoxError;
 /// Size of a piece, in bytes. A reader gets one piece as one frame.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How far the fetch may be ahead of the slowest reader of a body that is not kept, in bytes.
+/// Maximum lead of a fetch over the slowest reader if the body is not kept, in bytes.
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
 
 /// A body that is arriving.
 #[derive(Debug)]
 pub struct Live {
-    /// The response it belongs to.
+    /// The head of the response.
     pub head: Head,
-    /// Its length in bytes, if the head gives it.
+    /// The length in bytes, if the head declares it.
     pub length: Option<u64>,
-    coming: Mutex<LiveState>,
+    state: Mutex<LiveState>,
 }
 
 #[derive(Debug)]
@@ -37,9 +37,10 @@ struct LiveState {
     start: u64,
     tail: Vec<u8>,
     end: End,
-    /// Its room in memory, until `finish` hands it on.
+    /// The charged memory, until `finish` returns it.
     charge: Option<Charge>,
-    /// `true`: all of it is here. `false`: it is too large, and read pieces were dropped.
+    /// `true` if all received bytes are in memory; `false` if the body is too large and pieces that
+    /// all readers have read are dropped.
     kept: bool,
     readers: Slab<Position>,
     filler: Option<Waker>,
@@ -69,9 +70,9 @@ pub struct Reader {
 }
 
 impl Live {
-    /// An empty body. `charge`: room for all of it, or for its beginning if `length` is unknown.
+    /// Creates an empty body. `charge` covers the whole body, or its beginning if `length` is unknown.
     pub fn new(head: Head, length: Option<u64>, charge: Charge) -> Arc<Live> {
-        let coming = LiveState {
+        let state = LiveState {
             pieces: VecDeque::new(),
             start: 0,
             tail: Vec::new(),
@@ -81,103 +82,103 @@ impl Live {
             readers: Slab::new(),
             filler: None,
         };
-        Arc::new(Live { head, length, coming: Mutex::new(coming) })
+        Arc::new(Live { head, length, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, LiveState> {
-        // No panic can leave the state half changed.
-        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
+        // No panic can leave the state inconsistent, so poisoning is ignored.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader from the beginning; `None`: the beginning was dropped.
+    /// Creates a reader at the beginning; `None`: the beginning was dropped.
     pub fn reader(self: &Arc<Live>) -> Option<Reader> {
-        let mut coming = self.lock();
-        if !coming.kept {
+        let mut state = self.lock();
+        if !state.kept {
             return None;
         }
-        let number = coming.readers.insert(Position { at: 0, waker: None });
+        let number = state.readers.insert(Position { at: 0, waker: None });
         Some(Reader { live: Arc::clone(self), number, ended: false })
     }
 
-    /// Adds bytes. `false`: the body has become too large to be kept.
+    /// Appends bytes. Returns `false` when the body becomes too large to be kept.
     pub fn push(&self, mut data: &[u8], cache: &Cache) -> bool {
-        let mut coming = self.lock();
+        let mut state = self.lock();
         while !data.is_empty() {
-            let room = PIECE_BYTES - coming.tail.len();
+            let room = PIECE_BYTES - state.tail.len();
             let len = room.min(data.len());
-            coming.tail.extend_from_slice(&data[..len]);
+            state.tail.extend_from_slice(&data[..len]);
             data = &data[len..];
-            if coming.tail.len() == PIECE_BYTES {
-                let piece = std::mem::take(&mut coming.tail);
-                coming.pieces.push_back(piece.into());
+            if state.tail.len() == PIECE_BYTES {
+                let piece = std::mem::take(&mut state.tail);
+                state.pieces.push_back(piece.into());
             }
         }
-        let end = coming.reach();
+        let end = state.reach();
         if self.length.is_none()
-            && let Some(charge) = &mut coming.charge
+            && let Some(charge) = &mut state.charge
         {
             let within = end + PIECE_BYTES as u64 <= cache.object_bytes_max();
             if !within || !cache.covers(charge, end + PIECE_BYTES as u64) {
-                coming.charge = None;
-                coming.kept = false;
+                state.charge = None;
+                state.kept = false;
             }
         }
-        coming.wake();
-        coming.kept
+        state.wake();
+        state.kept
     }
 
-    /// Waits until a body that is not kept may grow. `false`: it has no reader.
+    /// Waits until a body that is not kept may grow. Returns `false` if it has no reader.
     pub async fn room(&self) -> bool {
         poll_fn(|cx| {
-            let mut coming = self.lock();
-            if coming.kept {
+            let mut state = self.lock();
+            if state.kept {
                 return Poll::Ready(true);
             }
-            let Some(slowest) = coming.readers.iter().map(|(_, place)| place.at).min() else {
+            let Some(slowest) = state.readers.iter().map(|(_, position)| position.at).min() else {
                 return Poll::Ready(false);
             };
-            coming.forget(slowest);
-            if coming.reach() - slowest < AHEAD_BYTES_MAX {
+            state.drop_before(slowest);
+            if state.reach() - slowest < AHEAD_BYTES_MAX {
                 return Poll::Ready(true);
             }
-            coming.filler = Some(cx.waker().clone());
+            state.filler = Some(cx.waker().clone());
             Poll::Pending
         })
         .await
     }
 
-    /// Ends the body. Returns it with its room, if it was kept.
+    /// Ends the body. Returns it with its charge if it was kept.
     pub fn finish(&self) -> Option<(Bytes, Charge)> {
-        let mut coming = self.lock();
-        coming.end = End::Whole;
-        coming.wake();
-        let mut charge = coming.charge.take()?;
-        let body = coming.join();
+        let mut state = self.lock();
+        state.end = End::Whole;
+        state.wake();
+        let mut charge = state.charge.take()?;
+        let body = state.join();
         charge.shrink(body.len() as u64);
         Some((body, charge))
     }
 
-    /// Holds a charge as long as there are readers, which read from memory.
+    /// Holds a charge while there are readers, because they read from memory.
     pub fn hold(&self, charge: Option<Charge>) {
         self.lock().charge = charge;
     }
 
-    /// Ends the body with an error: it broke off.
+    /// Ends the body with an error, because it is truncated.
     pub fn fail(&self) {
-        let mut coming = self.lock();
-        coming.end = End::Broken;
-        coming.wake();
+        let mut state = self.lock();
+        state.end = End::Broken;
+        state.wake();
     }
 }
 
 impl LiveState {
-    /// Number of bytes that have arrived.
+    /// Returns the number of bytes that have arrived.
     fn reach(&self) -> u64 {
         let pieces: usize = self.pieces.iter().map(Bytes::len).sum();
         self.start + (pieces + self.tail.len()) as u64
     }
 
-    /// Joins the pieces. They become slices of the returned bytes.
+    /// Joins the pieces; each becomes a slice of the returned bytes.
     fn join(&mut self) -> Bytes {
         let mut body = Vec::with_capacity(self.pieces.len() * PIECE_BYTES + self.tail.len());
         self.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
@@ -189,21 +190,21 @@ impl LiveState {
     }
 
     fn wake(&mut self) {
-        for (_, place) in &mut self.readers {
-            if let Some(waker) = place.waker.take() {
+        for (_, position) in &mut self.readers {
+            if let Some(waker) = position.waker.take() {
                 waker.wake();
             }
         }
     }
 
     /// Drops the pieces before `at`.
-    fn forget(&mut self, at: u64) {
+    fn drop_before(&mut self, at: u64) {
         while self.start + PIECE_BYTES as u64 <= at && self.pieces.pop_front().is_some() {
             self.start += PIECE_BYTES as u64;
         }
     }
 
-    /// The bytes from a position to the end of its piece.
+    /// Returns the bytes from a position to the end of its piece.
     fn piece(&self, at: u64) -> Option<Bytes> {
         // A reader is never before the first piece, and pieces are few enough for `usize`.
         let offset = usize::try_from(at - self.start).ok()?;
@@ -218,7 +219,7 @@ impl LiveState {
 }
 
 impl Reader {
-    /// The body it reads.
+    /// Returns the body.
     pub fn live(&self) -> &Arc<Live> {
         &self.live
     }
@@ -233,25 +234,25 @@ impl Body for Reader {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let live = Arc::clone(&self.live);
-        let mut coming = live.lock();
-        let Some(place) = coming.readers.get(self.number) else { return Poll::Ready(None) };
-        if let Some(piece) = coming.piece(place.at) {
-            coming.readers[self.number].at += piece.len() as u64;
-            if let Some(filler) = coming.filler.take() {
+        let mut state = live.lock();
+        let Some(position) = state.readers.get(self.number) else { return Poll::Ready(None) };
+        if let Some(piece) = state.piece(position.at) {
+            state.readers[self.number].at += piece.len() as u64;
+            if let Some(filler) = state.filler.take() {
                 filler.wake();
             }
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
-        match coming.end {
+        match state.end {
             End::Open => {
-                coming.readers[self.number].waker = Some(cx.waker().clone());
+                state.readers[self.number].waker = Some(cx.waker().clone());
                 Poll::Pending
             }
             End::Whole => {
                 self.ended = true;
                 Poll::Ready(None)
             }
-            End::Broken => Poll::Ready(Some(Err("the upstream's answer broke off".into()))),
+            End::Broken => Poll::Ready(Some(Err("the upstream's response is truncated".into()))),
         }
     }
 
@@ -266,9 +267,9 @@ impl Body for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut coming = self.live.lock();
-        coming.readers.try_remove(self.number);
-        if let Some(filler) = coming.filler.take() {
+        let mut state = self.live.lock();
+        state.readers.try_remove(self.number);
+        if let Some(filler) = state.filler.take() {
             filler.wake();
         }
     }

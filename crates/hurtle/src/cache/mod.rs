@@ -1,8 +1,9 @@
-//! The store of a response cache (RFC 9111): stored responses, fetches under way, and the bounds on
-//! both. `semantics::caching` decides which responses may be stored and used; `serve` fetches them.
+//! The store of a response cache (RFC 9111): stored responses, fetches in progress, and the bounds on
+//! both. `semantics::caching` decides which responses may be stored and used; `handler::proxy`
+//! fetches them.
 //!
 //! One cache serves all workers, so that an object is fetched once. Its keys are spread over
-//! shards, each with a lock that is held for a look-up and never while anything is waited for.
+//! shards. The lock of a shard is held during a look-up, never during a wait.
 
 mod charge;
 mod flight;
@@ -33,28 +34,28 @@ pub use stored::{Content, Head, Kept, Stored};
 use charge::Space;
 use shard::Shard;
 
-/// Number of parts of a cache, each with its own lock.
+/// Number of shards of a cache, each with its own lock.
 const SHARDS: usize = 16;
 
-/// How long a key is marked uncacheable after a response that must not be stored, in milliseconds.
-/// Requests for it are forwarded without waiting for each other.
+/// Time that a key is marked uncacheable after a response that may not be stored, in milliseconds.
+/// Meanwhile its requests are forwarded without waiting for each other.
 pub const UNCACHEABLE_MS: u64 = 30_000;
 
-/// Memory of a key beside its own bytes. The bound on bytes thus bounds the number of keys.
+/// Memory charged for a key in addition to its length, in bytes. It makes the bound on bytes also
+/// bound the number of keys.
 const SLOT_BYTES: u64 = 256;
 
-/// A body in memory takes at most this fraction of all memory: a quarter.
+/// Divisor of the cache's memory that gives the maximum size of a body in memory.
 const OBJECT_SHARE: u64 = 4;
 
-/// Larger bodies go to the disk, if there is one, in bytes: below, sending from memory is cheaper
-/// than
-/// `sendfile`.
+/// Maximum size of a body that stays in memory although the cache has a disk, in bytes. Up to this
+/// size, sending from memory is cheaper than `sendfile`.
 const DISK_FROM_BYTES: usize = 64 << 10;
 
 /// One mount's cache, shared by all workers.
 pub struct Cache {
     shards: [Mutex<Shard>; SHARDS],
-    /// Seeded at random, so that clients cannot choose keys that collide.
+    /// Has a random seed, so that clients cannot choose keys that collide.
     hasher: DefaultHashBuilder,
     memory: Arc<Space>,
     disk_bytes: Arc<Space>,
@@ -78,12 +79,12 @@ pub struct Found {
     pub stored: Option<Arc<Stored>>,
     /// Only variants for other requests are stored (Vary).
     pub varies: bool,
-    /// The last response was not to be stored, less than [`UNCACHEABLE_MS`] ago.
+    /// A response that may not be stored arrived less than [`UNCACHEABLE_MS`] ago.
     pub uncacheable: bool,
 }
 
 impl Found {
-    fn is_as(&self, other: &Found) -> bool {
+    fn equals(&self, other: &Found) -> bool {
         let stored = |found: &Found| found.stored.as_ref().map(Arc::as_ptr);
         stored(self) == stored(other) && self.uncacheable == other.uncacheable
     }
@@ -98,7 +99,7 @@ enum Room {
 }
 
 impl Cache {
-    /// An empty cache. `files_max`: descriptors it may hold.
+    /// Creates an empty cache. `files_max` limits its open descriptors.
     pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
         let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
         let hasher = DefaultHashBuilder::default();
@@ -118,23 +119,23 @@ impl Cache {
         }
     }
 
-    /// The largest body that is stored, in bytes.
+    /// Returns the maximum size of a stored body, in bytes.
     pub fn object_bytes_max(&self) -> u64 {
         self.object_bytes_max
     }
 
-    /// The part of the time since Last-Modified that a response without a lifetime is fresh; 0:
-    /// none.
+    /// Returns the percentage of the time since Last-Modified for which a response without explicit
+    /// lifetime is fresh; 0: none.
     pub fn heuristic_percent(&self) -> u64 {
         self.heuristic_percent
     }
 
-    /// Looks a request up: its key and its fields.
+    /// Looks up the response for a key and a request's fields.
     pub fn find(&self, key: &[u8], fields: RequestFields<'_>, now_ms: u64) -> Found {
         self.find_hashed(self.hash(key), key, fields, now_ms)
     }
 
-    /// The same, for a key whose hash is known.
+    /// Looks up the response as `find` does, for a key whose hash is known.
     pub fn find_hashed(
         &self,
         hash: u64,
@@ -145,13 +146,13 @@ impl Cache {
         self.shard_of(hash).find(hash, key, fields, now_ms)
     }
 
-    /// A key's hash.
+    /// Returns the hash of a key.
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
     }
 
-    /// Joins the fetch of a missing response, or starts it. `found`: the result of the look-up
-    /// before; [`Join::Anew`] if it has changed since.
+    /// Joins the fetch of a missing response, or starts one. `found` is the result of the preceding
+    /// look-up; returns [`Join::Retry`] if it has changed since.
     pub fn join(
         self: &Arc<Self>,
         key: &[u8],
@@ -163,29 +164,30 @@ impl Cache {
         let flight = || Flight::new(Arc::clone(self), key, id);
         let hash = self.hash(key);
         let mut shard = self.shard_of(hash);
-        match shard.is_flying(key) || shard.find(hash, key, fields, now_ms).is_as(found) {
+        match shard.is_fetching(key) || shard.find(hash, key, fields, now_ms).equals(found) {
             true => shard.join(key, fields, id, flight),
-            false => Join::Anew,
+            false => Join::Retry,
         }
     }
 
-    /// Removes a key whose target may have changed (RFC 9111 4.4). A fetch under way is not stored.
+    /// Removes a key whose target may have changed (RFC 9111 section 4.4). The response of a fetch in
+    /// progress is not stored.
     pub fn invalidate(&self, key: &[u8]) {
-        let gone = self.shard(key).remove(key);
-        drop(gone);
+        let removed = self.shard(key).remove(key);
+        drop(removed);
     }
 
-    /// Removes every chosen key. Returns the number of responses removed.
+    /// Removes every key that `chosen` selects. Returns the number of removed responses.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let purged = self.shards.iter().map(|shard| {
             // The responses are dropped after the lock is released.
-            let gone = lock(shard).remove_all(&chosen);
-            gone.iter().map(shard::Slot::count).sum::<usize>()
+            let removed = lock(shard).remove_all(&chosen);
+            removed.iter().map(shard::Slot::count).sum::<usize>()
         });
         purged.sum()
     }
 
-    /// Bytes of memory and of the disk in use.
+    /// Returns the bytes of memory and of the disk in use.
     pub fn used(&self) -> (u64, u64) {
         (self.memory.used(), self.disk_bytes.used())
     }
@@ -204,7 +206,7 @@ impl Cache {
         self.room(Room::Memory, bytes)
     }
 
-    /// Enlarges a charge to this much. `false`: there is no room.
+    /// Enlarges a charge to this amount. Returns `false` if there is not enough memory.
     fn covers(&self, charge: &mut Charge, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(charge.amount());
         missing == 0 || self.room(Room::Memory, missing).map(|more| charge.merge(more)).is_some()
@@ -225,14 +227,14 @@ impl Cache {
         Some(charge)
     }
 
-    /// Evicts a key that was not used lately. `false`: there is none.
+    /// Evicts a key that was not used recently. Returns `false` if there is none.
     fn evict(&self, room: Room) -> bool {
         let on_disk = room != Room::Memory;
         // Two rounds: the first one may only clear marks of use.
         for _ in 0..2 * SHARDS {
             let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
-            let gone = lock(&self.shards[at]).evict(on_disk);
-            if gone.is_some() {
+            let removed = lock(&self.shards[at]).evict(on_disk);
+            if removed.is_some() {
                 return true;
             }
         }
@@ -241,7 +243,7 @@ impl Cache {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // No panic can leave a shard half changed.
+    // No panic can leave a shard inconsistent, so poisoning is ignored.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -273,7 +275,7 @@ mod tests {
             lines: "A: b\r\n".into(),
             freshness,
             age_ms: 0,
-            came_ms: 0,
+            received_ms: 0,
             selected: Vec::new(),
         };
         let found = cache.find(key, RequestFields::NONE, 0);
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whoever_fills_it_and_all_of_it_comes_back() {
+    fn memory_is_bounded_under_concurrent_stores_and_released_by_a_purge() {
         const MEMORY: u64 = 200_000;
         let cache = cache(MEMORY);
         std::thread::scope(|scope| {
@@ -308,40 +310,40 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missing_and_is_there_by_now_is_not_fetched_again() {
+    fn a_response_stored_since_the_look_up_is_not_fetched_again() {
         let cache = cache(100_000);
         let missing = cache.find(b"a", RequestFields::NONE, 0);
         store(&cache, b"a", 5);
-        assert!(matches!(cache.join(b"a", RequestFields::NONE, 0, &missing), Join::Anew));
+        assert!(matches!(cache.join(b"a", RequestFields::NONE, 0, &missing), Join::Retry));
         let known = cache.find(b"a", RequestFields::NONE, 0);
         assert!(
             matches!(cache.join(b"a", RequestFields::NONE, 0, &known), Join::Lead(_)),
-            "it is asked about"
+            "the look-up is current"
         );
     }
 
     #[test]
-    fn what_is_asked_for_stays() {
+    fn a_response_in_use_is_not_evicted() {
         let cache = cache(100_000);
         for n in 0..1_000 {
             store(&cache, n.to_string().as_bytes(), 5_000);
             assert!(
                 n == 0 || cache.find(b"0", RequestFields::NONE, 0).stored.is_some(),
-                "gone after {n}"
+                "evicted after {n}"
             );
         }
     }
 
     #[test]
-    fn what_is_refused_is_remembered_for_a_while() {
+    fn a_refused_key_stays_uncacheable_for_its_time() {
         let cache = cache(100_000);
         let nothing = Found::default();
         let Join::Lead(flight) = cache.join(b"a", RequestFields::NONE, 0, &nothing) else {
-            panic!("not alone")
+            panic!("another request leads the fetch")
         };
         flight.refuse(1_000);
         let joined = cache.join(b"a", RequestFields::NONE, 1_000, &nothing);
-        assert!(matches!(joined, Join::Anew), "it is known by now: {joined:?}");
+        assert!(matches!(joined, Join::Retry), "the look-up is outdated: {joined:?}");
         assert!(cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS - 1).uncacheable);
         assert!(!cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS).uncacheable);
     }

@@ -1,4 +1,4 @@
-//! The caches of a server. The first worker that needs a cache creates it, the others find it.
+//! The caches of a server. The first worker that needs a cache creates it; the others share it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,12 +14,12 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// An empty registry. `files_max`: descriptors that each cache may hold.
+    /// Creates an empty registry. `files_max` limits the open descriptors of each cache.
     pub fn new(files_max: u64) -> Caches {
         Caches { all: Arc::default(), files_max }
     }
 
-    /// The cache of a proxy, shared by mounts with equal configurations. `None`: it has none.
+    /// Returns the cache of a proxy; mounts with equal configurations share it. `None`: it has none.
     pub fn of(&self, proxy: &config::Proxy, disk: &Disk) -> Option<Arc<Cache>> {
         let config = proxy.cache.as_ref()?;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,13 +31,14 @@ impl Caches {
         Some(cache)
     }
 
-    /// Removes the caches that no proxy has any more.
+    /// Removes the caches that no proxy uses.
     pub fn retain_used(&self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, cache)| Arc::strong_count(cache) > 1);
     }
 
-    /// Removes every chosen key from all caches. Returns the number of responses removed.
+    /// Removes every key that `chosen` selects from all caches. Returns the number of removed
+    /// responses.
     pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(_, cache)| cache.purge(&chosen)).sum()

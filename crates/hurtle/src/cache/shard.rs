@@ -11,11 +11,11 @@ use super::{Charge, Flight, Found, Stored};
 use crate::rt::oneshot;
 use hurtle_http::request::RequestFields;
 
-/// Responses stored for one key at most; the newest stay.
+/// Maximum number of responses stored for one key; the newest stay.
 pub(super) const VARIANTS_MAX: usize = 8;
 
-/// Keys and their slots. Eviction is by second chance: a hand goes round the slots and takes one
-/// that was not used since it last passed.
+/// Keys and their slots. Eviction is by second chance (the clock algorithm): a hand moves round the
+/// slots and evicts one that was not used since its last visit.
 #[derive(Debug)]
 pub(super) struct Shard {
     hasher: DefaultHashBuilder,
@@ -23,7 +23,7 @@ pub(super) struct Shard {
     index: HashTable<usize>,
     slots: Vec<Slot>,
     hand: usize,
-    flying: HashMap<Arc<[u8]>, PendingFetch>,
+    fetches: HashMap<Arc<[u8]>, PendingFetch>,
 }
 
 /// A key with its responses.
@@ -50,17 +50,17 @@ impl Slot {
         }
     }
 
-    /// Number of responses.
+    /// Returns the number of responses.
     pub(super) fn count(&self) -> usize {
         self.variants.len()
     }
 }
 
 impl Shard {
-    /// An empty shard. `hasher` hashes its keys.
+    /// Creates an empty shard. `hasher` hashes its keys.
     pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
-        let (slots, flying) = (Vec::new(), HashMap::new());
-        Shard { hasher, index: HashTable::new(), slots, hand: 0, flying }
+        let (slots, fetches) = (Vec::new(), HashMap::new());
+        Shard { hasher, index: HashTable::new(), slots, hand: 0, fetches }
     }
 
     pub(super) fn find(
@@ -81,8 +81,8 @@ impl Shard {
         }
     }
 
-    pub(super) fn is_flying(&self, key: &[u8]) -> bool {
-        self.flying.contains_key(key)
+    pub(super) fn is_fetching(&self, key: &[u8]) -> bool {
+        self.fetches.contains_key(key)
     }
 
     pub(super) fn join(
@@ -92,39 +92,39 @@ impl Shard {
         id: u64,
         flight: impl FnOnce() -> Flight,
     ) -> Join {
-        match self.flying.get_mut(key).map(|flying| &mut flying.state) {
+        match self.fetches.get_mut(key).map(|pending| &mut pending.state) {
             Some(State::Pending(waiting)) => {
                 let (sender, receiver) = oneshot::channel();
-                // Requests that no longer wait are removed.
+                // Removes requests that no longer wait.
                 waiting.retain(|sender: &oneshot::Sender<_>| !sender.is_closed());
                 waiting.push(sender);
                 Join::Wait(receiver)
             }
-            Some(State::Coming(live)) if live.head.answers(fields) => match live.reader() {
-                Some(reader) => Join::Coming(reader),
-                None => Join::Alone,
+            Some(State::Arriving(live)) if live.head.answers(fields) => match live.reader() {
+                Some(reader) => Join::Arriving(reader),
+                None => Join::Bypass,
             },
-            Some(State::Coming(_)) => Join::Alone,
+            Some(State::Arriving(_)) => Join::Bypass,
             None => {
                 let flight = flight();
-                let flying = PendingFetch { id, state: State::Pending(Vec::new()) };
-                self.flying.insert(Arc::clone(flight.key()), flying);
+                let pending = PendingFetch { id, state: State::Pending(Vec::new()) };
+                self.fetches.insert(Arc::clone(flight.key()), pending);
                 Join::Lead(flight)
             }
         }
     }
 
-    /// The fetch with this id, unless its key was purged.
-    pub(super) fn flying(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
-        self.flying.get_mut(key).filter(|flying| flying.id == id)
+    /// Returns the fetch with this id. `None`: its key was purged.
+    pub(super) fn fetch(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
+        self.fetches.get_mut(key).filter(|pending| pending.id == id)
     }
 
-    pub(super) fn land(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
-        self.flying(key, id)?;
-        self.flying.remove(key)
+    pub(super) fn end_fetch(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
+        self.fetch(key, id)?;
+        self.fetches.remove(key)
     }
 
-    /// Stores a response in place of the one that answers the same requests. Returns removed
+    /// Stores a response, which replaces the one for equal selecting fields. Returns removed
     /// responses.
     pub(super) fn insert(
         &mut self,
@@ -135,13 +135,13 @@ impl Shard {
         let slot = self.slot(key, charge);
         slot.uncacheable_until_ms = 0;
         let same = |other: &Arc<Stored>| other.head.selected == stored.head.selected;
-        let (mut gone, kept): (Vec<_>, Vec<_>) = slot.variants.drain(..).partition(same);
+        let (mut removed, kept): (Vec<_>, Vec<_>) = slot.variants.drain(..).partition(same);
         slot.variants.push(stored);
         for other in kept {
             let full = slot.variants.len() == VARIANTS_MAX;
-            if full { gone.push(other) } else { slot.variants.push(other) }
+            if full { removed.push(other) } else { slot.variants.push(other) }
         }
-        gone
+        removed
     }
 
     /// Marks a key as uncacheable. Returns removed responses.
@@ -167,27 +167,27 @@ impl Shard {
         &mut self.slots[at]
     }
 
-    /// The position of a key's slot.
+    /// Returns the position of a key's slot.
     fn at(&self, hash: u64, key: &[u8]) -> Option<usize> {
         self.index.find(hash, |at| *self.slots[*at].key == *key).copied()
     }
 
     pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<PendingFetch>) {
         let at = self.at(self.hasher.hash_one(key), key);
-        (at.map(|at| self.take(at)), self.flying.remove(key))
+        (at.map(|at| self.take(at)), self.fetches.remove(key))
     }
 
     pub(super) fn remove_all(&mut self, chosen: impl Fn(&[u8]) -> bool) -> Vec<Slot> {
-        self.flying.retain(|key, _| !chosen(key));
-        let mut gone = Vec::new();
+        self.fetches.retain(|key, _| !chosen(key));
+        let mut removed = Vec::new();
         let mut at = 0;
         while at < self.slots.len() {
-            if chosen(&self.slots[at].key) { gone.push(self.take(at)) } else { at += 1 }
+            if chosen(&self.slots[at].key) { removed.push(self.take(at)) } else { at += 1 }
         }
-        gone
+        removed
     }
 
-    /// Evicts a slot that was not used since the last visit. Each slot is visited once at most.
+    /// Evicts a slot that was not used since the last visit. Visits each slot at most once.
     pub(super) fn evict(&mut self, on_disk: bool) -> Option<Slot> {
         for _ in 0..self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();

@@ -16,17 +16,17 @@ use crate::body::OpenFile;
 /// A response without its body.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// Its status.
+    /// The status code.
     pub status: StatusCode,
-    /// Its field lines, each ended by CRLF, with Date, without Age and without body framing.
+    /// The field lines, each ended by CRLF, with Date, without Age and without body framing.
     pub lines: Bytes,
-    /// Its freshness.
+    /// The freshness.
     pub freshness: Freshness,
-    /// Its age on arrival, in milliseconds.
+    /// The age on arrival, in milliseconds.
     pub age_ms: u64,
     /// The time of arrival, on `clock`'s scale.
-    pub came_ms: u64,
-    /// The fields that Vary names, with their values in the request that it answered.
+    pub received_ms: u64,
+    /// The fields that Vary names, with their values in the original request.
     pub selected: Vec<SelectingField>,
 }
 
@@ -38,16 +38,16 @@ static SERIALS: AtomicU64 = AtomicU64::new(0);
 /// A stored response.
 #[derive(Debug)]
 pub struct Stored {
-    /// A number that no other stored response has, in any cache.
+    /// A number that is unique among the stored responses of all caches.
     pub serial: u64,
     /// The response without its body.
     pub head: Head,
-    /// Its body, shared with the responses before it that a 304 has updated.
+    /// The body, shared with the earlier versions that a 304 has updated.
     pub content: Arc<Content>,
     _charge: Charge,
 }
 
-/// A body and the room it takes.
+/// A body and its charges.
 #[derive(Debug)]
 pub struct Content {
     /// The body.
@@ -55,7 +55,7 @@ pub struct Content {
     _charges: Vec<Charge>,
 }
 
-/// The place of a body.
+/// The storage of a body.
 #[derive(Clone, Debug)]
 pub enum Kept {
     /// In memory.
@@ -65,22 +65,22 @@ pub enum Kept {
 }
 
 impl Head {
-    /// Its age now, in seconds (RFC 9111 4.2.3).
+    /// Returns the current age, in seconds (RFC 9111 section 4.2.3).
     pub fn age(&self, now_ms: u64) -> u64 {
-        self.age_ms.saturating_add(now_ms.saturating_sub(self.came_ms)) / 1_000
+        self.age_ms.saturating_add(now_ms.saturating_sub(self.received_ms)) / 1_000
     }
 
-    /// Whether it answers a request with these fields (RFC 9111 4.1).
+    /// Returns whether the response matches a request with these fields (RFC 9111 section 4.1).
     pub fn answers(&self, fields: RequestFields<'_>) -> bool {
         self.selected.iter().all(|(name, value)| is_selecting(fields, name, value.as_deref()))
     }
 
-    /// The selecting fields of a request, for a response with this Vary.
+    /// Returns the selecting fields of a request, for a response with this Vary.
     pub fn selected(vary: &[&[u8]], fields: RequestFields<'_>) -> Vec<SelectingField> {
         vary.iter().map(|name| (Box::from(*name), selecting(fields, name))).collect()
     }
 
-    /// The memory it takes, in bytes, roughly.
+    /// Returns the approximate memory use, in bytes.
     pub fn cost(&self) -> u64 {
         let selected =
             |(name, value): &SelectingField| name.len() + value.as_ref().map_or(0, Vec::len);
@@ -89,16 +89,17 @@ impl Head {
     }
 }
 
-/// Memory of a head beside its fields, in bytes.
+/// Memory of a head in addition to its fields, in bytes.
 const HEAD_BYTES: u64 = 256;
 
-/// Request fields that are lists of names without case, so that whitespace between elements and
-/// case change nothing (RFC 9110 12.5.3, 12.5.4). Their order stays: some origins go by it.
+/// Request fields that are lists of case-insensitive names (RFC 9110 sections 12.5.3 and 12.5.4).
+/// Comparison ignores case and whitespace between elements, but not the order, because some origins
+/// depend on it.
 fn is_caseless_list(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"accept-encoding") || name.eq_ignore_ascii_case(b"accept-language")
 }
 
-/// The lines of a field as one value, in the form in which it is compared (RFC 9111 4.1).
+/// Returns the lines of a field as one value, normalised for comparison (RFC 9111 section 4.1).
 fn selecting(fields: RequestFields<'_>, name: &[u8]) -> Option<Vec<u8>> {
     let of_name = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&[u8]> = of_name.map(|(_, value)| value).collect();
@@ -112,8 +113,8 @@ fn selecting(fields: RequestFields<'_>, name: &[u8]) -> Option<Vec<u8>> {
     Some(elements.join(&b","[..]).to_ascii_lowercase())
 }
 
-/// Whether the lines of a field are a value that `selecting` returned. A field of one line is not
-/// copied.
+/// Returns whether the lines of a field equal a value that `selecting` returned. A field of one line
+/// is not copied.
 fn is_selecting(fields: RequestFields<'_>, name: &[u8], expected: Option<&[u8]>) -> bool {
     let mut of_name = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let (first, second) = (of_name.next(), of_name.next());
@@ -138,7 +139,7 @@ fn is_same_list(value: &[u8], expected: &[u8]) -> bool {
 }
 
 impl Stored {
-    /// A response whose head takes the room of `charge`.
+    /// Creates a response; `charge` covers its head.
     pub fn new(head: Head, content: Arc<Content>, charge: Charge) -> Stored {
         Stored { serial: SERIALS.fetch_add(1, Relaxed), head, content, _charge: charge }
     }
@@ -149,14 +150,14 @@ impl Stored {
 }
 
 impl Content {
-    /// A body that takes the room of `charges`.
+    /// Creates a body; `charges` cover its storage.
     pub fn new(kept: Kept, charges: Vec<Charge>) -> Arc<Content> {
         Arc::new(Content { kept, _charges: charges })
     }
 }
 
 impl Kept {
-    /// Its length, in bytes.
+    /// Returns the length, in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Kept::Bytes(bytes) => bytes.len() as u64,
@@ -164,7 +165,7 @@ impl Kept {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

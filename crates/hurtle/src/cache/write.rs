@@ -1,4 +1,4 @@
-//! Writing bodies to the disk.
+//! Stores complete bodies in memory or on the disk.
 
 use std::io;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::body::{OpenFile, Unnamed};
 use crate::disk::Lane;
 
 impl Cache {
-    /// Keeps a complete body: on the disk if it is large and there is room, else in memory. Returns
-    /// `charge`, its room in memory, if it is on the disk.
+    /// Stores a complete body: on the disk if it is large and there is room, otherwise in memory.
+    /// Returns `charge`, which covers its memory, if the body is on the disk.
     pub async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
         let in_memory = |body, charge| (Content::new(Kept::Bytes(body), vec![charge]), None);
         let Some(directory) = self.directory.as_ref().filter(|_| body.len() > DISK_FROM_BYTES)

@@ -54,7 +54,7 @@ impl App {
         App { home, service: Box::new(InlineService { service, watchdog }) }
     }
 
-    /// Wraps a service that runs on threads of its own.
+    /// Wraps a service that runs on separate threads.
     pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Threads) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,

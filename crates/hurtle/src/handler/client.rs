@@ -36,7 +36,7 @@ pub struct ClientInfo {
 /// The sender of 100 (Continue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
-    /// It is sent when the handler begins to read the body.
+    /// The pipeline sends it when the handler begins to read the body.
     OnRead,
     /// The handler sends it.
     ByHandler,
@@ -62,7 +62,7 @@ pub struct EncodedHead {
     /// The bytes.
     pub bytes: Output,
     /// `true` if the client's connection can be reused after the response.
-    pub goes_on: bool,
+    pub is_reusable: bool,
 }
 
 /// The client of one exchange. The pipeline implements it for every protocol.

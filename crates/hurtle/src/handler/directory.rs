@@ -47,7 +47,7 @@ pub struct Resources {
     pub disk: Disk,
     /// The cache of directory listings.
     pub listings: Listings,
-    /// How bodies are sent; it decides whether small files are kept in memory.
+    /// The configuration of `sendfile`; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
     /// The time of the last change by an upload.
     pub changed: Changed,
@@ -58,8 +58,8 @@ pub struct Resources {
 /// Result of a file look-up.
 struct Found {
     lookup: Arc<Lookup>,
-    /// Time of the look-up; the result is valid from then on.
-    started_ms: u64,
+    /// Time of the look-up, from which the age of the result counts.
+    looked_up_ms: u64,
     path: Vec<u8>,
     opened: Vec<Opened>,
 }
@@ -93,11 +93,11 @@ impl Directory {
         }
         let Some(lookup) = self.lookup(matched.rest) else { return not_found() };
         let lookup = Arc::new(lookup);
-        let started_ms = clock::now_ms();
+        let looked_up_ms = clock::now_ms();
         match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
             Err(trouble) => trouble.answer(matched.path),
             Ok(Outcome::File { path, opened }) => {
-                let entry = self.entry(matched, Found { lookup, started_ms, path, opened });
+                let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
                 let answer = files::answer(&entry, StatusCode::OK, &request.file);
                 if matched.cacheable {
                     store.keep(request.key, Rc::new(entry));
@@ -155,11 +155,11 @@ impl Directory {
         accept_encoding: Option<&[u8]>,
     ) -> Option<Answer> {
         let lookup = Arc::new(self.lookup(matched.rest)?);
-        let started_ms = clock::now_ms();
+        let looked_up_ms = clock::now_ms();
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, true).await else {
             return None;
         };
-        let entry = self.entry(matched, Found { lookup, started_ms, path, opened });
+        let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
         Some(files::answer(&entry, status, &query))
     }
@@ -197,11 +197,11 @@ impl Directory {
             return not_found();
         };
         let lookup = Arc::new(lookup);
-        let started_ms = clock::now_ms();
+        let looked_up_ms = clock::now_ms();
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
             return not_found();
         };
-        let entry = self.entry(matched, Found { lookup, started_ms, path, opened });
+        let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
         files::answer(&entry, StatusCode::OK, &request.file)
     }
 
@@ -261,7 +261,7 @@ impl Directory {
     }
 
     fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
-        let Found { lookup, started_ms, path, opened } = found;
+        let Found { lookup, looked_up_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
         let edits = self.apply_header_rules(matched, &path);
         let varies = opened.len() > 1;
@@ -278,7 +278,7 @@ impl Directory {
             lookup,
             target: Target::File { path, states },
             mount: matched.mount,
-            checked_ms: Cell::new(started_ms),
+            checked_ms: Cell::new(looked_up_ms),
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }

@@ -45,7 +45,7 @@ pub struct Gateway {
     scripts: Option<Scripts>,
     params: BTreeMap<String, String>,
     timeouts: GatewayTimeouts,
-    /// `true`: its response may name a file that is sent in place of the body.
+    /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
     keep: BodyBuffer,
 }
@@ -56,7 +56,7 @@ enum Backend {
     Programs(Slots, ProgramLimits),
 }
 
-/// A FastCGI application in the authorizer role, which decides on requests.
+/// A FastCGI application in the authorizer role: it allows or refuses requests.
 #[derive(Debug)]
 pub struct Authorizer(Rc<Peer>);
 
@@ -90,7 +90,7 @@ impl Gateway {
         }
     }
 
-    /// A directory of programs; `slots` limits those that run at once.
+    /// A directory of programs; `slots` limits the number that run simultaneously.
     pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
             to: Backend::Programs(slots.clone(), config.limits),
@@ -107,7 +107,7 @@ impl Gateway {
         matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
-    /// Describes it for `hurtle explain` and the log.
+    /// Describes the gateway for `hurtle explain` and the log.
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (Backend::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
@@ -118,7 +118,7 @@ impl Gateway {
         }
     }
 
-    /// Its scripts; `None`: it handles every path.
+    /// Returns the scripts; `None`: the application handles every path.
     pub fn scripts(&self) -> Option<&Scripts> {
         self.scripts.as_ref()
     }
@@ -174,18 +174,23 @@ impl Gateway {
             .scripts
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
-        let this = Rc::clone(self);
+        let gateway = Rc::clone(self);
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let what = format!("{} {}", head.method, head.uri.path());
-            match this.input(body, body_bytes_max, &mut variables).await {
+            let description = format!("{} {}", head.method, head.uri.path());
+            match gateway.input(body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
-                    this.answer((head.method, &what), file, variables, input, &rules).await
+                    gateway
+                        .answer((head.method, &description), file, variables, input, &rules)
+                        .await
                 }
                 Err(error) => {
                     let status = error.status();
                     if status.is_server_error() {
-                        tracing::error!("a request's body: {error} ({what}: {})", status.as_u16());
+                        tracing::error!(
+                            "a request's body: {error} ({description}: {})",
+                            status.as_u16()
+                        );
                     }
                     Answer::error(status, None)
                 }
@@ -193,7 +198,7 @@ impl Gateway {
         })
     }
 
-    /// The request's body for the application, buffered if its length is unknown.
+    /// Returns the request's body for the application; buffers it if its length is unknown.
     async fn input(
         &self,
         body: RequestBody,
@@ -210,7 +215,7 @@ impl Gateway {
 
     async fn answer(
         &self,
-        (method, what): (Method, &str),
+        (method, description): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
         body: Input,
@@ -248,7 +253,7 @@ impl Gateway {
                 }
                 Answer { status, fields: Fields::Map(fields), body }
             }
-            Err(error) => failed(&self.describe(), &error, what),
+            Err(error) => failed(&self.describe(), &error, description),
         }
     }
 }
@@ -257,13 +262,13 @@ impl Gateway {
 const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Authorizer {
-    /// An authorizer at this address, with default time limits.
+    /// Creates an authorizer at this address, with default time limits.
     pub fn new(upstream: Upstream) -> Authorizer {
         let (connect, timeouts) = (FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts::default());
         Authorizer(Rc::new(Peer::new(upstream, 0, connect, timeouts)))
     }
 
-    /// Its address.
+    /// Returns the authorizer's address.
     pub fn name(&self) -> String {
         self.0.name()
     }
@@ -311,8 +316,8 @@ fn take_variables(fields: &mut HeaderMap) -> AuthorizerVariables {
 }
 
 /// Logs a failure and returns the error response.
-fn failed(name: &str, error: &GatewayError, what: &str) -> Answer {
+fn failed(name: &str, error: &GatewayError, description: &str) -> Answer {
     let status = error.status();
-    tracing::error!("{name}: {error} ({what}: {})", status.as_u16());
+    tracing::error!("{name}: {error} ({description}: {})", status.as_u16());
     Answer::error(status, None)
 }

@@ -78,14 +78,14 @@ pub enum Tunnel {
     App(Box<(Answer, Offer)>),
 }
 
-/// A file that an upstream or application names in place of its response (X-Accel-Redirect,
+/// A file that an upstream or application names instead of its response (X-Accel-Redirect,
 /// X-Sendfile).
 pub struct InternalRedirect {
     /// The file.
     pub file: FileName,
     /// Field lines of the replaced response for the whole file.
     pub kept: Bytes,
-    /// The same for other responses: without fields that describe the content.
+    /// Field lines for other responses, without those that describe the content.
     pub kept_without_content: Bytes,
 }
 

@@ -18,7 +18,7 @@ use crate::files::{FileQuery, Key, Store};
 /// Variables that an authorizer adds to the request.
 pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A request on its way to a handler.
+/// A request with the context that handlers need.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
     /// The head.

@@ -7,7 +7,7 @@ use crate::clock;
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
 
-/// The two deadlines of an upstream, because both directions flow at once.
+/// The deadlines of an upstream, one for each direction, since both are used at the same time.
 #[derive(Debug)]
 pub struct Waits {
     send_by_ms: Cell<u64>,

@@ -16,7 +16,7 @@ use crate::tls;
 
 /// The decision about a request before it is handled.
 pub(super) enum Authorised {
-    /// It needs neither credentials nor an authorizer.
+    /// The request needs neither credentials nor an authorizer.
     Open,
     /// `check_credentials` decides.
     Gated,

@@ -13,8 +13,8 @@ use crate::deadline::DeadlineError;
 use crate::protocol::Protocol;
 use crate::protocol::reading::{Piece, Reading};
 
-/// Longest pause within a request body that keeps its average rate, in milliseconds. Without it a
-/// client that was fast and is gone would be waited for by what it has sent, for hours.
+/// Longest pause within a request body, in milliseconds. The average rate alone would let a fast
+/// client pause for hours before its average is too low.
 const BODY_PAUSE_MS_MAX: u64 = 60_000;
 
 /// A deadline far enough in the future to never pass.
@@ -63,7 +63,7 @@ impl<T: Protocol> Exchange<T> {
     ) -> Result<(), Option<ParseError>> {
         let mut pace = Pace { started_ms: clock::now_ms(), received: 0, data: 0 };
         loop {
-            let here = self.input.bytes().len();
+            let buffered = self.input.bytes().len();
             let piece = reading.next(&mut self.input).map_err(Some)?;
             if let Piece::Data(len) = piece {
                 self.input.consume(len);
@@ -73,7 +73,7 @@ impl<T: Protocol> Exchange<T> {
             if pace.data.saturating_add(reading.announced()) > bytes_max {
                 return Err(Some(ParseError::BodyTooLarge));
             }
-            pace.received += (here - self.input.bytes().len()) as u64;
+            pace.received += (buffered - self.input.bytes().len()) as u64;
             match piece {
                 Piece::Data(_) => {}
                 Piece::More => pace.more(self, reading).await?,

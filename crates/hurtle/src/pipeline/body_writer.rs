@@ -1,4 +1,4 @@
-//! Writes a response whose body comes in pieces: adds framing, joins small pieces, and sends in
+//! Writes a response whose body is produced in pieces: adds framing, joins small pieces, and sends in
 //! bounded turns.
 
 use std::mem;
@@ -81,8 +81,8 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    /// Sends a piece of the body, or keeps it until more comes or `flush` is called. `is_last`:
-    /// `finish` follows at once.
+    /// Sends a piece of the body, or buffers it until the next piece or `flush`. `is_last`: the caller
+    /// calls `finish` next.
     pub(super) async fn data(
         &mut self,
         data: Data<'_>,
@@ -120,7 +120,7 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    /// Sends the pieces in bounded turns; a short rest leaves with the last one.
+    /// Sends the pieces in bounded turns; a short remainder is part of the last turn.
     async fn send(&mut self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
         let turn_bytes = self.duplex.piece_bytes(TURN_BYTES);
         while queue.len() > turn_bytes + GATHER_BYTES_MAX {

@@ -29,17 +29,17 @@ pub(super) struct ExchangeClient<'e, T> {
     request: &'e RequestHead<'e>,
     /// The request's body.
     pub(super) incoming: Incoming,
-    /// `true` if the handler has waited beside the client.
+    /// `true` if the handler has waited while the client was watched.
     pub(super) has_waited: bool,
 }
 
 /// The state of a request's body.
 pub(super) enum Incoming {
-    /// There is none, or it was read.
+    /// The request has no body, or the body was read.
     Done,
-    /// Nothing has read it.
+    /// The body has not been read.
     Unread,
-    /// A handler reads it.
+    /// A handler reads the body.
     Upload(Box<Upload>),
 }
 
@@ -86,7 +86,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
 
     async fn discard_body(&mut self, is_refused: bool) -> Result<(), ExchangeError> {
         let ExchangeClient { exchange, request, .. } = self;
-        // A client that sent `Expect: 100-continue` gets the error at once (RFC 9110 section
+        // A client that sent `Expect: 100-continue` gets the error immediately (RFC 9110 section
         // 10.1.1). It may send the body anyway, so the connection ends.
         if request.body == BodyLength::None || is_refused && request.expect_continue {
             return Ok(());
@@ -148,21 +148,22 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         edits: &HeaderEdits<'_>,
     ) -> EncodedHead {
         let ExchangeClient { exchange, request, incoming, .. } = self;
-        let may_go_on = match incoming {
-            Incoming::Upload(upload) => upload.may_go_on(),
+        let body_allows_reuse = match incoming {
+            Incoming::Upload(upload) => upload.allows_reuse(),
             Incoming::Done | Incoming::Unread => true,
         };
-        let goes_on = exchange.goes_on(request) && may_go_on && delimiter != Delimiter::Close;
+        let is_reusable =
+            exchange.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
         let head = Head {
             status: reply.status,
             fields: HeadFields::Forwarded(reply, edits),
             delimiter,
-            persistence: persistence(request, goes_on),
+            persistence: persistence(request, is_reusable),
             date: &clock::date(clock::now_ms()),
         };
         let mut bytes = Output::new();
         exchange.io.encode_head(bytes.vec(), &head);
-        EncodedHead { bytes, goes_on }
+        EncodedHead { bytes, is_reusable }
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

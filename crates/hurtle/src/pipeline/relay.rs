@@ -40,7 +40,7 @@ impl<T: Protocol> Exchange<T> {
         mut incoming: Incoming,
     ) -> Next {
         let UpstreamResponse { mut exchange, head, framing, status, keeps_upstream } = response;
-        let EncodedHead { bytes: out, goes_on } = head;
+        let EncodedHead { bytes: out, is_reusable } = head;
         let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
         match whole_body(&mut exchange, &framing, &incoming) {
             Some((input, len)) => {
@@ -74,9 +74,9 @@ impl<T: Protocol> Exchange<T> {
         match incoming {
             Incoming::Upload(upload) if !upload.reading.is_done() => {
                 drop(exchange);
-                Box::pin(self.discard_rest(*upload, goes_on)).await
+                Box::pin(self.discard_rest(*upload, is_reusable)).await
             }
-            _ => self.after(goes_on, false),
+            _ => self.after(is_reusable, false),
         }
     }
 

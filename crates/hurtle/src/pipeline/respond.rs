@@ -44,9 +44,9 @@ impl<T: Protocol> Exchange<T> {
         if sends_body && let Body::File(_) = answer.body {
             self.warm(request, answer, now_ms).await;
         }
-        let goes_on = self.goes_on(request) && !unread && !says_close(&answer.fields);
+        let is_reusable = self.count_request(request) && !unread && !says_close(&answer.fields);
         let delimiter = delimiter(request, answer);
-        let head = self.encode_head(request, answer, delimiter, goes_on, now_ms);
+        let head = self.encode_head(request, answer, delimiter, is_reusable, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
@@ -55,7 +55,7 @@ impl<T: Protocol> Exchange<T> {
         self.log(Some(request), answer.status, head_bytes, sent);
         match sent {
             // A client that did not ask to close may have sent the next request already.
-            Ok(()) => self.after(goes_on, unread || request.keep_alive),
+            Ok(()) => self.after(is_reusable, unread || request.keep_alive),
             Err(error) => next_after(error),
         }
     }
@@ -72,7 +72,7 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Counts a request. Returns whether another one may follow on the connection.
-    pub(super) fn goes_on(&mut self, request: &RequestHead<'_>) -> bool {
+    pub(super) fn count_request(&mut self, request: &RequestHead<'_>) -> bool {
         self.served += 1;
         let more = self.worker.limits.requests_per_connection.is_none_or(|max| self.served < max);
         request.keep_alive && more && self.io.carries_more() && !self.worker.deadlines.is_draining()
@@ -91,7 +91,7 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         answer: &mut Answer,
         delimiter: Delimiter,
-        goes_on: bool,
+        is_reusable: bool,
         now_ms: u64,
     ) -> Output {
         Self::pin(self.hsts.as_ref(), answer);
@@ -101,7 +101,7 @@ impl<T: Protocol> Exchange<T> {
             status: answer.status,
             fields: HeadFields::Made(&answer.fields),
             delimiter,
-            persistence: persistence(request, goes_on),
+            persistence: persistence(request, is_reusable),
             date: &date,
         };
         self.io.encode_head(out.vec(), &head);
@@ -109,8 +109,8 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Returns the next step after a response that was sent completely.
-    pub(super) fn after(&self, goes_on: bool, unread: bool) -> Next {
-        match (goes_on, unread || !self.input.bytes().is_empty()) {
+    pub(super) fn after(&self, is_reusable: bool, unread: bool) -> Next {
+        match (is_reusable, unread || !self.input.bytes().is_empty()) {
             (true, _) => Next::Request,
             (false, false) if !self.worker.deadlines.is_draining() => Next::Close,
             (false, _) => Next::Linger,
@@ -170,12 +170,12 @@ impl<T: Protocol> Exchange<T> {
         };
         let mut interim = Vec::new();
         upload.precede(&self.io, &mut interim);
-        let goes_on = self.goes_on(request)
-            && upload.may_go_on()
+        let is_reusable = self.count_request(request)
+            && upload.allows_reuse()
             && delimiter != Delimiter::Close
             && !says_close(&answer.fields);
         let now_ms = clock::now_ms();
-        let mut out = self.encode_head(request, &mut answer, delimiter, goes_on, now_ms);
+        let mut out = self.encode_head(request, &mut answer, delimiter, is_reusable, now_ms);
         if !interim.is_empty() {
             out.vec().splice(..0, interim);
         }
@@ -195,16 +195,16 @@ impl<T: Protocol> Exchange<T> {
         };
         self.log(Some(request), answer.status, head_bytes, sent);
         match sent {
-            Ok(()) => self.discard_rest(upload, goes_on).await,
+            Ok(()) => self.discard_rest(upload, is_reusable).await,
             Err(error) => cut_by(error, delimiter),
         }
     }
 
     /// Discards the unread rest of the request body, then returns the next step of the connection.
-    pub(super) async fn discard_rest(&mut self, mut upload: Upload, goes_on: bool) -> Next {
-        let whole = upload.reading.is_done();
-        if !goes_on || !upload.may_go_on() {
-            return self.after(false, !whole);
+    pub(super) async fn discard_rest(&mut self, mut upload: Upload, is_reusable: bool) -> Next {
+        let is_complete = upload.reading.is_done();
+        if !is_reusable || !upload.allows_reuse() {
+            return self.after(false, !is_complete);
         }
         upload.cut();
         match self.discard_body(&mut upload.reading, UNREAD_BYTES_MAX).await {
@@ -226,7 +226,7 @@ async fn begin_body(answer: &mut Answer, sends_body: bool) {
     }
 }
 
-/// Returns the next step of the connection after a response broke off. A body that ends with the
+/// Returns the next step of the connection after a truncated response. A body that ends with the
 /// connection needs a reset, because an orderly close would make it look complete.
 pub(super) fn cut_by(error: ExchangeError, delimiter: Delimiter) -> Next {
     match delimiter {
@@ -254,8 +254,8 @@ fn unreadable(request: &RequestHead<'_>, e: &io::Error) -> Answer {
 }
 
 /// Returns the Connection option of a response.
-pub(super) fn persistence(request: &RequestHead<'_>, goes_on: bool) -> Persistence {
-    match (goes_on, request.http10) {
+pub(super) fn persistence(request: &RequestHead<'_>, is_reusable: bool) -> Persistence {
+    match (is_reusable, request.http10) {
         (true, false) => Persistence::Implied,
         (true, true) => Persistence::KeepAlive,
         (false, _) => Persistence::Close,

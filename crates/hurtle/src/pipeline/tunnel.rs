@@ -33,8 +33,8 @@ impl<T: Protocol> Exchange<T> {
             Tunnel::Upstream(tunnel) => {
                 let UpstreamTunnel { head, mut upstream } = *tunnel;
                 let Some(link) = upstream.take_link() else { return Next::Drop };
-                let Link { io: far, input, .. } = link;
-                self.tunnel_to(request, &far, input, head).await
+                let Link { io: remote, input, .. } = link;
+                self.tunnel_to(request, &remote, input, head).await
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
@@ -53,31 +53,34 @@ impl<T: Protocol> Exchange<T> {
         }
     }
 
-    /// Runs a tunnel to the transport `far`.
+    /// Runs a tunnel to the transport `remote`.
     async fn tunnel_to(
         &mut self,
         request: &RequestHead<'_>,
-        far: &impl Transport,
-        mut from_far: Input,
+        remote: &impl Transport,
+        mut received: Input,
         mut out: Output,
     ) -> Next {
         let head_bytes = out.len() as u64;
         // Bytes of the new protocol may have arrived behind the upstream's head.
-        out.vec().extend_from_slice(from_far.bytes());
-        let spoken = from_far.bytes().len();
-        from_far.consume(spoken);
+        out.vec().extend_from_slice(received.bytes());
+        let early_bytes = received.bytes().len();
+        received.consume(early_bytes);
         if let Err(error) = self.send(out, &Body::Empty).await {
             return next_after(error);
         }
         let Exchange { io, input, watch, sent, .. } = self;
         let Some(io) = io.raw() else { return Next::Drop };
-        let (there, back) = (Cell::new(0), &sent.moved);
-        let both = rt::try_both(carry(io, input, far, &there), carry(far, &mut from_far, io, back));
-        let (mut seen, mut by_ms) = (None, 0);
+        let (to_remote, to_client) = (Cell::new(0), &sent.moved);
+        let both = rt::try_both(
+            carry(io, input, remote, &to_remote),
+            carry(remote, &mut received, io, to_client),
+        );
+        let (mut last_moved, mut by_ms) = (None, 0);
         let due = || {
-            let moved = Some((there.get(), back.get()));
-            if moved != seen {
-                (seen, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
+            let moved = Some((to_remote.get(), to_client.get()));
+            if moved != last_moved {
+                (last_moved, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
             }
             by_ms
         };

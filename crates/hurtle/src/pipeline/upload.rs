@@ -34,9 +34,9 @@ pub(super) struct Upload {
     expects: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
     sends_interim: bool,
-    /// Encoded interim responses.
+    /// Encoded interim responses that wait to be sent.
     interim: Output,
-    /// Those that are being sent.
+    /// Interim responses that are being sent.
     sending: Option<Box<SendQueue>>,
     received: u64,
     /// Time spent waiting for the client, in milliseconds.
@@ -131,9 +131,9 @@ impl Upload {
             self.sending = None;
         }
         loop {
-            let here = input.bytes().len();
+            let buffered = input.bytes().len();
             let piece = self.reading.next(input).map_err(ExchangeError::ParseError)?;
-            self.received += (here - input.bytes().len()) as u64;
+            self.received += (buffered - input.bytes().len()) as u64;
             match piece {
                 Piece::Data(len) => {
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
@@ -222,7 +222,7 @@ impl Upload {
     }
 
     /// Returns whether the connection can be reused after a response that begins now.
-    pub(super) fn may_go_on(&self) -> bool {
+    pub(super) fn allows_reuse(&self) -> bool {
         let read_on = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_abandoned());
         match &self.reading {
             Reading::Done => true,

@@ -1,7 +1,7 @@
 //! The seam between an exchange (one request and its response) and the protocol that carries it.
 //!
 //! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream of HTTP/2 (`h2`). It encodes
-//! response heads, delimits bodies, and reads request bodies; `serve` decides what is sent.
+//! response heads, delimits bodies, and reads request bodies; the pipeline chooses the response.
 
 pub mod h1;
 pub mod h2;
@@ -69,7 +69,7 @@ pub trait Protocol {
     /// The number of the client authentication policy that the handshake met; 0: none.
     fn policy(&self) -> u32;
 
-    /// The server name that the client asked for (RFC 6066 section 3).
+    /// The server name that the client requested (RFC 6066 section 3).
     fn server_name(&self) -> Option<String>;
 
     /// The client's certificate, if it was verified.

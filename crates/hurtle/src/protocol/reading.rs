@@ -12,7 +12,7 @@ use crate::transport::Input;
 pub enum Reading {
     /// The body has been read to its end.
     Done,
-    /// This number of bytes; not 0.
+    /// A number of bytes, at least 1.
     Exactly(u64),
     /// Chunks (RFC 9112 section 7.1).
     Chunked(Box<Decoder>),
@@ -24,7 +24,7 @@ pub enum Reading {
 
 /// The next piece of a body.
 pub enum Piece {
-    /// This number of data bytes, not 0, is next in the input; the caller consumes them.
+    /// The number of data bytes at the front of the input, at least 1; the caller consumes them.
     Data(usize),
     /// The input is used up; the caller must read more.
     More,
@@ -61,32 +61,32 @@ impl Reading {
     /// # Errors
     /// The framing is malformed.
     pub fn next(&mut self, input: &mut Input) -> Result<Piece, ParseError> {
-        let here = input.bytes().len();
+        let buffered = input.bytes().len();
         match self {
             Reading::Done => Ok(Piece::End(Vec::new())),
-            Reading::Exactly(_) if here == 0 => Ok(Piece::More),
+            Reading::Exactly(_) if buffered == 0 => Ok(Piece::More),
             Reading::Exactly(left) => {
-                let len = here.min(usize::try_from(*left).unwrap_or(usize::MAX));
+                let len = buffered.min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= len as u64;
                 if *left == 0 {
                     *self = Reading::Done;
                 }
                 Ok(Piece::Data(len))
             }
-            Reading::Frames if here == 0 => Ok(Piece::More),
-            Reading::Ended(trailers) if here == 0 => {
+            Reading::Frames if buffered == 0 => Ok(Piece::More),
+            Reading::Ended(trailers) if buffered == 0 => {
                 let trailers = mem::take(trailers);
                 *self = Reading::Done;
                 Ok(Piece::End(trailers))
             }
-            Reading::Frames | Reading::Ended(_) => Ok(Piece::Data(here)),
+            Reading::Frames | Reading::Ended(_) => Ok(Piece::Data(buffered)),
             Reading::Chunked(decoder) => match decoder.decode(input.bytes())? {
                 Step::Data { skip, len } => {
                     input.consume(skip);
                     Ok(Piece::Data(len))
                 }
                 Step::NeedMore => {
-                    input.consume(here);
+                    input.consume(buffered);
                     Ok(Piece::More)
                 }
                 Step::End(n) => {

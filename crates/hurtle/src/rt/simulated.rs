@@ -1,4 +1,4 @@
-//! The time of a simulation: the runtime's, which the test advances, in place of the system's.
+//! Simulated time: the time of the paused runtime, which replaces the system's.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,12 +13,12 @@ thread_local! {
 /// Value of `clock::now_ms` at the start of a simulation, in milliseconds.
 const BEGIN_MS: u64 = 1_000_000;
 
-/// From now on this thread's time is the runtime's, which must be paused.
+/// Switches this thread to the runtime's time, which must be paused.
 pub fn begin() {
     BEGUN.set(Some(Instant::now()));
 }
 
-/// This thread's time is the system's again.
+/// Switches this thread back to the system's time.
 pub fn end() {
     BEGUN.set(None);
 }

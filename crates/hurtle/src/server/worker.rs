@@ -73,7 +73,7 @@ pub(super) struct Duties {
     pub(super) inherited: bool,
     /// Deployed applications; `None`: deployment is off.
     pub(super) deployments: Option<watch::Receiver<Deployments>>,
-    /// The configurations that follow.
+    /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     pub(super) orders: watch::Receiver<Command>,
 }
@@ -97,7 +97,7 @@ struct Updating<'a> {
 }
 
 impl Updating<'_> {
-    /// Applies the configurations that follow.
+    /// Applies each new configuration.
     async fn run(
         &mut self,
         mut updates: watch::Receiver<Option<Arc<Update>>>,

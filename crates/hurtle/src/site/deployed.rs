@@ -1,5 +1,5 @@
-//! Applications that are deployed while the server runs, beside the configured mounts. The server
-//! starts them and informs each worker.
+//! Applications that are deployed at run time, in addition to the configured mounts. The server starts
+//! them and informs each worker.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::handler::proxy::{Availability, Proxy};
 pub struct Deployment {
     /// A unique number of the application and its version.
     pub serial: u64,
-    /// Its site's name ([`config::Site::name`]).
+    /// The name of the site ([`config::Site::name`]).
     pub site: String,
     /// The path of its mount; unique in its site.
     pub path: String,

@@ -1,5 +1,5 @@
 //! Internal files: clients cannot request them, but an upstream's response can name one
-//! (X-Accel-Redirect, X-Sendfile). They lie beneath a root of their own.
+//! (X-Accel-Redirect, X-Sendfile). They have a separate root.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

@@ -33,7 +33,7 @@ pub struct Mount {
 pub enum MountRef<'a> {
     /// A configured mount, with its number in the site.
     Configured(usize, &'a Mount),
-    /// A mount that was deployed beside them.
+    /// A mount that was deployed at run time.
     Deployed(Rc<Mount>),
 }
 

@@ -44,9 +44,9 @@ impl Site {
             Ok(path) => self.route_decoded(path, query, peer),
             Err(PathError::EncodedSlash) => self.route_either_way(raw, query, peer),
             Err(bad) => {
-                let why = bad.to_string();
-                let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&why));
-                Route::Answer(Box::new(answer), why.into())
+                let reason = bad.to_string();
+                let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&reason));
+                Route::Answer(Box::new(answer), reason.into())
             }
         }
     }
@@ -122,8 +122,8 @@ impl Site {
     }
 }
 
-fn refuse(status: StatusCode, why: &'static str) -> Route<'static> {
-    Route::Answer(Box::new(Answer::error(status, None)), why.into())
+fn refuse(status: StatusCode, reason: &'static str) -> Route<'static> {
+    Route::Answer(Box::new(Answer::error(status, None)), reason.into())
 }
 
 /// Encodes a wildcard's match for a URL.

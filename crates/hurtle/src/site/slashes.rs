@@ -20,9 +20,9 @@ impl Site {
         query: Option<&[u8]>,
         peer: Option<IpAddr>,
     ) -> Route<'a> {
-        let (mut whole, mut parted) = (Vec::new(), Vec::new());
-        let read = target::decode_keeping_slashes(raw, &mut whole)
-            .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut parted));
+        let (mut encoded_path, mut decoded_path) = (Vec::new(), Vec::new());
+        let read = target::decode_keeping_slashes(raw, &mut encoded_path)
+            .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut decoded_path));
         let refuse = |bad: PathError| {
             let answer = Answer::error(StatusCode::NOT_FOUND, None);
             Route::Answer(Box::new(answer), bad.to_string().into())
@@ -30,22 +30,22 @@ impl Site {
         if let Err(bad) = read {
             return refuse(bad);
         }
-        // A path that a rule has changed is not the client's.
+        // A path that a rule has changed no longer counts as the client's.
         let is_own = |route: &Route<'_>, own: &[u8]| match route {
             Route::Mount { path, .. } => **path == *own,
             Route::Answer(..) => false,
         };
-        let one = self.route_decoded(whole.clone().into(), query, peer);
-        let other = self.route_decoded(parted.clone().into(), query, peer);
-        let agreed = is_own(&one, &whole)
-            && is_own(&other, &parted)
-            && match (&one, &other) {
+        let encoded = self.route_decoded(encoded_path.clone().into(), query, peer);
+        let decoded = self.route_decoded(decoded_path.clone().into(), query, peer);
+        let agreed = is_own(&encoded, &encoded_path)
+            && is_own(&decoded, &decoded_path)
+            && match (&encoded, &decoded) {
                 (Route::Mount { mount, .. }, Route::Mount { mount: other, .. }) => {
                     mount.is(other) && reads_path(&mount.handler)
                 }
                 _ => false,
             };
-        if agreed { one } else { refuse(PathError::EncodedSlash) }
+        if agreed { encoded } else { refuse(PathError::EncodedSlash) }
     }
 }
 

@@ -62,11 +62,11 @@ fn return_input(buffer: Box<[u8]>) {
 pub enum Fill {
     /// Up to 4 KiB, usually a request head. After a short read the next one waits for readiness.
     Head,
-    /// As `Head`, but after a short read the next one asks the kernel again.
+    /// Like `Head`, but after a short read the next one calls the kernel again.
     HeadEagerly,
     /// Up to 64 KiB of a body. After a short read the next one waits for readiness.
     Body,
-    /// As `Body`; an empty input gets headroom for `Input::precede`.
+    /// Like `Body`; an empty input gets headroom for `Input::precede`.
     Response,
 }
 
@@ -147,8 +147,8 @@ impl Input {
         }
     }
 
-    /// Takes the first `n` bytes, which must be present. Bytes behind them stay; usually there are
-    /// none, and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
+    /// Takes the first `n` bytes, which must be present, and keeps the rest. Usually there is no rest,
+    /// and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
     pub fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {
@@ -273,7 +273,7 @@ impl Drop for Input {
 }
 
 /// A pooled buffer with bytes that were taken from an `Input`, or read by another owner: a request
-/// head while the request is handled, or a piece of a body on its way.
+/// head while the request is handled, or a piece of a body in transit.
 #[derive(Debug)]
 pub struct Taken {
     bytes: Box<[u8]>,

@@ -148,7 +148,7 @@ impl Sending {
     }
 }
 
-/// Returns whether rustls has output of its own. rustls answers a peer's KeyUpdate at a write only,
+/// Returns whether rustls has output to send. rustls answers a peer's KeyUpdate at a write only,
 /// so this writes 0 bytes.
 pub(super) fn has_to_say(session: &mut ServerConnection) -> bool {
     // The next read returns the error.
@@ -284,20 +284,21 @@ mod tests {
 
     use super::*;
 
-    /// RFC 8448 3: "derive write traffic keys for application data", the server's.
+    /// RFC 8448 section 3: the server's "derive write traffic keys for application data".
     #[test]
-    fn keys_are_those_of_the_example() {
+    fn keys_equal_the_example_of_rfc_8448() {
         let secret = hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643");
         let suite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().expect("TLS 1.3");
-        let made = keys(suite, &OkmBlock::new(&secret), 7).expect("a cipher of the kernel's");
-        let TlsKey::Aes128Gcm(key) = made.key else { panic!("another cipher") };
+        let derived =
+            keys(suite, &OkmBlock::new(&secret), 7).expect("a cipher that the kernel has");
+        let TlsKey::Aes128Gcm(key) = derived.key else { panic!("another cipher") };
         assert_eq!(key.to_vec(), hex("9f02283b6c9c07efc26bb9f2ac92e356"));
-        assert_eq!(made.iv.to_vec(), hex("cf782b88dd83549aadf1e984"));
-        assert_eq!(made.records, 7);
+        assert_eq!(derived.iv.to_vec(), hex("cf782b88dd83549aadf1e984"));
+        assert_eq!(derived.records, 7);
     }
 
     #[test]
-    fn records_are_counted_wherever_their_bytes_are_parted() {
+    fn records_are_counted_in_pieces_of_any_size() {
         let record = |kind: u8, len: u16| {
             let [high, low] = len.to_be_bytes();
             [vec![kind, 3, 3, high, low], vec![kind; len.into()]].concat()
@@ -306,7 +307,10 @@ mod tests {
         for piece in [1, 2, 3, 5, 7, 300, 4096, stream.len()] {
             let mut records = Records::default();
             stream.chunks(piece).for_each(|piece| records.pass(piece));
-            assert_eq!(records.count, 3, "in pieces of {piece}; one in clear has no number");
+            assert_eq!(
+                records.count, 3,
+                "in pieces of {piece}; an unencrypted record does not count"
+            );
             assert!(!records.perhaps_rekeyed && records.left == 0, "in pieces of {piece}");
         }
         let mut records = Records::default();
@@ -314,9 +318,9 @@ mod tests {
         assert!(records.perhaps_rekeyed);
     }
 
-    /// Encrypts in place of the kernel; the client must read on without noticing.
+    /// Encrypts records as the kernel would. The client must decrypt them after those of rustls.
     #[test]
-    fn a_client_reads_what_is_encrypted_in_rustls_place() {
+    fn a_client_decrypts_records_made_with_the_kernels_keys() {
         let suites = provider::ALL_CIPHER_SUITES.iter().filter(|suite| suite.tls13().is_some());
         for suite in suites {
             let mut pair = Pair::new(*suite);
@@ -332,36 +336,36 @@ mod tests {
             pair.client.read_tls(&mut &wire[..]).expect("memory");
             let state = pair.client.process_new_packets().expect("it can be decrypted");
             assert_eq!(pair.client_read(), b"by another", "{suite:?}");
-            assert!(state.peer_has_closed(), "{suite:?}: the goodbye is one");
+            assert!(state.peer_has_closed(), "{suite:?}: close_notify was received");
         }
     }
 
     #[test]
-    fn a_peer_that_wants_other_keys_is_noticed_before_and_after() {
+    fn a_key_update_is_noticed_before_and_after_the_switch() {
         let suite = provider::cipher_suite::TLS13_AES_256_GCM_SHA384;
         let mut pair = Pair::new(suite);
         assert!(has_to_say(&mut pair.server), "tickets");
         pair.client_reads();
         assert!(!has_to_say(&mut pair.server));
         let by_kernel = Sending::Kernel { records: 9, records_max: 1 << 24 };
-        assert!(!by_kernel.is_over(&mut pair.server), "nobody wants anything");
+        assert!(!by_kernel.is_over(&mut pair.server), "no KeyUpdate was requested");
         pair.client.refresh_traffic_keys().expect("the handshake is over");
         pair.server_reads();
-        assert!(by_kernel.is_over(&mut pair.server), "after the kernel took over: the end");
+        assert!(by_kernel.is_over(&mut pair.server), "after the switch, the connection ends");
         pair.client_reads();
-        assert!(pair.records.perhaps_rekeyed, "before: it stays with rustls");
+        assert!(pair.records.perhaps_rekeyed, "before the switch, rustls keeps encrypting");
     }
 
     #[test]
-    fn a_key_is_not_used_more_often_than_it_may_be() {
+    fn a_key_is_not_used_beyond_its_limit() {
         let mut pair = Pair::new(provider::cipher_suite::TLS13_AES_256_GCM_SHA384);
         pair.client_reads();
         let mut sending = Sending::Kernel { records: 0, records_max: 100 };
         sending.took(30 * RECORD_BYTES as usize);
         assert!(sending.check().is_ok() && !sending.is_over(&mut pair.server));
         sending.took(30 * RECORD_BYTES as usize);
-        assert!(sending.check().is_ok(), "the answer under way goes on");
-        assert!(sending.is_over(&mut pair.server), "but nothing more is asked");
+        assert!(sending.check().is_ok(), "the current response continues");
+        assert!(sending.is_over(&mut pair.server), "no further request is read");
         sending.took(40 * RECORD_BYTES as usize);
         assert!(sending.check().is_err());
     }
@@ -375,30 +379,31 @@ mod tests {
     }
 
     impl Pair {
-        /// Completes a handshake between the two.
+        /// Completes a handshake between client and server.
         fn new(suite: rustls::SupportedCipherSuite) -> Pair {
             let own = CryptoProvider { cipher_suites: vec![suite], ..provider::default_provider() };
             let own = Arc::new(own);
-            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
-            let made = made.expect("a certificate");
+            let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+            let generated = generated.expect("a certificate");
             let mut roots = RootCertStore::empty();
-            roots.add(made.cert.der().clone()).expect("a root");
-            let terms = ClientConfig::builder_with_provider(Arc::clone(&own))
+            roots.add(generated.cert.der().clone()).expect("a root");
+            let config = ClientConfig::builder_with_provider(Arc::clone(&own))
                 .with_safe_default_protocol_versions()
                 .expect("TLS 1.3")
                 .with_root_certificates(roots)
                 .with_no_client_auth();
             let name = ServerName::try_from("localhost").expect("a name");
-            let client = ClientConnection::new(Arc::new(terms), name).expect("a client");
-            let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-            let terms = ServerConfig::builder_with_provider(own)
+            let client = ClientConnection::new(Arc::new(config), name).expect("a client");
+            let key =
+                PrivateKeyDer::try_from(generated.signing_key.serialize_der()).expect("a key");
+            let config = ServerConfig::builder_with_provider(own)
                 .with_safe_default_protocol_versions()
                 .expect("TLS 1.3")
                 .with_no_client_auth()
-                .with_single_cert(vec![made.cert.der().clone()], key)
+                .with_single_cert(vec![generated.cert.der().clone()], key)
                 .expect("a pair");
-            let (terms, overheard) = overheard(&terms);
-            let server = ServerConnection::new(Arc::new(terms)).expect("a server");
+            let (config, overheard) = overheard(&config);
+            let server = ServerConnection::new(Arc::new(config)).expect("a server");
             let mut pair = Pair { client, server, overheard, records: Records::default() };
             while pair.server.is_handshaking() {
                 // Records of the handshake do not count.
@@ -418,7 +423,7 @@ mod tests {
             let mut wire = &wire[..];
             while !wire.is_empty() {
                 self.server.read_tls(&mut wire).expect("memory");
-                self.server.process_new_packets().expect("a client that keeps to the rules");
+                self.server.process_new_packets().expect("a valid message of the client");
             }
         }
 
@@ -432,7 +437,7 @@ mod tests {
             let (mut wire, mut read) = (&wire[..], Vec::new());
             while !wire.is_empty() {
                 self.client.read_tls(&mut wire).expect("memory");
-                self.client.process_new_packets().expect("a server that keeps to the rules");
+                self.client.process_new_packets().expect("a valid message of the server");
                 read.extend(self.client_read());
             }
             read
@@ -447,9 +452,9 @@ mod tests {
 
         fn keys(&self) -> TlsKeys {
             let suite = self.server.negotiated_cipher_suite().and_then(|suite| suite.tls13());
-            let secret = self.overheard.0.get().expect("overheard");
+            let secret = self.overheard.0.get().expect("a captured secret");
             keys(suite.expect("agreed on"), secret, self.records.count)
-                .expect("one of the kernel's")
+                .expect("a cipher that the kernel has")
         }
     }
 

@@ -1,10 +1,10 @@
-//! A channel in memory for tests: no sockets, its time is the simulation's, and a seed decides what
-//! happens. Bytes arrive in any split and late, writes are short, and either way can stall or break
-//! at any step. Both ends are a `Memory`.
+//! An in-memory connection for tests, in simulated time. A seed determines its behaviour: bytes
+//! arrive late and in pieces, writes are partial, and an end can stall or be reset at any step. Both
+//! ends are a `Memory`.
 //!
-//! The server's end is an engine of one of two kinds, by the seed. One works on readiness, as `Plain`
-//! does. The other owns buffers and pieces while they are under way, as io_uring requires (`ring`).
-//! All seeds pass with both, which shows that the contract of `Transport` suffices for either.
+//! The seed selects one of two engines for the server's end. One works on readiness, like `Plain`.
+//! The other owns buffers and pieces until an operation completes, as io_uring requires (`ring`). The
+//! tests pass with both, which shows that the contract of `Transport` suffices for both.
 
 mod random;
 mod ring;
@@ -25,24 +25,25 @@ use tokio::time::Sleep;
 
 pub use random::Random;
 use ring::Ring;
-pub use trace::{note, trace, traced};
+pub use trace::{begin_trace, record, trace_hash};
 
 use super::plain::SLICES_MAX;
 use super::{Attempt, Fill, Input, SendQueue, Transport};
 
-/// Steps of one end after which a simulation is taken to run in circles.
+/// Maximum number of steps of one end; more indicate an endless loop.
 const STEPS_MAX: u64 = 200_000;
 
-/// What may happen at one end, beside short reads and writes.
+/// Faults of one end, in addition to partial reads and writes. A step is one attempt to read or
+/// write.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trouble {
-    /// One step in so many waits for some milliseconds; 0: none does.
+pub struct Faults {
+    /// One in this many steps is delayed; 0: none.
     pub delay_part: u64,
-    /// The longest such wait, in milliseconds; 0: up to the others' turn.
+    /// Maximum delay, in milliseconds; 0: a delayed step only yields to other tasks.
     pub delay_ms_max: u64,
-    /// The step at which the connection is reset; 0: none.
+    /// Number of the step that resets the connection; 0: none.
     pub reset_step: u64,
-    /// The step at which it stalls for good; 0: none.
+    /// Number of the step from which this end makes no progress; 0: none.
     pub stall_step: u64,
 }
 
@@ -50,27 +51,27 @@ thread_local! {
     static DIAL: RefCell<Option<Dial>> = const { RefCell::new(None) };
 }
 
-/// Makes the connections to upstreams.
+/// Connects to a simulated upstream.
 pub type Dial = Rc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Memory>>>>>;
 
-/// Has `dial` make this thread's connections to upstreams; `None`: there are none.
-pub fn dial_with(dial: Option<Dial>) {
+/// Sets the function that connects to this thread's upstreams; `None`: connections are refused.
+pub fn set_dial(dial: Option<Dial>) {
     DIAL.set(dial);
 }
 
-/// Bytes on their way from one end to the other.
+/// One direction of a connection, with the bytes in transit.
 #[derive(Default)]
 struct Flow {
     bytes: VecDeque<u8>,
-    /// The writer has said all.
+    /// The writer has closed its sending side.
     is_finished: bool,
-    /// The writer is gone, and not in good order.
+    /// The connection was reset, so the reader may lose bytes.
     is_reset: bool,
-    /// Nobody reads any more.
-    is_deaf: bool,
+    /// The reader is closed.
+    is_reader_closed: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Who waits for a reset.
+    /// Tasks that wait for a reset.
     watchers: Vec<Waker>,
 }
 
@@ -87,7 +88,7 @@ impl Flow {
         }
     }
 
-    /// What the reader has not taken is lost, or a part of it.
+    /// Resets this direction; loses a random part of the unread bytes.
     fn reset(&mut self, random: &mut Random) {
         if self.is_reset {
             return;
@@ -100,11 +101,11 @@ impl Flow {
     }
 }
 
-/// Both ways of a connection: `flows[n]` is what end `n` writes.
+/// Both directions of a connection: end `n` writes to `flows[n]`.
 struct Wire {
     flows: [Flow; 2],
-    /// Bytes that a way holds.
-    room: usize,
+    /// Maximum number of bytes in transit in each direction.
+    capacity: usize,
     random: Random,
 }
 
@@ -115,27 +116,27 @@ pub struct Memory {
     name: String,
     step: RefCell<Step>,
     aborted: Cell<bool>,
-    /// What is under way, in an engine that owns it; `None`: the engine works on readiness.
+    /// State of the engine that owns data during an operation; `None`: the engine works on readiness.
     ring: Option<RefCell<Ring>>,
 }
 
-/// What has happened at one end.
+/// The progress of one end.
 struct Step {
-    trouble: Trouble,
+    faults: Faults,
     random: Random,
     count: u64,
-    /// Reading and writing wait for these.
+    /// Delays of reading and writing (`READ`, `WRITE`).
     waits: [Option<Pin<Box<Sleep>>>; 2],
     is_stalled: bool,
 }
 
-/// See `Memory::watch`.
-pub struct Watched(Rc<RefCell<Wire>>, usize);
+/// A handle on a connection that stays valid after `Memory` was dropped.
+pub struct ConnectionWatch(Rc<RefCell<Wire>>, usize);
 
-impl Watched {
-    /// Whether the other end is closed.
-    pub fn is_alone(&self) -> bool {
-        self.0.borrow().flows[self.1].is_deaf
+impl ConnectionWatch {
+    /// Returns whether the peer is closed.
+    pub fn is_peer_closed(&self) -> bool {
+        self.0.borrow().flows[self.1].is_reader_closed
     }
 }
 
@@ -146,17 +147,18 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 
 impl Memory {
-    /// Both ends of a connection, the server's first, each with its troubles.
-    pub fn pair(name: &str, random: &mut Random, troubles: [Trouble; 2]) -> (Memory, Memory) {
-        let room = random.pick(&[512, 4 << 10, 64 << 10]);
-        let wire = Wire { flows: Default::default(), room, random: Random::new(random.next(), 0) };
+    /// Creates both ends of a connection, the server's first, each with its faults.
+    pub fn pair(name: &str, random: &mut Random, faults: [Faults; 2]) -> (Memory, Memory) {
+        let capacity = random.pick(&[512, 4 << 10, 64 << 10]);
+        let wire =
+            Wire { flows: Default::default(), capacity, random: Random::new(random.next(), 0) };
         let wire = Rc::new(RefCell::new(wire));
         let mut end = |end: usize| Memory {
             wire: Rc::clone(&wire),
             end,
             name: format!("{name}{}", ["<", ">"][end]),
             step: RefCell::new(Step {
-                trouble: troubles[end],
+                faults: faults[end],
                 random: Random::new(random.next(), 1),
                 count: 0,
                 waits: [None, None],
@@ -174,7 +176,7 @@ impl Memory {
     /// Connects to an upstream of the simulation.
     ///
     /// # Errors
-    /// The simulation's.
+    /// Errors of the simulated upstream; `ConnectionRefused` if there is none.
     pub async fn connect(_address: SocketAddr) -> io::Result<Memory> {
         match DIAL.with_borrow(Clone::clone) {
             Some(dial) => dial().await,
@@ -182,7 +184,7 @@ impl Memory {
         }
     }
 
-    /// There are none in memory.
+    /// Fails: the simulation has no unix sockets.
     ///
     /// # Errors
     /// Always.
@@ -190,7 +192,7 @@ impl Memory {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether the peer has neither said anything nor gone.
+    /// Returns whether the peer has neither sent data nor closed.
     pub fn is_quiet(&mut self) -> bool {
         !self.is_readable() && !self.has_arrived()
     }
@@ -200,20 +202,20 @@ impl Memory {
         !flow.bytes.is_empty() || flow.is_finished || flow.is_reset
     }
 
-    /// Tells whether the other end is closed, also when this one is.
-    pub fn watch(&self) -> Watched {
-        Watched(Rc::clone(&self.wire), self.end)
+    /// Returns a handle that tells whether the peer is closed, even after this end is dropped.
+    pub fn watch(&self) -> ConnectionWatch {
+        ConnectionWatch(Rc::clone(&self.wire), self.end)
     }
 
-    /// Whether the other end is closed.
-    pub fn is_alone(&self) -> bool {
-        self.watch().is_alone()
+    /// Returns whether the peer is closed.
+    pub fn is_peer_closed(&self) -> bool {
+        self.watch().is_peer_closed()
     }
 
     /// Reads once.
     ///
     /// # Errors
-    /// A reset.
+    /// `ConnectionReset`.
     pub async fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
@@ -227,11 +229,11 @@ impl Memory {
         let flow = &mut wire.flows[1 - self.end];
         if flow.bytes.is_empty() || into.is_empty() {
             if flow.is_reset {
-                self.note("reads a reset", b"");
+                self.record("reads a reset", b"");
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
             if flow.is_finished {
-                self.note("reads the end", b"");
+                self.record("reads the end", b"");
                 return Poll::Ready(Ok(0));
             }
             flow.reader = Some(cx.waker().clone());
@@ -243,23 +245,23 @@ impl Memory {
         into[..first].copy_from_slice(&front[..first]);
         into[first..n].copy_from_slice(&back[..n - first]);
         flow.bytes.drain(..n);
-        self.note("reads", &into[..n]);
+        self.record("reads", &into[..n]);
         flow.wake_writer();
         Poll::Ready(Ok(n))
     }
 
-    /// Has all of it on its way at once.
-    pub fn put(&self, bytes: &[u8]) {
-        self.note("puts", bytes);
+    /// Writes all bytes in one step, beyond the capacity if necessary.
+    pub fn write_at_once(&self, bytes: &[u8]) {
+        self.record("writes at once", bytes);
         let flow = &mut self.wire.borrow_mut().flows[self.end];
         flow.bytes.extend(bytes);
         flow.wake_reader();
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// A reset, or that the peer is gone.
+    /// `ConnectionReset`.
     pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)])).await?;
@@ -268,49 +270,49 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether the engine has taken bytes that are not on their way.
+    /// Returns whether the engine has accepted bytes that it has not written.
     fn is_sending(&self) -> bool {
         self.ring.as_ref().is_some_and(|ring| ring.borrow().is_sending())
     }
 
-    fn note(&self, what: &str, bytes: &[u8]) {
-        note(what, &self.name, bytes);
+    fn record(&self, event: &str, bytes: &[u8]) {
+        record(event, &self.name, bytes);
     }
 
-    /// Whether this step happens now.
-    fn poll_step(&self, way: usize, cx: &mut Context<'_>) -> Poll<()> {
+    /// Counts a step and applies its faults. `Pending`: the step is delayed, or this end is stalled.
+    fn poll_step(&self, direction: usize, cx: &mut Context<'_>) -> Poll<()> {
         let mut step = self.step.borrow_mut();
         let step = &mut *step;
         step.count += 1;
-        assert!(step.count < STEPS_MAX, "{} goes in circles", self.name);
-        if step.count == step.trouble.reset_step {
-            self.note("is reset", b"");
+        assert!(step.count < STEPS_MAX, "{} makes no progress", self.name);
+        if step.count == step.faults.reset_step {
+            self.record("is reset", b"");
             let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
             flows.iter_mut().for_each(|flow| flow.reset(random));
         }
-        if step.count == step.trouble.stall_step {
-            self.note("stalls", b"");
+        if step.count == step.faults.stall_step {
+            self.record("stalls", b"");
             step.is_stalled = true;
         }
         if step.is_stalled {
             return Poll::Pending;
         }
-        if step.waits[way].is_none() && step.trouble.delay_part > 0 {
-            let delays = step.trouble.delay_ms_max > 0;
-            if delays && step.random.is_one_in(step.trouble.delay_part) {
-                let ms = step.random.within(1, step.trouble.delay_ms_max);
+        if step.waits[direction].is_none() && step.faults.delay_part > 0 {
+            let delays = step.faults.delay_ms_max > 0;
+            if delays && step.random.is_one_in(step.faults.delay_part) {
+                let ms = step.random.within(1, step.faults.delay_ms_max);
                 let sleep = tokio::time::sleep(Duration::from_millis(ms));
-                step.waits[way] = Some(Box::pin(sleep));
-            } else if step.random.is_one_in(step.trouble.delay_part) {
+                step.waits[direction] = Some(Box::pin(sleep));
+            } else if step.random.is_one_in(step.faults.delay_part) {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
-        if let Some(wait) = &mut step.waits[way] {
+        if let Some(wait) = &mut step.waits[direction] {
             if wait.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            step.waits[way] = None;
+            step.waits[direction] = None;
         }
         Poll::Ready(())
     }
@@ -325,41 +327,41 @@ impl Memory {
             return Poll::Pending;
         }
         let mut wire = self.wire.borrow_mut();
-        let Wire { flows, room, random } = &mut *wire;
+        let Wire { flows, capacity, random } = &mut *wire;
         if flows[self.end].is_reset || flows[1 - self.end].is_reset {
-            self.note("writes to a reset", b"");
+            self.record("writes to a reset", b"");
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        let whole: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         let flow = &mut flows[self.end];
-        let room = room.saturating_sub(flow.bytes.len());
-        if room == 0 && !flow.is_deaf {
+        let room = capacity.saturating_sub(flow.bytes.len());
+        if room == 0 && !flow.is_reader_closed {
             flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        if whole == 0 {
+        if total == 0 {
             return Poll::Ready(Ok(0));
         }
-        assert!(!flow.is_finished, "{} writes behind its end", self.name);
-        if flow.is_deaf {
-            // The peer's kernel answers with a reset.
-            self.note("writes to nobody", b"");
+        assert!(!flow.is_finished, "{} writes after closing its sending side", self.name);
+        if flow.is_reader_closed {
+            // A kernel answers data for a closed socket with a reset.
+            self.record("writes to a closed reader", b"");
             flows[1 - self.end].reset(random);
-            return Poll::Ready(Ok(whole));
+            return Poll::Ready(Ok(total));
         }
-        let n = self.step.borrow_mut().random.piece(whole.min(room));
+        let n = self.step.borrow_mut().random.piece(total.min(room));
         let (begin, mut left) = (flow.bytes.len(), n);
         for buf in bufs {
             let (piece, _) = buf.split_at(left.min(buf.len()));
             flow.bytes.extend(piece);
             left -= piece.len();
         }
-        self.note("writes", &flow.bytes.make_contiguous()[begin..]);
+        self.record("writes", &flow.bytes.make_contiguous()[begin..]);
         flow.wake_reader();
         Poll::Ready(Ok(n))
     }
 
-    /// Writes once from the front of a queue.
+    /// Writes once from the front of the queue.
     fn poll_write_queue(&self, cx: &mut Context<'_>, queue: &SendQueue) -> Poll<io::Result<usize>> {
         let mut slots = [IoSlice::new(&[]); SLICES_MAX];
         let count = queue.slices(&mut slots, usize::MAX);
@@ -431,7 +433,8 @@ impl Transport for Memory {
         }
     }
 
-    /// The engine of `ring` reads files itself; readiness has them copied, as with TLS.
+    /// `true` for the engine of `ring`, which reads files itself. With readiness, the sender copies
+    /// them, as with TLS.
     fn sends_files(&self, _len: u64) -> bool {
         self.ring.is_some()
     }
@@ -453,23 +456,23 @@ impl Transport for Memory {
     }
 
     fn finish(&self) {
-        self.note("ends", b"");
-        assert!(!self.is_sending(), "{} ends with bytes under way", self.name);
+        self.record("closes sending side", b"");
+        assert!(!self.is_sending(), "{} closes its sending side with unflushed bytes", self.name);
         let flow = &mut self.wire.borrow_mut().flows[self.end];
         flow.is_finished = true;
         flow.wake_reader();
     }
 
     fn abort(&self) {
-        self.note("aborts", b"");
+        self.record("aborts", b"");
         self.aborted.set(true);
     }
 }
 
 impl Drop for Memory {
-    /// Closes as a socket does: with bytes unread, by a reset.
+    /// Closes like a socket: unread or unwritten bytes cause a reset.
     fn drop(&mut self) {
-        self.note("closes", b"");
+        self.record("closes", b"");
         let is_sending = self.is_sending();
         let Wire { flows, random, .. } = &mut *self.wire.borrow_mut();
         let unread = !flows[1 - self.end].bytes.is_empty();
@@ -480,7 +483,7 @@ impl Drop for Memory {
         flow.is_finished = true;
         flow.wake_reader();
         let flow = &mut flows[1 - self.end];
-        flow.is_deaf = true;
+        flow.is_reader_closed = true;
         flow.wake_writer();
     }
 }

@@ -1,9 +1,9 @@
 //! Rate limits for one response and for all responses to a client address. A sender without a limit
 //! has no meter.
 //!
-//! A meter stores the time until which bytes are booked. A sender books its bytes behind those,
-//! then waits until they are due. Senders that share a meter thus take turns, and each waits only
-//! for its own timer. Pieces are small, so that the flow is even.
+//! A meter stores the time until which bytes are booked. A sender books its bytes after those, then
+//! waits until they are due. Senders that share a meter thus take turns, and each waits only for its
+//! own timer. Pieces are small, so that bytes leave evenly.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -188,14 +188,14 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
-    fn bytes_leave_at_the_rate_whoever_sends_them() {
+    fn senders_of_a_meter_share_its_rate() {
         let (meter, start_ns) = (Meter::new(1_000), 50 * SECOND_NS);
         assert_eq!(meter.book(125, start_ns), 0, "the credit");
         assert_eq!(meter.book(1_000, start_ns), 0, "the first piece");
-        assert_eq!(meter.book(500, start_ns), SECOND_NS, "behind it");
-        assert_eq!(meter.book(500, start_ns + SECOND_NS / 2), SECOND_NS, "and behind that");
-        assert_eq!(meter.book(1, start_ns + 60 * SECOND_NS), 0, "after a rest");
-        assert_eq!(meter.book(124, start_ns + 60 * SECOND_NS), 0, "no more is saved up");
+        assert_eq!(meter.book(500, start_ns), SECOND_NS, "after the first piece");
+        assert_eq!(meter.book(500, start_ns + SECOND_NS / 2), SECOND_NS, "after the second piece");
+        assert_eq!(meter.book(1, start_ns + 60 * SECOND_NS), 0, "the credit after a pause");
+        assert_eq!(meter.book(124, start_ns + 60 * SECOND_NS), 0, "the credit is limited");
         assert_eq!(meter.book(1_000, start_ns + 60 * SECOND_NS), 0);
         assert_eq!(meter.book(1, start_ns + 60 * SECOND_NS), SECOND_NS);
         assert_eq!(Meter::new(1).book(u64::MAX, 0), 0, "no overflow");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_forgets_nobody_who_owes() {
+    fn the_table_is_bounded_and_keeps_meters_with_bookings() {
         let addresses = Addresses::new(1);
         let debtor = addresses.meter(Ipv4Addr::LOCALHOST.into());
         debtor.book(1 << 40, now_ns());
@@ -229,10 +229,13 @@ mod tests {
             addresses.meter(client(n));
         }
         assert!(addresses.0.meters.lock().unwrap().meters.len() < 3_000);
-        assert!(debtor.upgrade().is_some(), "leaving and coming again pays no debt");
+        assert!(debtor.upgrade().is_some(), "a meter with bookings is kept");
         let all: Vec<_> = (0..ADDRESSES_MAX + 10).map(|n| addresses.meter(client(n))).collect();
         assert_eq!(addresses.0.meters.lock().unwrap().meters.len(), ADDRESSES_MAX);
         let last = &all[ADDRESSES_MAX + 9];
-        assert!(Arc::ptr_eq(last, &all[ADDRESSES_MAX + 8]), "the others share one");
+        assert!(
+            Arc::ptr_eq(last, &all[ADDRESSES_MAX + 8]),
+            "addresses beyond the limit share a meter"
+        );
     }
 }

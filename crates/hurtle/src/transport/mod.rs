@@ -1,8 +1,8 @@
 //! The byte channel between a connection's protocol and the kernel.
 //!
 //! `Transport` is the seam to the I/O engine: `Plain` is a socket, `Tls` is rustls on a socket;
-//! tests have `memory`, whose splits, delays and failures a seed decides. Both ways carry owned data:
-//! `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their rate.
+//! tests have `memory`, whose splits, delays and failures a seed determines. Both directions carry
+//! owned data: `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their rate.
 
 pub mod buffer;
 pub mod handshake;
@@ -39,10 +39,10 @@ pub enum Attempt {
     /// Wait until the socket is reported as writable.
     #[default]
     Ready,
-    /// Try at once.
+    /// Try immediately.
     Forced,
-    /// Try at once, for the last time before the peer is given up: bytes that the kernel has taken
-    /// and holds back count as sent.
+    /// Try immediately, for the last time before the connection is closed. Bytes that the kernel has
+    /// taken and holds back count as sent.
     Last,
 }
 
@@ -53,7 +53,7 @@ pub type UpstreamSocket = Plain;
 #[cfg(test)]
 pub type UpstreamSocket = memory::Memory;
 
-/// A connected channel. Data is owned on both ways, so that an engine can keep a buffer while the
+/// A connected channel. Data is owned in both directions, so that an engine can keep a buffer while the
 /// kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces that
 /// it accepted. Accepted bytes reach the kernel at the latest while `poll_send` or `poll_flush` is
 /// polled. Before a caller waits for anything else, or closes, it must flush.
@@ -61,7 +61,7 @@ pub trait Transport {
     /// Returns whether the connection is encrypted.
     fn is_secure(&self) -> bool;
 
-    /// Waits until a read may return something; a channel that cannot tell returns at once.
+    /// Waits until a read may return data or the end. A channel without readiness returns immediately.
     fn poll_readable(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -129,7 +129,7 @@ pub trait Transport {
         0
     }
 
-    /// Returns the server name that the client asked for.
+    /// Returns the server name that the client requested (RFC 6066 section 3).
     fn server_name(&self) -> Option<String> {
         None
     }

@@ -21,7 +21,7 @@ use crate::config::Sendfile;
 use crate::disk::Disk;
 use crate::{clock, rt, sys};
 
-/// Maximum size of a body that is copied behind its head, in bytes: one buffer costs less than two.
+/// Maximum size of a body that is copied after its head, in bytes. One buffer costs less than two.
 const COPY_BYTES_MAX: usize = 4 << 10;
 
 /// Size of a body's first turn, in bytes. Most files leave in one turn, which costs a quarter less

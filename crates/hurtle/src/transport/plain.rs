@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::{Attempt, Fill, Front, Input, SendQueue, Transport};
 use crate::sys;
 
-/// Maximum number of 4 KiB reads on a connection that is turned away; a usual head takes one.
+/// Maximum number of 4 KiB reads on a connection that is refused; a usual head takes one.
 const TURNED_AWAY_READS_MAX: usize = 8;
 
 /// Maximum number of buffers in one write: a head and a body, or HTTP/2 frames.
@@ -120,7 +120,7 @@ impl Plain {
         }
     }
 
-    /// Reads once, and after a short read asks the kernel again.
+    /// Reads once; after a short read the next call calls the kernel again.
     pub(super) fn poll_read_eagerly(
         &self,
         cx: &mut Context<'_>,
@@ -290,7 +290,7 @@ impl Plain {
                 break;
             }
         }
-        // A fresh socket accepts this many bytes at once, or the peer is gone.
+        // A fresh socket accepts a short response immediately; an error means that the peer has closed.
         let _ = socket.write(answer);
         self.finish();
     }
@@ -300,16 +300,16 @@ impl Plain {
         let Plain::Tcp(s) = self else { return Poll::Ready(Ok(())) };
         loop {
             ready!(s.poll_write_ready(cx))?;
-            let asked = s.try_io(Interest::WRITABLE, || {
+            let result = s.try_io(Interest::WRITABLE, || {
                 let mut fds = [PollFd::new(s, PollFlags::OUT)];
                 match rustix::event::poll(&mut fds, Some(&AT_ONCE))? {
                     0 => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }
             });
-            match asked {
+            match result {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                asked => return Poll::Ready(asked),
+                result => return Poll::Ready(result),
             }
         }
     }
@@ -325,11 +325,11 @@ impl Transport for Plain {
     }
 
     fn is_readable(&self) -> bool {
-        let asked = match self {
+        let readiness = match self {
             Plain::Tcp(s) => s.try_io(Interest::READABLE, || Ok(())),
             Plain::Unix(s) => s.try_io(Interest::READABLE, || Ok(())),
         };
-        asked.is_ok()
+        readiness.is_ok()
     }
 
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -369,7 +369,7 @@ impl Transport for Plain {
         Poll::Ready(Ok(sent))
     }
 
-    /// The kernel has what `poll_send` took.
+    /// Returns immediately: `poll_send` passes all bytes to the kernel.
     fn poll_flush(&self, _cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

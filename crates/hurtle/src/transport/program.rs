@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// The shell that sets a program's limits.
 const SHELL: &str = "/bin/sh";
 
-/// A running program in a process group of its own. Dropping it before its exit kills the whole
+/// A running program in a separate process group. Dropping it before its exit kills the whole
 /// group.
 #[derive(Debug)]
 pub struct Program(Child);

@@ -11,7 +11,8 @@ use bytes::{Bytes, BytesMut};
 use super::{Output, Taken};
 use crate::body::OpenFile;
 
-/// Number of places behind the first piece: a piece of a body between framing needs no allocation.
+/// Number of inline slots after the first piece. A piece of a body between framing thus needs no
+/// allocation.
 const PLACES: usize = 3;
 
 /// Bytes that are to be sent, with their owner.
@@ -27,12 +28,12 @@ pub enum Piece {
     Static(&'static [u8]),
     /// A range of a file. Only for a channel whose `Transport::sends_files` has returned true.
     File(FileRange),
-    /// Pieces that do not fit in a queue's places; only within a queue, in the last place.
+    /// Pieces that do not fit in a queue's slots; only within a queue, in the last slot.
     #[doc(hidden)]
     Rest(Rest),
 }
 
-/// See `Piece::Rest`. A place of its own in the queue would cost every queue a call when dropped.
+/// See `Piece::Rest`. A separate field of the queue would cost a call at every drop of a queue.
 #[derive(Debug)]
 pub struct Rest(VecDeque<Piece>);
 
@@ -73,7 +74,7 @@ pub struct SendQueue {
     first: Option<Piece>,
     /// Bytes of the first piece that the engine has taken.
     skip: usize,
-    /// The pieces behind the first, without gaps.
+    /// The pieces after the first, without gaps.
     behind: [Option<Piece>; PLACES],
 }
 
@@ -179,8 +180,8 @@ impl SendQueue {
                 *last = Some(Piece::Rest(Rest(fourth.into_iter().chain([piece]).collect())));
             }
             None => {
-                if let Some(place) = self.behind.iter_mut().find(|place| place.is_none()) {
-                    *place = Some(piece);
+                if let Some(slot) = self.behind.iter_mut().find(|slot| slot.is_none()) {
+                    *slot = Some(piece);
                 }
             }
         }
@@ -265,7 +266,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes the first piece, whole or what is left of it.
+    /// Takes the first piece, without the bytes that were consumed.
     pub fn pop(&mut self) -> Option<Piece> {
         let skip = mem::take(&mut self.skip);
         let piece = self.first.take()?;
@@ -322,12 +323,12 @@ impl SendQueue {
             [.., Some(Piece::Rest(Rest(rest)))] => Some(rest),
             _ => None,
         };
-        let near = self.first.iter().chain(self.behind.iter().flatten());
-        let near = near.filter(|piece| !matches!(piece, Piece::Rest(_)));
-        near.chain(rest.into_iter().flatten())
+        let inline = self.first.iter().chain(self.behind.iter().flatten());
+        let inline = inline.filter(|piece| !matches!(piece, Piece::Rest(_)));
+        inline.chain(rest.into_iter().flatten())
     }
 
-    /// Moves the pieces behind the first, which is gone, one place up.
+    /// Moves the pieces forward by one slot after the first was removed.
     fn move_up(&mut self) {
         let [second, third, fourth] = &mut self.behind;
         self.first = second.take();

@@ -85,7 +85,7 @@ impl Tls {
     }
 
     /// Makes the kernel encrypt from now on. This needs the socket to take rustls' queued output
-    /// (tickets on a fresh connection) at once.
+    /// (tickets on a fresh connection) immediately.
     fn hand_over(&self) -> bool {
         let mut session = self.session.borrow_mut();
         let mut cx = Context::from_waker(Waker::noop());
@@ -113,7 +113,7 @@ impl Tls {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends close_notify if the socket takes it at once; closing does not wait.
+    /// Sends close_notify if the socket accepts it immediately; closing does not wait.
     fn say_goodbye(&self) {
         if self.is_by_kernel() {
             // The peer may be gone.
@@ -255,12 +255,12 @@ impl Transport for Tls {
     }
 }
 
-/// Takes as many bytes as are encrypted at once and encrypts them; returns their number.
+/// Takes and encrypts up to `WRITE_BYTES`; returns the number of bytes taken.
 fn encrypt(session: &mut ServerConnection, queue: &mut SendQueue) -> io::Result<usize> {
     let mut slots = [IoSlice::new(&[]); SLICES_MAX];
     let count = queue.slices(&mut slots, WRITE_BYTES);
     if count == 0 {
-        // A file: only the kernel sends files by itself.
+        // A file at the front: only kernel encryption can send it.
         return Err(io::ErrorKind::Unsupported.into());
     }
     let n = session.writer().write_vectored(&slots[..count])?;

@@ -1,5 +1,5 @@
 //! One request to an application: builds its `http::Request`, polls for the response once, then waits
-//! beside the request's body.
+//! while the request's body arrives.
 
 use std::task::{Context, Poll};
 

@@ -1,5 +1,5 @@
-//! An application on threads of its own: the response and its body are made there, and the body is
-//! passed to the worker one frame at a time.
+//! Runs an application on separate threads. They produce the response and its body, and pass the body
+//! to the worker one frame at a time.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One exchange with an application, in a task of its own. The head of the response comes first,
+//! One exchange with an application, in a separate task. It delivers the head of the response,
 //! then the body frame by frame. Dropping either cancels the task, and with it the connection or
 //! program, unless the whole response has been read.
 
@@ -23,7 +23,7 @@ use crate::rt::{self, Bell, First, Task, oneshot};
 /// Unwanted body bytes that are read so that the application can finish.
 const DISCARDED_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a response is missing or incomplete.
+/// The reason for a missing or incomplete response.
 #[derive(Debug)]
 pub(super) enum GatewayError {
     /// The connection was refused.
@@ -40,7 +40,7 @@ pub(super) enum GatewayError {
     Overloaded,
     /// The application does not support the role.
     Role,
-    /// As many programs run as are allowed.
+    /// The limit of running programs is reached.
     Full,
     /// The program cannot be started.
     Start(io::Error),

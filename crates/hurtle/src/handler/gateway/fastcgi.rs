@@ -59,7 +59,7 @@ impl Peer {
         Peer { upstream, keep, connect_timeout, timeouts, idle, swept }
     }
 
-    /// Its address.
+    /// Returns the application's address.
     pub(super) fn name(&self) -> String {
         self.upstream.plain()
     }

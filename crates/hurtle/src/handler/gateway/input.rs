@@ -1,4 +1,4 @@
-//! A request's body on its way to an application. FastCGI and CGI need its length first (RFC 3875
+//! Passes a request's body to an application. FastCGI and CGI need its length first (RFC 3875
 //! section 4.1.2), so a body of unknown length is buffered: in memory while it is small, then in a
 //! file without a name.
 
@@ -14,10 +14,10 @@ use http_body::Body;
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
 use crate::disk::{Disk, Lane};
 
-/// Bytes of a body buffered in memory, and bytes written to a file at once.
+/// Maximum size of a body buffered in memory and of one write to a file, in bytes.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
-/// A request's body on its way to an application.
+/// A request's body for an application.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A body of known length, passed on as it arrives.
@@ -43,7 +43,7 @@ impl Input {
         }
     }
 
-    /// The next bytes; trailers are skipped.
+    /// Returns the next bytes; skips trailers.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         match self {
             Input::Live(body) => next(body).await,
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// Why a body could not be buffered.
+/// The reason that a body could not be buffered.
 #[derive(Debug)]
 pub(super) enum BufferError {
     /// The body is longer than allowed.
@@ -117,13 +117,13 @@ pub(super) struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    /// Buffers in the directory for temporary files; its disk jobs have the lane of that directory.
+    /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
     pub(super) fn new(disk: &Disk) -> BodyBuffer {
         BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
     }
 
-    /// Reads a body to its end; returns it with its length. Nothing is left behind when this is
-    /// dropped.
+    /// Reads a body to its end; returns it with its length. Dropping the future removes the buffered
+    /// data.
     pub(super) async fn buffer(
         &self,
         mut body: RequestBody,

@@ -1,4 +1,4 @@
-//! CGI programs: one process per request, with a limit on processes at once.
+//! CGI programs: one process per request, with a limit on simultaneous processes.
 
 use std::future::pending;
 use std::io;
@@ -34,7 +34,7 @@ struct Counted {
 struct Slot(Arc<Counted>);
 
 impl Slots {
-    /// Allows `max` programs at once.
+    /// Allows `max` simultaneous programs.
     pub fn new(max: usize) -> Slots {
         Slots(Arc::new(Counted { running: AtomicUsize::new(0), max }))
     }
@@ -124,13 +124,13 @@ impl FinishingProgram {
             log_stderr(&mut self.stderr, &mut self.stderr_log).await;
             self.program.wait().await
         };
-        let why = match rt::timeout(self.within, ended).await {
+        let reason = match rt::timeout(self.within, ended).await {
             Some(Ok(status)) if status.success() => return,
             Some(Ok(status)) => format!("{status}"),
             Some(Err(e)) => e.to_string(),
             None => "killed: it did not end after its response".to_owned(),
         };
-        self.stderr_log.take(format!("{why}\n").as_bytes());
+        self.stderr_log.take(format!("{reason}\n").as_bytes());
     }
 }
 

@@ -122,8 +122,8 @@ impl Proxy {
             if !upstream.choose(key, now_ms) {
                 // Otherwise the errors of the tried upstreams were logged.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
-                    let what = request.describe();
-                    log_failure(upstream, &what, &"no upstream is available", status);
+                    let description = request.describe();
+                    log_failure(upstream, &description, &"no upstream is available", status);
                 }
                 return Err(failed(status));
             }
@@ -174,8 +174,8 @@ impl Proxy {
             return Ok(());
         }
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let what = request.describe();
-        log_failure(&exchange.upstream, &what, &"the application is not running", status);
+        let description = request.describe();
+        log_failure(&exchange.upstream, &description, &"the application is not running", status);
         Err(failed(status))
     }
 }
@@ -322,7 +322,7 @@ fn is_relayed(
     match reply.status {
         StatusCode::CONTINUE => {
             upstream.release();
-            // A second 100, or one that the client does not wait for, is useless.
+            // A 100 is useless after the first, and to a client that does not wait for it.
             request.head.expect_continue && !std::mem::replace(has_continued, true)
         }
         // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.

@@ -14,12 +14,12 @@ const STARTING_MS_MAX: u64 = 10_000;
 /// The availability of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Availability {
-    /// It accepts requests.
+    /// The application accepts requests.
     #[default]
     Up,
-    /// It is being started.
+    /// The application is being started.
     Starting,
-    /// It failed and is started again later.
+    /// The application has failed and is restarted later.
     Down,
 }
 
@@ -39,12 +39,12 @@ impl Proxy {
         }
     }
 
-    /// `true` if it accepts requests.
+    /// Returns whether the application accepts requests.
     pub fn is_open(&self) -> bool {
         self.gate.availability.get() == Availability::Up
     }
 
-    /// Waits while the application is starting; `false`: it is not available.
+    /// Waits while the application is starting. Returns whether it is available.
     pub async fn wait_until_open(&self) -> bool {
         let until_ms = clock::now_ms() + STARTING_MS_MAX;
         while self.gate.availability.get() == Availability::Starting {

@@ -40,7 +40,7 @@ use super::wait;
 use gate::AvailabilityGate;
 use peer::Peer;
 
-/// Cost of a retry; a worker can save up for ten of them.
+/// Cost of a retry. The budget of a worker holds at most ten.
 const RETRY_COST: u32 = 10;
 const BUDGET_MAX: u32 = 10 * RETRY_COST;
 /// Credit of each request: in the long run at most one retry for five requests, so that retries
@@ -90,12 +90,12 @@ impl Proxy {
         }
     }
 
-    /// Its configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &config::Proxy {
         &self.config
     }
 
-    /// The cache of its responses, if any.
+    /// Returns the response cache, if any.
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
@@ -117,7 +117,7 @@ impl Proxy {
         self.peers.first().map_or("localhost", |peer| &peer.authority)
     }
 
-    /// Picks an upstream that was not tried before; `None`: no upstream is available.
+    /// Chooses an upstream that was not tried before; `None`: no upstream is available.
     fn pick(&self, key: Key<'_>, tried: &[usize], now_ms: u64) -> Option<usize> {
         if let [only] = self.peers.as_slice() {
             return (tried.is_empty() && only.is_up(true, now_ms)).then_some(0);
@@ -128,7 +128,7 @@ impl Proxy {
         let mut in_turn = (0..count).map(|step| (turn + step) % count).filter(fit);
         let picked = match self.config.balance {
             Balance::RoundRobin => in_turn.next(),
-            // Among equals the next in turn: `min_by_key` returns the first.
+            // Equal upstreams take turns: `min_by_key` returns the first.
             Balance::LeastConnections => in_turn.min_by_key(|at| self.peers[*at].in_flight.get()),
             Balance::HashPath => self.highest_weight(in_turn, key.path),
             Balance::HashAddress => match key.client {
@@ -143,8 +143,8 @@ impl Proxy {
         picked
     }
 
-    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998): without an
-    /// upstream only its own keys move, evenly to the others.
+    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998). If an upstream
+    /// fails, only its keys move, and they spread evenly over the remaining upstreams.
     fn highest_weight(&self, among: impl Iterator<Item = usize>, key: &[u8]) -> Option<usize> {
         among.max_by_key(|at| xxh3_64_with_seed(key, self.peers[*at].seed))
     }
@@ -153,7 +153,7 @@ impl Proxy {
         self.budget.set((self.budget.get() + REQUEST_WORTH).min(BUDGET_MAX));
     }
 
-    /// Pays for a retry; `false` if the budget does not allow it.
+    /// Charges the budget for a retry. Returns `false` if it is exhausted.
     fn charge_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(RETRY_COST);
         self.budget.set(left.unwrap_or(self.budget.get()));
@@ -195,7 +195,11 @@ mod tests {
         fail(&proxy, 1, 0);
         assert_eq!(picks(3), [Some(2), Some(0), Some(2)]);
         let later = peer::DOWN_MS + 1;
-        assert_eq!(proxy.pick(key(b"/"), &[0, 2], later), Some(1), "it has its chance again");
+        assert_eq!(
+            proxy.pick(key(b"/"), &[0, 2], later),
+            Some(1),
+            "it is tried again after the pause"
+        );
         assert_eq!(proxy.pick(key(b"/"), &[0, 1, 2], later), None);
     }
 

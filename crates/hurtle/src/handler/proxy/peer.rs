@@ -60,22 +60,22 @@ struct IdleConnection {
     since_ms: u64,
 }
 
-/// Why an upstream gave no response.
+/// The reason for a missing response of an upstream.
 #[derive(Debug)]
 pub enum UpstreamError {
-    /// Its name cannot be resolved.
+    /// The upstream's name cannot be resolved.
     Unresolved(String),
     /// The connection was refused.
     Refused(io::Error),
-    /// It closed the connection before the first byte of a response.
+    /// The upstream closed the connection before the first byte of a response.
     Gone(Option<io::Error>),
-    /// It closed the connection within the response's head.
+    /// The upstream closed the connection within the response's head.
     Cut,
-    /// It did not read the request.
+    /// The upstream did not read the request.
     NotRead(io::Error),
-    /// Its response is malformed.
+    /// The response is malformed.
     BadResponse(ResponseError),
-    /// It changed the protocol without a request to do so.
+    /// The upstream switched the protocol, although the request did not offer it.
     UnexpectedUpgrade,
 }
 
@@ -122,8 +122,8 @@ impl Peer {
         }
     }
 
-    /// `true` if it may get a request. The only upstream gets requests despite failures, because
-    /// there is no alternative.
+    /// Returns whether the upstream may get a request. An only upstream gets requests despite
+    /// failures, because there is no alternative.
     pub(super) fn is_up(&self, alone: bool, now_ms: u64) -> bool {
         self.healthy.get() && (alone || self.down_until_ms.get() <= now_ms)
     }
@@ -137,7 +137,7 @@ impl Peer {
     pub(super) fn failed(&self, now_ms: u64) {
         let fails = self.fails.get().saturating_add(1);
         self.fails.set(fails);
-        // After the pause one more failure is enough.
+        // After the pause, a single failure starts the next one.
         if fails >= FAILS_MAX {
             self.down_until_ms.set(now_ms + DOWN_MS);
         }
@@ -156,7 +156,7 @@ impl Peer {
         self.down_until_ms.set(0);
     }
 
-    /// Resets its state after the application was restarted.
+    /// Resets the upstream's state after its application was restarted.
     pub(super) fn reset(&self) {
         self.idle.borrow_mut().clear();
         self.fails.set(0);
@@ -189,7 +189,7 @@ impl Peer {
         }
     }
 
-    /// Closes all idle connections; after one was found dead the others probably are.
+    /// Closes all idle connections. If one was found closed, the rest probably are too.
     pub(super) fn close_idle(&self) {
         self.idle.borrow_mut().clear();
     }
@@ -224,7 +224,7 @@ impl Peer {
         Err(UpstreamError::Refused(refused))
     }
 
-    /// Resolves its name if needed. Old addresses are used while the name service fails.
+    /// Resolves the upstream's name if needed. Uses old addresses while the name service fails.
     async fn look_up(&self) -> Result<(), UpstreamError> {
         let Upstream::Name(name, port) = &self.upstream else { return Ok(()) };
         let known = !self.addresses.borrow().is_empty();

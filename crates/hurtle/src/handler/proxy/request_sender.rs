@@ -37,7 +37,7 @@ enum State {
 }
 
 impl RequestSender {
-    /// Sends a head and the body behind it; `held`: the body waits for [`RequestSender::release`].
+    /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
     pub(super) fn new(head: Output, body: RequestBody, chunked: bool, held: bool) -> RequestSender {
         let state = match (body.is_end_stream(), held) {
             (true, _) => State::Ending,

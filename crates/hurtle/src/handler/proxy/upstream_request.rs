@@ -47,7 +47,7 @@ struct AssignedPeer {
     peer: Rc<Peer>,
 }
 
-/// The last thing that the upstream was waited for.
+/// The last operation of the upstream that was awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Phase {
@@ -57,7 +57,7 @@ pub enum Phase {
     Reading,
 }
 
-/// Outcome of listening to an upstream.
+/// Result of `listen`.
 pub enum ListenOutcome {
     /// A response's head.
     Head(Taken),
@@ -103,7 +103,7 @@ impl UpstreamRequest {
         }
     }
 
-    /// The last thing that the upstream was waited for.
+    /// The last operation of the upstream that was awaited.
     pub fn phase(&self) -> Phase {
         self.phase.get()
     }
@@ -123,7 +123,7 @@ impl UpstreamRequest {
         self.assigned.is_some()
     }
 
-    /// Sends a request without a body on an idle connection if the socket takes it at once;
+    /// Sends a request without a body on an idle connection if the socket accepts it immediately.
     /// `false`: use `connect` and `listen`.
     pub fn send_at_once(&mut self, now_ms: u64) -> bool {
         if self.sender.has_body() {
@@ -237,7 +237,7 @@ impl UpstreamRequest {
         harmless && self.has_retry_left()
     }
 
-    /// The same after a connect timeout.
+    /// `true` if the request may be retried after a connect timeout. The budget is charged.
     pub fn may_retry_late(&mut self) -> bool {
         self.phase.get() == Phase::Connecting && self.has_retry_left()
     }
@@ -311,10 +311,10 @@ impl UpstreamRequest {
     /// Discards a response's body: the connection is reused if the body is already buffered.
     pub fn discard(&mut self, length: Length) {
         let Some(link) = &mut self.link else { return };
-        let here = link.input.bytes().len();
+        let buffered = link.input.bytes().len();
         match length {
             Length::Framed(BodyLength::None) => {}
-            Length::Framed(BodyLength::Exactly(len)) if len <= here as u64 => {
+            Length::Framed(BodyLength::Exactly(len)) if len <= buffered as u64 => {
                 link.input.consume(len as usize);
             }
             _ => return,

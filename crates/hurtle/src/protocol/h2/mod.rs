@@ -72,7 +72,7 @@ impl<T: Transport> Session<T> {
         self.shared.is_busy.set(false);
     }
 
-    /// Begins a graceful shutdown: accepts requests already under way, and ends when they are
+    /// Begins a graceful shutdown: completes requests in progress, and ends when they are
     /// answered.
     pub fn leave(&mut self) {
         self.shared.codec.borrow_mut().graceful_shutdown();
@@ -111,7 +111,7 @@ impl<T: Transport> Session<T> {
 
     /// Wakes streams on their events until a request arrives.
     fn next_request(&mut self, cx: &Context<'_>) -> Option<(Arrived, Stream)> {
-        let mut told = false;
+        let mut has_woken_writer = false;
         loop {
             let event = self.shared.codec.borrow_mut().next_event();
             match event {
@@ -126,7 +126,7 @@ impl<T: Transport> Session<T> {
                 }
                 Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.wake(id),
                 Some(Event::Writable(id)) => {
-                    told = true;
+                    has_woken_writer = true;
                     self.shared.wake(id);
                 }
                 Some(Event::GoAway(_)) => {}
@@ -134,7 +134,7 @@ impl<T: Transport> Session<T> {
                 None => break,
             }
         }
-        if told {
+        if has_woken_writer {
             // Polls again, in case the woken stream does not use the room.
             cx.waker().wake_by_ref();
         }

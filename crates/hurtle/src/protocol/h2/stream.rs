@@ -39,7 +39,7 @@ pub struct Stream {
 enum State {
     /// The head has not been sent.
     Head,
-    /// This number of body bytes is left.
+    /// The number of body bytes still to be sent.
     Exactly(u64),
     /// The body ends when its writer ends it.
     Open,
@@ -173,7 +173,7 @@ impl Protocol for Stream {
         }
     }
 
-    /// Queues the interim response at once.
+    /// Queues the interim response; appends nothing to `out`.
     fn encode_interim(&self, _out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>) {
         let mut lines = Output::new();
         match fields {

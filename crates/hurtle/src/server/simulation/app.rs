@@ -1,4 +1,4 @@
-//! An application that answers as the path asks it to.
+//! The application of the simulation. The request path selects the response and its faults.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,67 +12,67 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::BoxBody;
 use tokio::time::Sleep;
 
-use super::Mood;
-use super::message::{Wanted, pattern};
+use super::Conditions;
+use super::message::{ResponseSpec, pattern};
 use crate::body::{BoxError, RequestBody};
 use crate::handler::app::App;
 use crate::transport::memory::Random;
 
-/// Modes in which it does what it should.
-pub(super) const SOUND: &[&str] = &["whole", "sized", "unsized", "echo", "gather"];
+/// Modes with a correct response.
+pub(super) const RELIABLE_MODES: &[&str] = &["whole", "sized", "unsized", "echo", "gather"];
 
-/// And others: its body breaks off, or its length is wrong; it fails.
-pub(super) const UNSOUND: &[&str] = &["breaks", "sized-breaks", "fails"];
+/// Modes with a fault: the body ends with an error, or the service returns one.
+pub(super) const FAULTY_MODES: &[&str] = &["breaks", "sized-breaks", "fails"];
 
-type Answer = Result<Response<BoxBody<Bytes, BoxError>>, BoxError>;
+type AppResult = Result<Response<BoxBody<Bytes, BoxError>>, BoxError>;
 
-/// The application, at `/app`.
-pub(super) fn app(seed: u64, mood: Mood) -> App {
+/// Creates the application, mounted at `/app`.
+pub(super) fn app(seed: u64, conditions: Conditions) -> App {
     let service =
-        tower::service_fn(move |request: Request<RequestBody>| answer(seed, mood, request));
+        tower::service_fn(move |request: Request<RequestBody>| respond(seed, conditions, request));
     App::new("*", "/app", service)
 }
 
-async fn answer(seed: u64, mood: Mood, request: Request<RequestBody>) -> Answer {
-    let wanted = Wanted::of(request.uri().path()).ok_or("no such path")?;
-    let mut random = Random::new(seed, wanted.id);
-    if mood != Mood::Swift && random.is_one_in(2) {
+async fn respond(seed: u64, conditions: Conditions, request: Request<RequestBody>) -> AppResult {
+    let spec = ResponseSpec::parse(request.uri().path()).ok_or("no such path")?;
+    let mut random = Random::new(seed, spec.id);
+    if conditions != Conditions::Instant && random.is_one_in(2) {
         tokio::time::sleep(Duration::from_millis(random.within(1, 100))).await;
     }
-    let content = Bytes::from(pattern(wanted.id, wanted.len));
-    let body = match wanted.mode.as_str() {
+    let content = Bytes::from(pattern(spec.id, spec.len));
+    let body = match spec.mode.as_str() {
         "whole" => http_body_util::Full::from(content).map_err(never).boxed(),
         "echo" => request.into_body().map_err(Into::into).boxed(),
         "gather" => {
             let gathered = request.into_body().collect().await?.to_bytes();
             http_body_util::Full::from(gathered).map_err(never).boxed()
         }
-        "fails" => return Err("it fails".into()),
+        "fails" => return Err("the service failed".into()),
         mode => Pieces {
             is_sized: mode.starts_with("sized"),
-            breaks: mode.ends_with("breaks").then(|| random.within(0, wanted.len as u64) as usize),
+            fail_at: mode.ends_with("breaks").then(|| random.within(0, spec.len as u64) as usize),
             left: content,
             random,
-            mood,
+            conditions,
             pause: None,
         }
         .boxed(),
     };
-    Ok(Response::builder().header("x-id", wanted.id).body(body)?)
+    Ok(Response::builder().header("x-id", spec.id).body(body)?)
 }
 
 fn never(never: Infallible) -> BoxError {
     match never {}
 }
 
-/// A body in pieces of any size, with pauses.
+/// A body in frames of random sizes, with pauses.
 struct Pieces {
     left: Bytes,
     is_sized: bool,
-    /// How many bytes are left when it fails.
-    breaks: Option<usize>,
+    /// Number of unsent bytes at which the body fails; `None`: never.
+    fail_at: Option<usize>,
     random: Random,
-    mood: Mood,
+    conditions: Conditions,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -84,11 +84,14 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.mood == Mood::Swift && self.random.is_one_in(2) {
+        if self.conditions == Conditions::Instant && self.random.is_one_in(2) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if self.mood != Mood::Swift && self.pause.is_none() && self.random.is_one_in(2) {
+        if self.conditions != Conditions::Instant
+            && self.pause.is_none()
+            && self.random.is_one_in(2)
+        {
             let ms = self.random.within(1, 100);
             self.pause = Some(Box::pin(tokio::time::sleep(Duration::from_millis(ms))));
         }
@@ -98,8 +101,8 @@ impl Body for Pieces {
             }
             self.pause = None;
         }
-        if self.breaks.is_some_and(|left| left >= self.left.len()) {
-            return Poll::Ready(Some(Err("it breaks off".into())));
+        if self.fail_at.is_some_and(|left| left >= self.left.len()) {
+            return Poll::Ready(Some(Err("the body failed".into())));
         }
         if self.left.is_empty() {
             return Poll::Ready(None);

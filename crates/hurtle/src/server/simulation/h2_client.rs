@@ -1,4 +1,4 @@
-//! A client of HTTP/2: the `h2` crate's, on a channel in memory.
+//! An HTTP/2 client of the simulation: the `h2` crate on an in-memory connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,14 +9,14 @@ use h2::client::SendRequest;
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Mood;
+use super::Conditions;
 use super::client::check_time;
-use super::request::Asked;
+use super::request::TestRequest;
 use crate::clock;
 use crate::transport::Transport as _;
 use crate::transport::memory::Memory;
 
-/// What the client bears of frames that are smaller than it likes.
+/// The client's budget for small DATA frames, in bytes.
 const SMALL_FRAMES_BYTES_MAX: usize = 64 << 20;
 
 struct Io(Memory);
@@ -51,53 +51,60 @@ impl AsyncWrite for Io {
     }
 }
 
-/// Asks for all of these at once on one connection.
-pub(super) async fn ask(io: Memory, asked: Vec<Asked>, mood: Mood) -> Result<(), String> {
+/// Sends the requests at the same time on one connection, and checks the responses.
+pub(super) async fn send_requests(
+    io: Memory,
+    requests: Vec<TestRequest>,
+    conditions: Conditions,
+) -> Result<(), String> {
     let begun_ms = clock::now_ms();
     let mut client = h2::client::Builder::new();
-    // Pieces as small as these make it go away: a body is passed on as it comes.
+    // The server forwards small pieces as small frames. With the default budget the client would
+    // close the connection.
     client.data_frame_budget(SMALL_FRAMES_BYTES_MAX);
     let (sender, connection) = match client.handshake(Io(io)).await {
-        Ok(begun) => begun,
-        Err(e) if mood.is_calm() => return Err(format!("no connection: {e}")),
+        Ok(connected) => connected,
+        Err(e) if conditions.is_reliable() => return Err(format!("no connection: {e}")),
         Err(_) => return Ok(()),
     };
-    let driving = tokio::task::spawn_local(connection);
-    let mut asking = Vec::new();
-    for request in asked {
+    let connection_task = tokio::task::spawn_local(connection);
+    let mut tasks = Vec::new();
+    for request in requests {
         let sender = sender.clone();
-        asking.push(tokio::task::spawn_local(async move {
+        tasks.push(tokio::task::spawn_local(async move {
             match exchange(sender, &request).await {
-                Ok(seen) => seen,
-                Err(e) => request.broken(&format!("over HTTP/2: {e}")),
+                Ok(result) => result,
+                Err(e) => request.check_failure(&format!("over HTTP/2: {e}")),
             }
         }));
     }
     drop(sender);
-    let mut seen = Ok(());
-    for one in asking {
-        seen = seen.and(one.await.unwrap_or_else(|e| Err(e.to_string())));
+    let mut result = Ok(());
+    for task in tasks {
+        result = result.and(task.await.unwrap_or_else(|e| Err(e.to_string())));
     }
-    seen = seen.and(check_time(mood, begun_ms));
-    let _ = driving.await;
-    seen
+    result = result.and(check_time(conditions, begun_ms));
+    let _ = connection_task.await;
+    result
 }
 
 async fn exchange(
     sender: SendRequest<Bytes>,
-    asked: &Asked,
+    test_request: &TestRequest,
 ) -> Result<Result<(), String>, h2::Error> {
     let mut sender = sender.ready().await?;
-    let request = Request::builder().method(asked.method).uri(format!("http://a{}", asked.path));
-    let request = request.body(()).expect("a sound request");
-    let is_upload = asked.method == "POST";
-    let (answer, mut upload) = sender.send_request(request, !is_upload)?;
+    let request = Request::builder()
+        .method(test_request.method)
+        .uri(format!("http://a{}", test_request.path));
+    let request = request.body(()).expect("a valid request");
+    let is_upload = test_request.method == "POST";
+    let (response, mut upload) = sender.send_request(request, !is_upload)?;
     drop(sender);
     if is_upload {
-        // The stream's window holds it. Whether it is read is the server's affair.
-        let _ = upload.send_data(Bytes::from(asked.upload.clone()), true);
+        // The body fits in the stream's window. The server need not read it.
+        let _ = upload.send_data(Bytes::from(test_request.upload.clone()), true);
     }
-    let (head, mut body) = answer.await?.into_parts();
+    let (head, mut body) = response.await?.into_parts();
     let mut content = Vec::new();
     while let Some(data) = body.data().await {
         let data = data?;
@@ -105,5 +112,5 @@ async fn exchange(
         body.flow_control().release_capacity(data.len())?;
     }
     let id = head.headers.get("x-id").and_then(|id| id.to_str().ok());
-    Ok(asked.check(head.status.as_u16(), id, &content))
+    Ok(test_request.check(head.status.as_u16(), id, &content))
 }

@@ -1,19 +1,19 @@
-//! An upstream that answers as the path asks it to: in pieces, late, not at all, or wrongly.
+//! The upstream of the simulation. The request path selects the response and its faults.
 
 use std::time::Duration;
 
-use super::message::{Body, Head, Wanted, body, chunked, pattern};
+use super::message::{Body, Head, ResponseSpec, body, chunked, pattern};
 use crate::transport::Transport as _;
 use crate::transport::memory::{Memory, Random};
 
-/// Modes in which an upstream does what it should.
-pub(super) const SOUND: &[&str] = &["length", "chunked", "close", "interim", "slow"];
+/// Modes with a correct response.
+pub(super) const RELIABLE_MODES: &[&str] = &["length", "chunked", "close", "interim", "slow"];
 
-/// Those of them that take no time.
-pub(super) const SWIFT: &[&str] = &["length", "chunked", "close", "interim"];
+/// Modes with a correct response without delays.
+pub(super) const INSTANT_MODES: &[&str] = &["length", "chunked", "close", "interim"];
 
-/// And others.
-pub(super) const UNSOUND: &[&str] = &[
+/// Modes with a fault.
+pub(super) const FAULTY_MODES: &[&str] = &[
     "early",
     "cut",
     "reset",
@@ -26,25 +26,25 @@ pub(super) const UNSOUND: &[&str] = &[
     "cut-chunks",
 ];
 
-/// Longer than any limit of these tests.
+/// A time longer than the server's limits for upstreams.
 const FOREVER: Duration = Duration::from_secs(60);
 
-/// What becomes of the connection.
-enum Then {
-    GoesOn,
-    Closes,
-    Resets,
+/// The next step of a connection after a response.
+enum Next {
+    KeepAlive,
+    Close,
+    Reset,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve(io: Memory, mut random: Random) {
     let mut input = Vec::new();
     while let Some(head) = read_head(&io, &mut input).await {
         let path = head.start.split(' ').nth(1).unwrap_or_default().to_owned();
         let is_head = head.start.starts_with("HEAD ");
-        let Some(wanted) = Wanted::of(&path) else { return };
+        let Some(spec) = ResponseSpec::parse(&path) else { return };
         input.drain(..head.len);
-        let upload = if wanted.mode == "early" {
+        let upload = if spec.mode == "early" {
             None
         } else {
             match read_body(&io, &head, &mut input).await {
@@ -53,10 +53,10 @@ pub(super) async fn serve(io: Memory, mut random: Random) {
             }
         };
         let upload = upload.filter(|_| head.start.starts_with("POST "));
-        match answer(&io, &wanted, upload, is_head, &mut random).await {
-            // Behind a body that it has not read there is no telling requests apart.
-            Ok(Then::GoesOn) if wanted.mode != "early" => {}
-            Ok(Then::Resets) => return io.abort(),
+        match respond(&io, &spec, upload, is_head, &mut random).await {
+            // After an unread body the start of the next request is unknown.
+            Ok(Next::KeepAlive) if spec.mode != "early" => {}
+            Ok(Next::Reset) => return io.abort(),
             Ok(_) | Err(_) => return,
         }
     }
@@ -64,7 +64,7 @@ pub(super) async fn serve(io: Memory, mut random: Random) {
 
 async fn read_head(io: &Memory, input: &mut Vec<u8>) -> Option<Head> {
     loop {
-        if let Some(head) = Head::read(input).expect("the server sends sound requests") {
+        if let Some(head) = Head::read(input).expect("the server sends valid requests") {
             return Some(head);
         }
         fill(io, input).await?;
@@ -73,7 +73,7 @@ async fn read_head(io: &Memory, input: &mut Vec<u8>) -> Option<Head> {
 
 async fn read_body(io: &Memory, head: &Head, input: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
-        if let Body::Whole(read, len) = body(head, input, false, None).expect("sound framing") {
+        if let Body::Whole(read, len) = body(head, input, false, None).expect("valid framing") {
             input.drain(..len);
             return Some(read);
         }
@@ -92,14 +92,14 @@ async fn fill(io: &Memory, input: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-async fn answer(
+async fn respond(
     io: &Memory,
-    wanted: &Wanted,
+    spec: &ResponseSpec,
     upload: Option<Vec<u8>>,
     is_head: bool,
     random: &mut Random,
-) -> std::io::Result<Then> {
-    let Wanted { id, len, mode } = wanted;
+) -> std::io::Result<Next> {
+    let ResponseSpec { id, len, mode } = spec;
     let content = upload.unwrap_or_else(|| pattern(*id, *len));
     let len = content.len();
     let mode = mode.as_str();
@@ -109,12 +109,12 @@ async fn answer(
     match mode {
         "silent" => {
             tokio::time::sleep(FOREVER).await;
-            return Ok(Then::Closes);
+            return Ok(Next::Close);
         }
-        "gone" => return Ok(Then::Closes),
+        "gone" => return Ok(Next::Close),
         "garbage" => {
             io.write(b"HTTP/1.1 2000 no\r\nContent-Length: 1, 2\r\n\r\nx").await?;
-            return Ok(Then::Closes);
+            return Ok(Next::Close);
         }
         "interim" => {
             io.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n").await?;
@@ -123,7 +123,7 @@ async fn answer(
     }
     if is_head {
         io.write(&sized).await?;
-        return Ok(Then::GoesOn);
+        return Ok(Next::KeepAlive);
     }
     match mode {
         "chunked" => {
@@ -135,22 +135,22 @@ async fn answer(
             let chunks = chunked(&content, random);
             let part = random.within(0, chunks.len() as u64 - 1) as usize;
             io.write(&[&head, &chunks[..part]].concat()).await?;
-            return Ok(Then::Closes);
+            return Ok(Next::Close);
         }
         "close" => {
             let head = format!("{begin}Connection: close\r\n\r\n").into_bytes();
             io.write(&[head, content].concat()).await?;
-            return Ok(Then::Closes);
+            return Ok(Next::Close);
         }
         "cut" | "reset" | "stall" => {
             io.write(&sized).await?;
             io.write(&content[..part]).await?;
             match mode {
-                "cut" => return Ok(Then::Closes),
-                "reset" => return Ok(Then::Resets),
+                "cut" => return Ok(Next::Close),
+                "reset" => return Ok(Next::Reset),
                 _ => tokio::time::sleep(FOREVER).await,
             }
-            return Ok(Then::Closes);
+            return Ok(Next::Close);
         }
         "slow" => {
             io.write(&sized).await?;
@@ -161,10 +161,10 @@ async fn answer(
         }
         "extra" => {
             let extra = b"HTTP/1.1 200 OK\r\nX-Id: 0\r\nContent-Length: 0\r\n\r\n";
-            // At once: what comes later than the next request would be its answer.
-            io.put(&[&sized[..], &content, extra].concat());
+            // In one write: after the next request, the extra response would count as its response.
+            io.write_at_once(&[&sized[..], &content, extra].concat());
         }
         _ => io.write(&[sized, content].concat()).await?,
     }
-    Ok(if mode == "leaves" { Then::Closes } else { Then::GoesOn })
+    Ok(if mode == "leaves" { Next::Close } else { Next::KeepAlive })
 }

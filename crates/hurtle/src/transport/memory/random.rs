@@ -1,7 +1,9 @@
-//! Pseudorandom numbers of a simulation: the same seed gives the same ones.
+//! Pseudorandom numbers of a simulation, determined by its seed.
 
-/// The pieces of one step in so many are tiny.
+/// One in this many pieces is tiny.
 const TINY_PART: u64 = 4;
+
+/// Maximum size of a tiny piece, in bytes.
 const TINY_BYTES_MAX: u64 = 16;
 
 /// Pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, 2014).
@@ -9,15 +11,15 @@ const TINY_BYTES_MAX: u64 = 16;
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each part of a simulation.
+    /// Creates the sequence of one part of a simulation.
     pub fn new(seed: u64, part: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ part);
         random.next();
         random
     }
 
-    /// The next number.
-    #[allow(clippy::should_implement_trait)] // It never ends.
+    /// Returns the next number.
+    #[allow(clippy::should_implement_trait)] // An endless sequence is no iterator.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -26,22 +28,22 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`.
+    /// Returns a number from `low` to `high`, both included.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    /// `true` once in `part` times.
+    /// Returns `true` with probability `1 / part`.
     pub fn is_one_in(&mut self, part: u64) -> bool {
         self.next().is_multiple_of(part)
     }
 
-    /// One of them.
+    /// Returns a random element of `of`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.within(0, of.len() as u64 - 1) as usize]
     }
 
-    /// The size of a step with `max` bytes.
+    /// Returns the size of the next piece, from 1 to `max` bytes.
     pub(super) fn piece(&mut self, max: usize) -> usize {
         let max = max as u64;
         let most = if self.is_one_in(TINY_PART) { max.min(TINY_BYTES_MAX) } else { max };

@@ -1,9 +1,9 @@
-//! The mode of `Memory` that owns what it works on, as an engine on io_uring does: it takes pieces
-//! out of a queue at once, files too, and delivers them later, and it reads into buffers of its own. An
-//! error of a delivery shows at the next call. There is no readiness.
+//! The mode of `Memory` that owns data while it works on it, like an engine on io_uring. It accepts
+//! pieces, including files, and writes them later; it reads into its own buffers. The next call
+//! reports the error of a write. There is no readiness.
 //!
-//! Users of `Transport` that pass all seeds in this mode lend nothing, flush before they wait or
-//! close, and lose no bytes of a cancelled fill.
+//! Code that passes all seeds in this mode keeps the contract of `Transport`: it lends no buffers,
+//! flushes before it waits or closes, and loses no bytes of a cancelled fill.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -11,18 +11,18 @@ use std::task::{Context, Poll, ready};
 use super::super::{Front, Input, SendQueue, Taken};
 use super::{Memory, Random};
 
-/// Bytes of a file that are read at once.
+/// Maximum size of one read of a file, in bytes.
 const FILE_PIECE_BYTES: usize = 4 << 10;
 
-/// The reads and writes of one end that are under way.
+/// The reads and writes in progress at one end.
 pub(super) struct Ring {
-    /// Pieces that were taken and have not been delivered.
+    /// Accepted pieces that are not written.
     sending: SendQueue,
-    /// Bytes delivered.
+    /// Number of bytes written.
     flushed: u64,
-    /// A buffer that is being filled.
+    /// The buffer of a read in progress.
     reading: Option<Taken>,
-    /// A buffer that was filled and not yet asked for.
+    /// The buffer of a complete read that no fill has used.
     filled: Option<Taken>,
     random: Random,
 }
@@ -37,17 +37,17 @@ impl Ring {
         self.flushed
     }
 
-    /// Whether bytes were taken and not delivered.
+    /// Returns whether accepted bytes are not written.
     pub(super) fn is_sending(&self) -> bool {
         !self.sending.is_empty()
     }
 
-    /// Whether a read is complete.
+    /// Returns whether a read is complete.
     pub(super) fn is_filled(&self) -> bool {
         self.filled.is_some()
     }
 
-    /// Takes pieces once the earlier ones are delivered.
+    /// Accepts pieces after the earlier ones are written.
     pub(super) fn poll_send(
         &mut self,
         io: &Memory,
@@ -60,11 +60,11 @@ impl Ring {
             queue.pop().into_iter().for_each(|piece| self.sending.push(piece));
         }
         let taken = self.sending.len();
-        io.note("takes", &(taken as u64).to_le_bytes());
+        io.record("accepts", &(taken as u64).to_le_bytes());
         Poll::Ready(Ok(taken))
     }
 
-    /// Delivers all taken pieces.
+    /// Writes all accepted pieces.
     pub(super) fn poll_flush(&mut self, io: &Memory, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(front) = self.sending.front() {
             let sent = match front {
@@ -73,7 +73,7 @@ impl Ring {
                 Front::File { head, file, offset, len } => {
                     let mut bytes = vec![0; len.min(FILE_PIECE_BYTES)];
                     let n = rustix::io::pread(file, &mut bytes, offset).expect("a readable file");
-                    assert!(n > 0, "{}: a file that has become shorter", io.name);
+                    assert!(n > 0, "{}: the file was truncated", io.name);
                     io.poll_write(cx, &[IoSlice::new(head), IoSlice::new(&bytes[..n])])
                 }
             };
@@ -91,7 +91,7 @@ impl Ring {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until a read is complete: then `poll_fill` has its bytes, or the end.
+    /// Waits until a read is complete; `poll_fill` then returns its bytes, or the end.
     pub(super) fn poll_filled(
         &mut self,
         io: &Memory,
@@ -108,7 +108,7 @@ impl Ring {
             }
             self.filled = Some(buffer);
             if self.random.is_one_in(4) {
-                // The completion is seen later; the caller may have gone by then.
+                // Reports the completion later, when the caller may have cancelled the fill.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -1,44 +1,45 @@
-//! The events of a simulation, as a hash, so that two runs of a seed can be compared.
+//! The hash of a simulation's events, to compare two runs of a seed.
 
 use std::cell::RefCell;
 
 use crate::rt::simulated;
 
-/// An event's hash has this many of its bytes.
-const NOTED_BYTES_MAX: usize = 16;
+/// Number of an event's bytes that the hash includes.
+const RECORDED_BYTES_MAX: usize = 16;
 
 thread_local! {
-    static TRACE: RefCell<Trace> = const { RefCell::new(Trace { hash: 0, is_shown: false }) };
+    static TRACE: RefCell<Trace> = const { RefCell::new(Trace { hash: 0, is_printed: false }) };
 }
 
-/// Events so far, as a hash (FNV-1a).
+/// The events so far. The hash is FNV-1a.
 struct Trace {
     hash: u64,
-    is_shown: bool,
+    is_printed: bool,
 }
 
-/// Starts a new list of events; `is_shown`: each is printed.
-pub fn trace(is_shown: bool) {
-    TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_shown });
+/// Begins a new trace; `is_printed`: prints each event.
+pub fn begin_trace(is_printed: bool) {
+    TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_printed });
 }
 
-/// The hash of all events since `trace`.
-pub fn traced() -> u64 {
+/// Returns the hash of all events since `begin_trace`.
+pub fn trace_hash() -> u64 {
     TRACE.with_borrow(|trace| trace.hash)
 }
 
-/// Notes an event.
-pub fn note(what: &str, who: &str, bytes: &[u8]) {
+/// Adds an event of the end `name`.
+pub fn record(event: &str, name: &str, bytes: &[u8]) {
     let ms = simulated::now_ms().unwrap_or_default();
     TRACE.with_borrow_mut(|trace| {
-        let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(NOTED_BYTES_MAX)]);
-        let parts = [what.as_bytes(), who.as_bytes(), &ms.to_le_bytes(), &len.to_le_bytes(), begin];
+        let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(RECORDED_BYTES_MAX)]);
+        let parts =
+            [event.as_bytes(), name.as_bytes(), &ms.to_le_bytes(), &len.to_le_bytes(), begin];
         for &byte in parts.into_iter().flatten() {
             trace.hash = (trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        if trace.is_shown {
+        if trace.is_printed {
             let shown: String = bytes.escape_ascii().take(200).map(char::from).collect();
-            println!("{ms} {who} {what} {} {shown}", bytes.len());
+            println!("{ms} {name} {event} {} {shown}", bytes.len());
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Fetches a response for the cache in a task of its own, so that neither a departed nor a slow
+//! Fetches a response for the cache in a separate task, so that neither a departed nor a slow
 //! client affects it. If the response may not be stored, it goes to the leader: the client whose
 //! request is forwarded.
 
@@ -175,8 +175,8 @@ impl Fetch {
             let freshness = self.may_store(stale.head.status, &lines, came_secs);
             let stores = freshness.map(|_| ());
             let freshness = freshness.unwrap_or(stale.head.freshness);
-            let (lines, came_ms) = (lines.into(), now_ms);
-            let head = Head { lines, freshness, age_ms, came_ms, ..stale.head.clone() };
+            let (lines, received_ms) = (lines.into(), now_ms);
+            let head = Head { lines, freshness, age_ms, received_ms, ..stale.head.clone() };
             return Plan::Refresh(Box::new(head), stores);
         }
         if let Some(stale) = self.stale.as_ref().filter(|_| reply.status.is_server_error()) {
@@ -194,8 +194,8 @@ impl Fetch {
             return Plan::Forward(Refused::Response);
         }
         let selected = Head::selected(&described.vary, RequestFields::Lines(&self.lines));
-        let (status, lines, came_ms) = (reply.status, lines.into(), now_ms);
-        let head = Head { status, lines, freshness, age_ms, came_ms, selected };
+        let (status, lines, received_ms) = (reply.status, lines.into(), now_ms);
+        let head = Head { status, lines, freshness, age_ms, received_ms, selected };
         let len = if is_bodiless(status) { Some(0) } else { exact_len(reply) };
         match self.rooms(&head, len) {
             Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len },
@@ -254,7 +254,7 @@ impl Fetch {
         }
         let live = Live::new(head, len, charge);
         if let Some((leader, reader)) = leader.zip(live.reader()) {
-            leader.send(LeaderResult::Shared(FetchResult::Coming(reader)));
+            leader.send(LeaderResult::Shared(FetchResult::Arriving(reader)));
         }
         flight.begin(&live);
         let within_ms = proxy.config().read_timeout.as_millis() as u64;

@@ -63,7 +63,7 @@ impl InterimQueue {
 }
 
 /// Waits for the result of the fetch that this request leads, and relays interim responses until
-/// then. `None`: the fetch was given up.
+/// then. `None`: the fetch was abandoned.
 pub(super) async fn relay_until_fetched<C: Client>(
     client: &mut C,
     result: oneshot::Receiver<LeaderResult>,

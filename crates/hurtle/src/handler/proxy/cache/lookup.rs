@@ -35,7 +35,7 @@ use crate::transport::Output;
 /// Time that a request waits for the head of another request's fetch before it is forwarded.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Attempts of a request to use a fetch after fetches were given up.
+/// Maximum number of fetches that a request waits for if each is abandoned.
 const TRIES_MAX: usize = 3;
 
 /// A look-up: the cache, the request's key in it, and its directives.
@@ -149,10 +149,10 @@ impl Lookup<'_> {
         let joined = self.cache.join(self.key, request.fields, now_ms, &found);
         let stale = found.stored;
         let (fetched, status) = match joined {
-            Join::Anew => return Attempt::Retry,
-            Join::Alone => return Attempt::Bypass,
-            Join::Coming(reader) => (
-                Some(LeaderResult::Shared(FetchResult::Coming(reader))),
+            Join::Retry => return Attempt::Retry,
+            Join::Bypass => return Attempt::Bypass,
+            Join::Arriving(reader) => (
+                Some(LeaderResult::Shared(FetchResult::Arriving(reader))),
                 CacheStatus::Collapsed(reason),
             ),
             Join::Lead(flight) => match self.lead(client, flight, stale.clone()).await {
@@ -208,8 +208,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// Starts a fetch, relays interim responses, and returns the result. `None`: the fetch was given
-    /// up.
+    /// Starts a fetch, relays interim responses, and returns the result. `None`: the fetch was
+    /// abandoned.
     async fn lead<C: Client>(
         &self,
         client: &mut C,
@@ -240,14 +240,14 @@ impl Lookup<'_> {
                 return Attempt::Handled(self.proxy.handle_head(request, client, exchange, &head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
-            LeaderResult::Shared(FetchResult::Coming(reader)) => {
+            LeaderResult::Shared(FetchResult::Arriving(reader)) => {
                 let live = Arc::clone(reader.live());
                 if !live.head.answers(fields) {
                     return Attempt::Bypass;
                 }
                 *client.cache_status() = Some(status);
                 let age = live.head.age(now_ms);
-                self.adapt(&live.head, Source::Coming(reader), age, status)
+                self.adapt(&live.head, Source::Arriving(reader), age, status)
             }
             LeaderResult::Shared(FetchResult::Stored(stored)) => {
                 if !stored.head.answers(fields) {

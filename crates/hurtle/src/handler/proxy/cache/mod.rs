@@ -1,5 +1,5 @@
 //! Requests to a mount with a response cache. `lookup` finds or fetches a response, `fetch` runs a
-//! fetch in a task of its own, `interim` brings its interim responses to the client, `selection`
+//! fetch in a separate task, `interim` brings its interim responses to the client, `selection`
 //! selects the part that a request gets, `status` is the cache's handling of a request, and
 //! `shortcuts` are recent targets. `crate::cache` stores the responses.
 

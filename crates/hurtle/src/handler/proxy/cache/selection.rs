@@ -22,7 +22,7 @@ const OWN_LINES_BYTES: usize = 128;
 /// A body that is stored or arriving.
 pub(super) enum Source<'a> {
     Kept(&'a Kept),
-    Coming(Reader),
+    Arriving(Reader),
 }
 
 /// Returns the status, fields and body for a request's conditions and range (RFC 9111 section
@@ -36,10 +36,10 @@ pub(super) fn selected(
     lines.reserve(head.lines.len() + OWN_LINES_BYTES);
     lines.extend_from_slice(&head.lines);
     if head.status == StatusCode::OK && !is_for_the_whole(request) {
-        let said = caching::of_response(pairs(&head.lines));
+        let described = caching::of_response(pairs(&head.lines));
         let validators = Validators {
-            etag: said.entity_tag(),
-            last_modified: said.last_modified.and_then(date::parse),
+            etag: described.entity_tag(),
+            last_modified: described.last_modified.and_then(date::parse),
         };
         let preconditions = Preconditions {
             if_none_match: request.if_none_match,
@@ -80,7 +80,7 @@ pub(super) fn selected(
             }
             (head.status, lines, piece(kept, 0..kept.len()))
         }
-        Source::Coming(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
+        Source::Arriving(reader) => (head.status, lines, Body::Stream(Stream::new(reader))),
     }
 }
 
