@@ -52,7 +52,7 @@ fn every_application_answers_all_that_the_plans_ask() {
             assert_eq!(bulk.up_bytes > 0, uploads, "{who}, {work}: it takes uploads");
         }
         let files_alone = entrant(&"hurtle".to_owned()).unwrap_err();
-        assert!(files_alone.contains("asks an application"), "{files_alone}");
+        assert!(files_alone.contains("requests an application"), "{files_alone}");
         fs::remove_dir_all(out).unwrap();
     }
 }
