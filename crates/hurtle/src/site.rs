@@ -157,6 +157,11 @@ impl Sites {
         Some((number, &self.sites[number]))
     }
 
+    /// Returns the names of all sites.
+    pub fn names(&self) -> Vec<String> {
+        self.sites.iter().map(|site| site.config.name()).collect()
+    }
+
     /// Returns a site by its number.
     pub fn site(&self, number: usize) -> &Site {
         &self.sites[number]

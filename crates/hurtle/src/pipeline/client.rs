@@ -62,6 +62,19 @@ impl<'e, T: Protocol> ExchangeClient<'e, T> {
     }
 }
 
+impl<T: Protocol> ExchangeClient<'_, T> {
+    /// Explains that no site has the request's host. Only a client on this machine is told the names
+    /// of the sites.
+    pub(super) fn unknown_host(&self) -> String {
+        let mut text = "no site has this host name".to_owned();
+        if self.exchange.peer.is_none_or(|peer| peer.is_loopback()) {
+            let names = self.exchange.worker.sites.names();
+            text.push_str(&format!("; the sites are {}", names.join(", ")));
+        }
+        text
+    }
+}
+
 impl<T: Protocol> Client for ExchangeClient<'_, T> {
     fn certificate(&self) -> Option<ClientCertificate> {
         self.exchange.io.client()

@@ -80,7 +80,7 @@ impl<T: Protocol> Exchange<T> {
         let is_for_server = request.target == Target::Asterisk;
         let answer = match refusal(request) {
             Some(refused) if request.method != Method::Options || is_for_server => refused,
-            _ => Answer::error(StatusCode::MISDIRECTED_REQUEST, None),
+            _ => Answer::error(StatusCode::MISDIRECTED_REQUEST, Some(&client.unknown_host())),
         };
         let discarded = client.discard_body(true).await;
         (discarded.map(|()| answer), client.incoming)

@@ -252,16 +252,6 @@ impl Server {
         &self.bound.tls
     }
 
-    /// The directories that accept uploads.
-    fn upload_roots(&self) -> Vec<PathBuf> {
-        let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
-        let roots = mounts.filter_map(|mount| match &mount.handler {
-            MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
-            _ => None,
-        });
-        roots.collect()
-    }
-
     /// Starts the workers.
     ///
     /// # Errors
@@ -278,7 +268,7 @@ impl Server {
         let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
-        let mut upload_roots = self.upload_roots();
+        let mut upload_roots = upload_roots(&config);
         let mut admin = self.admin;
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
@@ -389,6 +379,16 @@ fn join(
         );
     }
     Ok(())
+}
+
+/// Returns the directories that accept uploads.
+fn upload_roots(config: &Config) -> Vec<PathBuf> {
+    let mounts = config.sites.iter().flat_map(|site| &site.mounts);
+    let roots = mounts.filter_map(|mount| match &mount.handler {
+        MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
+        _ => None,
+    });
+    roots.collect()
 }
 
 /// Raises the soft limit of descriptors to the hard limit; ignores a failure.

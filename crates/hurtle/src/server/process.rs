@@ -182,6 +182,7 @@ struct Signals {
     interrupt: Signal,
     reopen: Signal,
     hang_up: Signal,
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -193,6 +194,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             reopen: signal(SignalKind::user_defined1())?,
             hang_up: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 }
@@ -246,6 +248,10 @@ impl Process<'_> {
                 _ = signals.hang_up.recv(), if !stopping => {
                     // The log has the problems.
                     drop(self.reload().await);
+                }
+                // Its default action would end the process without a drain.
+                _ = signals.upgrade.recv() => {
+                    tracing::warn!("SIGUSR2: the binary cannot be replaced while it runs; restart it");
                 }
                 Some(reply) = requested.recv(), if !stopping => {
                     // The requester may have left.

@@ -116,16 +116,18 @@ impl Reloader {
         let before = Arc::clone(&self.settings.config);
         let later = keep_until_restart(&mut config, &before);
         self.check(&config).map_err(|e| vec![e.to_string()])?;
-        let (listening, listeners) = self.listeners(&config)?;
         let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
         let acme = match orders_change {
             true => acme::load(&config).map_err(|e| vec![e.to_string()])?,
             false => None,
         };
+        let mut settings = Settings::new(config, Some(&self.settings))?;
+        // Last, because bound addresses cannot be taken back unnoticed.
+        let (listening, listeners) = self.listeners(&settings.config)?;
         // Redirects to HTTPS need the actual port.
         let tls = listening.iter().filter(|open| open.tls);
+        let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
-        let settings = Settings::new(config, Some(&self.settings))?;
         self.publish(settings, listeners)?;
         if orders_change {
             self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
@@ -142,13 +144,16 @@ impl Reloader {
     }
 
     fn check(&self, config: &Config) -> io::Result<()> {
-        let addresses: Vec<Listen> =
-            self.listening.iter().map(|open| open.actual.clone()).collect();
+        let actual = |open: &&Listening| open.actual.clone();
+        let bound: Vec<Listen> = self.listening.iter().map(|open| actual(&open)).collect();
         match self.inherited {
-            true => protocols::check_inherited(config, &addresses)?,
+            true => protocols::check_inherited(config, &bound)?,
             false => protocols::check(config)?,
         }
-        check_passwords(config, &config.listen)
+        let clear: Vec<Listen> =
+            self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
+        let stay = self.inherited || self.any_port;
+        check_passwords(config, if stay { &clear } else { &config.listen })
     }
 
     /// Sends the configuration to the workers, and waits until all have applied it.

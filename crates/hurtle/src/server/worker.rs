@@ -19,7 +19,7 @@ use super::admin::{self, ReloadRequest};
 use super::admission::Admission;
 use super::mount::MountedApp;
 use super::reload::{Settings, Update};
-use super::{Command, DRAIN_GRACE, Deployments, share};
+use super::{Command, DRAIN_GRACE, Deployments, share, upload_roots};
 use crate::cache::Caches;
 use crate::config::Config;
 use crate::deadline::Deadlines;
@@ -92,6 +92,8 @@ struct Updating<'a> {
     number: usize,
     shared: Shared,
     deployments: Option<watch::Receiver<Deployments>>,
+    /// Directories that are cleared of unfinished uploads.
+    upload_roots: Vec<PathBuf>,
     thread: &'a Rc<WorkerThread>,
     admission: &'a Admission,
 }
@@ -111,6 +113,17 @@ impl Updating<'_> {
         }
         // Nobody sends another one.
         std::future::pending::<()>().await;
+    }
+
+    /// Has one worker clear upload directories that the configuration before did not have.
+    fn clear_new_uploads(&mut self) {
+        if self.number > 0 {
+            return;
+        }
+        let mut new = upload_roots(&self.shared.settings.config);
+        new.retain(|root| !self.upload_roots.contains(root));
+        clear_uploads(&self.shared.disk, &new);
+        self.upload_roots.extend(new);
     }
 
     async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
@@ -133,6 +146,7 @@ impl Updating<'_> {
         drop(before);
         self.thread.replace(worker);
         self.shared.caches.retain_used();
+        self.clear_new_uploads();
         let Settings { config, connections_by_address, .. } = &self.shared.settings;
         self.admission.set_limits(connections_max(config), connections_by_address.clone());
         accepting.change(update.listeners_of(self.number)).await;
@@ -165,7 +179,7 @@ async fn serve(
     if let Some((socket, commands)) = admin {
         rt::spawn(admin::serve(socket, shared.caches.clone(), commands));
     }
-    clear_uploads(&shared.disk, upload_roots);
+    clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
     worker.sites.watch_upstreams();
@@ -184,8 +198,14 @@ async fn serve(
     for listener in listeners {
         accepting.open(listener)?;
     }
-    let mut updating =
-        Updating { number, shared, deployments, thread: &thread, admission: &admission };
+    let mut updating = Updating {
+        number,
+        shared,
+        deployments,
+        upload_roots,
+        thread: &thread,
+        admission: &admission,
+    };
     tokio::select! {
         // An error means that the server is gone, which also ends the worker.
         _ = orders.wait_for(|order| *order != Command::Serve) => {}
@@ -214,9 +234,9 @@ async fn serve(
 }
 
 /// Removes uploads that a crash left behind, then, periodically, those not resumed in time.
-fn clear_uploads(disk: &Disk, roots: Vec<PathBuf>) {
+fn clear_uploads(disk: &Disk, roots: &[PathBuf]) {
     for root in roots {
-        let disk = disk.clone();
+        let (disk, root) = (disk.clone(), root.clone());
         rt::spawn(async move {
             let lane = disk.lane();
             let mut clear: fn(&Path) -> usize = uploads::sweep;

@@ -59,6 +59,9 @@ fn hosts() {
     );
     let mut client = server.connect();
     assert_eq!(client.request("OPTIONS", "/\nHost: c.example").status, 421);
+    let text = client.request("GET", "/\nHost: c.example").text().to_owned();
+    assert!(text.contains("no site has this host name"), "{text}");
+    assert!(text.contains("a.example"), "a client on this machine is told the names: {text}");
     client.expect_open();
 }
 
