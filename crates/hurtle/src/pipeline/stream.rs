@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http_body::Frame;
 use hurtle_http::h1::response::Delimiter;
 
 use super::body_writer::{BodyWriter, Data};
@@ -40,10 +41,19 @@ impl<P: Protocol> StreamSender<'_, P> {
                 }
             };
             let Some(frame) = frame else { return finish(writer, left, None).await };
-            match frame.map_err(|error| truncated(&error))?.into_data() {
+            let counted = frame.map_err(|error| truncated(&error));
+            let counted = counted.and_then(|frame| counted_frame(frame, &mut left));
+            let frame = match counted {
+                Ok(frame) => frame,
+                Err(error) => {
+                    // The client gets all that came before the error.
+                    writer.flush().await?;
+                    return Err(error);
+                }
+            };
+            match frame.into_data() {
                 Ok(data) => {
                     let is_end = stream.is_end();
-                    count(&mut left, &data)?;
                     writer.data(Data::Bytes(data), is_end || left == Some(0)).await?;
                     if is_end || left == Some(0) {
                         return finish(writer, left, None).await;
@@ -59,12 +69,15 @@ impl<P: Protocol> StreamSender<'_, P> {
 }
 
 /// Subtracts a frame from the declared length: extra bytes would be read as the next response.
-fn count(left: &mut Option<u64>, data: &Bytes) -> Result<(), ExchangeError> {
-    if let Some(left) = left {
+fn counted_frame(
+    frame: Frame<Bytes>,
+    left: &mut Option<u64>,
+) -> Result<Frame<Bytes>, ExchangeError> {
+    if let (Some(left), Some(data)) = (left, frame.data_ref()) {
         let rest = left.checked_sub(data.len() as u64);
         *left = rest.ok_or_else(|| truncated(&"the body is longer than declared"))?;
     }
-    Ok(())
+    Ok(frame)
 }
 
 async fn finish<P: Protocol>(
