@@ -267,10 +267,13 @@ impl Process<'_> {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
         activation::notify("READY=1");
-        let file = self.reload.file.as_ref().map_or("".into(), |file| file.to_string_lossy());
+        let reloaded = match &self.reload.file {
+            Some(file) => format!("reloaded {}", file.display()),
+            None => "reloaded".to_owned(),
+        };
         match &outcome {
             Ok(later) => {
-                tracing::info!("reloaded {file}");
+                tracing::info!("{reloaded}");
                 later.iter().for_each(|line| tracing::warn!("{line}"));
             }
             Err(problems) => {
@@ -283,7 +286,7 @@ impl Process<'_> {
             apps.reload(self.reload.config());
             apps.scan();
         }
-        outcome.map(|later| [vec![format!("reloaded {file}")], later].concat().join("\n"))
+        outcome.map(|later| [vec![reloaded], later].concat().join("\n"))
     }
 }
 
