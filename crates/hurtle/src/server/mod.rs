@@ -74,7 +74,9 @@ impl BoundAddresses {
     fn of(listening: &[Listening]) -> BoundAddresses {
         let at = |tls| {
             let listening = listening.iter().filter(move |open| open.tls == tls);
-            listening.map(|open| open.actual.clone()).collect()
+            let actual = listening.map(|open| open.actual.clone());
+            // An inherited unix socket may have no name.
+            actual.filter(|listen| *listen != Listen::Unix(PathBuf::new())).collect()
         };
         BoundAddresses { clear: at(false), tls: at(true) }
     }
@@ -175,8 +177,7 @@ impl Server {
             BoundListener { listener, configured, protocols }
         };
         let inherited: Vec<BoundListener> = inherited.into_iter().map(port).collect();
-        let named = inherited.iter().filter(|port| port.listener.own_address().is_some());
-        let listening: Vec<_> = (named)
+        let listening: Vec<_> = (inherited.iter())
             .map(|port| Listening {
                 configured: port.configured.clone(),
                 actual: port.configured.clone(),

@@ -132,9 +132,10 @@ impl Reloader {
         if orders_change {
             self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
         }
-        let closed = self.listening.iter().filter(|open| !listening.contains(open));
-        for open in closed {
-            if let Listen::Unix(path) = &open.configured {
+        let is_kept =
+            |open: &Listening| listening.iter().any(|kept| kept.configured == open.configured);
+        for closed in self.listening.iter().filter(|open| !is_kept(open)) {
+            if let Listen::Unix(path) = &closed.configured {
                 // The directory may be another user's.
                 let _ = std::fs::remove_file(path);
             }

@@ -167,6 +167,50 @@ fn listeners_are_kept_opened_and_closed() {
 }
 
 #[test]
+fn a_tunnel_goes_on_when_its_mount_is_gone() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mount = format!(
+        "[[site.mount]]\npath = '/socket'\nproxy = 'http://{}'\n",
+        upstream.local_addr().unwrap()
+    );
+    let server = Reloaded::start(&format!("{SITE_A}{mount}"));
+    let mut client = TcpStream::connect(server.child.address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    client
+        .write_all(
+            b"GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        )
+        .unwrap();
+    let (mut far, _) = upstream.accept().unwrap();
+    let mut head = [0; 4096];
+    assert!(far.read(&mut head).unwrap() > 0);
+    far.write_all(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    )
+    .unwrap();
+    let mut reader = BufReader::new(client.try_clone().unwrap());
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "the head is whole");
+    }
+
+    let (code, said) = server.reload(SITE_A);
+    assert_eq!(code, Some(0), "{said}");
+    let mut other = server.child.connect();
+    other.send("GET /socket HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(other.response().status, 404, "its mount is gone");
+    client.write_all(b"there").unwrap();
+    let mut bytes = [0; 5];
+    far.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"there");
+    far.write_all(b"and back").unwrap();
+    let mut bytes = [0; 8];
+    reader.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"and back");
+}
+
+#[test]
 fn the_file_is_watched_if_asked_for() {
     let dir = Dir::new(&[("a/x.txt", "of a"), ("b/x.txt", "of b")]);
     let file = write_config(&dir, SITE_A);

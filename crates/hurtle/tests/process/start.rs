@@ -43,12 +43,15 @@ fn an_inherited_socket_is_used_and_survives_a_stop() {
     for _ in 0..20 {
         assert_eq!(child.get("/a.txt").text(), "a\n");
     }
+    child.signal(Signal::HUP);
+    eventually("it is reloaded", || child.stderr().contains("reloaded"));
+    assert_eq!(child.get("/a.txt").text(), "a\n", "it is used after a reload, too");
     child.signal(Signal::TERM);
     assert_eq!(child.wait().code(), Some(0));
 }
 
 #[test]
-fn the_service_manager_is_notified_of_start_and_stop() {
+fn the_service_manager_is_notified_of_start_reload_and_stop() {
     let dir = Dir::new(&[]);
     let path = dir.path("../notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -61,6 +64,10 @@ fn the_service_manager_is_notified_of_start_and_stop() {
         let len = manager.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     };
+    assert_eq!(told(), "READY=1");
+    child.signal(Signal::HUP);
+    // systemd.service(5), `Type=notify-reload`.
+    assert!(told().starts_with("RELOADING=1\nMONOTONIC_USEC="));
     assert_eq!(told(), "READY=1");
     child.signal(Signal::TERM);
     assert_eq!(told(), "STOPPING=1");
