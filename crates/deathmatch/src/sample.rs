@@ -297,9 +297,9 @@ pub struct Errors {
     pub refused: u64,
     /// The connection ended before the response did.
     pub reset: u64,
-    /// No response in time.
+    /// The response did not arrive in time.
     pub timeout: u64,
-    /// No handshake, or bytes that could not be decrypted.
+    /// The TLS handshake failed, or received bytes could not be decrypted.
     #[serde(default)]
     pub tls: u64,
     /// A reset stream, a GOAWAY, malformed frames, or too few streams allowed.

@@ -45,7 +45,7 @@ pub struct VerifyError {
 /// A fault of a response.
 #[derive(Debug)]
 pub enum Fault {
-    /// No connection, or a lost one.
+    /// The connection failed or was lost.
     Io(io::Error),
     /// The connection ended before a response: it was not kept alive.
     NotKept,
@@ -59,7 +59,7 @@ pub enum Fault {
     Coded(String),
     /// The announced length, as text, since it may be missing.
     Length(String, usize),
-    /// No media type, or not the one of this name.
+    /// The media type is missing, or does not belong to this name.
     Type(String),
     /// The first byte that differs: offset, received, expected.
     Byte(usize, u8, u8),

@@ -295,3 +295,17 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_has_one_lane_however_often_it_is_named() {
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let lane = disk.lane_of("files /srv".to_owned());
+        assert_eq!(disk.clone().lane_of("files /srv".to_owned()), lane);
+        assert_ne!(disk.lane_of("files /mnt".to_owned()), lane);
+        assert_ne!(disk.lane(), lane);
+    }
+}

@@ -228,7 +228,7 @@ impl<'a> Worker<'a> {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
-                // No descriptors left: waiting clients are accepted when one is free.
+                // Descriptors have run out; waiting clients are accepted when one is free.
                 Err(_) => return Ok(()),
             };
             stream.set_nonblocking(true)?;

@@ -61,7 +61,7 @@ impl Poll {
 pub(super) enum OpenResult {
     /// Begun; an event reports the result.
     Begun(OwnedFd),
-    /// No server accepts connections there.
+    /// The connection was refused.
     Refused,
 }
 

@@ -93,7 +93,7 @@ pub(super) struct Point {
     pub(super) y: f64,
     /// The ends of its error bar, if it has one.
     pub(super) bar: Option<(f64, f64)>,
-    /// No line leads to it from the point before, which belongs to another kind of load.
+    /// `true`: the line starts anew here, because the point before belongs to another kind of load.
     pub(super) anew: bool,
     /// The value is at least this much: the generator was the limit.
     pub(super) at_least: bool,

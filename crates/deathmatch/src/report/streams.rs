@@ -225,7 +225,7 @@ mod tests {
             let mut cold = alone.clone();
             (cold.work, cold.beside) = (format!("{}, beside", alone.work), Some(beside.clone()));
             cold.cooling = Some(Cooling { disk: "vda".to_owned(), inodes: true });
-            // No file was left after half a second, so the rate is that of this time.
+            // All files were done after half a second, so the rate is that of this time.
             cold.load.bulk = Some(BulkLoad {
                 down_bytes: 30_000_000,
                 downloads: 1000,

@@ -15,7 +15,7 @@ pub enum Coding {
     Zstd,
     /// `gzip`, also called `x-gzip` (RFC 9110 section 8.4.1.3).
     Gzip,
-    /// No coding. It is always available.
+    /// The representation without a coding, which is always available.
     Identity,
 }
 

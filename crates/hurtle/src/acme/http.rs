@@ -50,7 +50,7 @@ impl Http {
     /// Makes a client that trusts the system's authorities and those in the file `root`.
     ///
     /// # Errors
-    /// No authority found, or the file is unusable.
+    /// The system has no certificate authorities, or their file is unusable.
     pub(super) fn new(root: Option<&Path>) -> Result<(Http, RetryAfter), String> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -116,7 +116,7 @@ pub enum Sendfile {
     Auto,
     /// Every file body by `sendfile(2)`, small ones too; over HTTPS like `Auto`.
     On,
-    /// No file body by `sendfile(2)`: small ones from memory, larger ones copied.
+    /// Copies file bodies: small ones from memory, larger ones through a buffer.
     Off,
 }
 
@@ -338,7 +338,7 @@ pub enum EarlyHints {
     Http2,
     /// HTTP/1.1 clients too.
     Always,
-    /// No client; hints of upstreams are dropped as well.
+    /// Sends none, and drops the hints of upstreams.
     Off,
 }
 

@@ -38,7 +38,7 @@ pub fn send_head_and_file(
     len: usize,
 ) -> io::Result<usize> {
     match send(socket, &[head], file, offset, len)? {
-        // No bytes of the file to send, so the head was not sent either: send it alone.
+        // The file has no bytes there, so the call did not send the head either.
         0 => Ok(retry_on_intr(|| rustix::net::send(socket, head, NO_SIGNAL))?),
         sent => Ok(sent),
     }

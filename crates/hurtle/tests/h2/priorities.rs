@@ -146,20 +146,28 @@ fn urgent_streams_go_first_and_equal_ones_keep_their_order() {
     }
 }
 
+/// A stream whose task has not run yet has nothing to send, so on a busy machine one attempt may be
+/// uneven. A server that does not interleave is uneven in all of them.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn incremental_responses_are_interleaved() {
     let server = large();
     for wishes in [["u=3, i"; 3], ["u=6, i"; 3], ["u=3, i", "", "u=3, i"]] {
-        let mut wire = begin(&server);
-        let asked = wishes.iter().zip(0..).map(|(wish, n)| ask(2 * n + 1, "/large", wish));
-        wire.send(&asked.collect::<Vec<_>>().concat());
-        let mut reading = Reading::of(&mut wire);
-        reading.next_end();
-        for stream in [1, 3, 5] {
-            let bytes = reading.bytes(stream);
-            assert!(bytes >= LARGE - 2 * AHEAD, "{wishes:?}: {bytes} bytes of {stream} only");
-        }
+        let least = (0..ATTEMPTS).map(|_| least_at_first_end(&server, &wishes)).max().unwrap();
+        assert!(least >= LARGE - 2 * AHEAD, "{wishes:?}: {least} bytes of a stream only");
     }
+}
+
+/// Requests the file with each priority at once. Returns the bytes of the stream with the fewest
+/// when the first one ends.
+fn least_at_first_end(server: &Server, wishes: &[&str]) -> usize {
+    let mut wire = begin(server);
+    let asked = wishes.iter().zip(0..).map(|(wish, n)| ask(2 * n + 1, "/large", wish));
+    wire.send(&asked.collect::<Vec<_>>().concat());
+    let mut reading = Reading::of(&mut wire);
+    reading.next_end();
+    (1..).step_by(2).take(wishes.len()).map(|stream| reading.bytes(stream)).min().unwrap()
 }
 
 #[test]

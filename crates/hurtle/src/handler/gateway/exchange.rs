@@ -156,7 +156,7 @@ impl http_body::Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        // No more of the response is needed; the application may finish its work.
+        // The rest of the response is not needed; the application may finish its work.
         if self.silent || self.left == Some(0) {
             self.task.take().into_iter().for_each(Task::let_go);
         }

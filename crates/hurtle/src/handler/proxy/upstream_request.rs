@@ -61,7 +61,7 @@ pub enum Phase {
 pub enum ListenOutcome {
     /// A response's head.
     Head(Taken),
-    /// No response in time: the client may send its body without the upstream's 100 Continue.
+    /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
     ExpectTimeout,
 }
 
