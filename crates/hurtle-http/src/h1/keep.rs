@@ -49,6 +49,31 @@ pub fn refreshed(stored: &[u8], reply: &ResponseHead<'_>, date: &[u8; 29]) -> Ve
     out
 }
 
+/// The field lines of a stored response after a part with the same strong validator has arrived
+/// (RFC 9111 3.4): the fields of the part replace those with the same names. Both are the result of
+/// [`lines`] or [`of_whole`].
+pub fn combined(stored: &[u8], part: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(stored.len() + part.len());
+    for (name, value) in pairs(stored) {
+        if !pairs(part).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            line(&mut out, name, value);
+        }
+    }
+    out.extend_from_slice(part);
+    out
+}
+
+/// The field lines of a part as those of the whole: without Content-Range.
+pub fn of_whole(part: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(part.len());
+    for (name, value) in pairs(part) {
+        if !name.eq_ignore_ascii_case(b"content-range") {
+            line(&mut out, name, value);
+        }
+    }
+    out
+}
+
 /// The field lines of a 304 for a stored response: without fields that describe the content (RFC
 /// 9110 15.4.5), but with Content-Location.
 pub fn not_modified(stored: &[u8]) -> Vec<u8> {

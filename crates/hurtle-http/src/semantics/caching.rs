@@ -76,6 +76,33 @@ impl Described<'_> {
     }
 }
 
+/// A validator that changes with every change of the bytes (RFC 9110 section 8.8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrongValidator<'a> {
+    /// The entity-tag without its quotes.
+    EntityTag(&'a [u8]),
+    /// Last-Modified, in seconds since 1970.
+    LastModified(u64),
+}
+
+/// Least time between Last-Modified and Date that makes Last-Modified strong, in seconds. RFC 9110
+/// section 8.8.2.2 asks for one second on one clock; RFC 7232 had 60 for clocks that differ.
+const STRONG_DATE_SECONDS: u64 = 60;
+
+impl<'a> Described<'a> {
+    /// Returns the strong validator, which parts must share to be combined (RFC 9111 section 3.4).
+    /// With ETag, even a weak one, Last-Modified does not count.
+    pub fn strong_validator(&self) -> Option<StrongValidator<'a>> {
+        if let Some(etag) = self.etag {
+            let tag = etag::parse(etag).filter(|tag| !tag.weak)?;
+            return Some(StrongValidator::EntityTag(tag.opaque));
+        }
+        let modified = self.last_modified.and_then(date::parse)?;
+        let is_strong = self.date?.checked_sub(modified)? >= STRONG_DATE_SECONDS;
+        is_strong.then_some(StrongValidator::LastModified(modified))
+    }
+}
+
 /// Limits on a stored response's age, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {

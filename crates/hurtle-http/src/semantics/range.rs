@@ -54,6 +54,26 @@ pub fn select(field: &[u8], len: u64) -> Selection {
     }
 }
 
+/// Returns `true` if a Range field has exactly one range, with valid syntax.
+pub fn is_single(field: &[u8]) -> bool {
+    let Some(range_set) = strip_unit(fields::trim_ows(field)) else { return false };
+    let mut specs = fields::list(range_set).map(RangeSpec::parse);
+    matches!((specs.next(), specs.next()), (Some(Some(_)), None))
+}
+
+/// Parses a Content-Range field (RFC 9110 section 14.4) into the range and the complete length.
+/// `None`: the complete length is unknown, the range is not within it, or the syntax is wrong.
+pub fn content_range(field: &[u8]) -> Option<(Range<u64>, u64)> {
+    let (unit, range) = fields::trim_ows(field).split_at_checked(b"bytes ".len())?;
+    let slash = range.iter().position(|&byte| byte == b'/')?;
+    let dash = range[..slash].iter().position(|&byte| byte == b'-')?;
+    let (first, last) = (number(&range[..dash])?, number(&range[dash + 1..slash])?);
+    let len = number(&range[slash + 1..])?;
+    let is_valid = unit.eq_ignore_ascii_case(b"bytes ") && first <= last && last < len;
+    // `number` returns `u64::MAX` for what it cannot represent.
+    (is_valid && len < u64::MAX).then(|| (first..last + 1, len))
+}
+
 /// Returns the part after `bytes=`. RFC 9110 section 14.1: unit names are case-insensitive.
 fn strip_unit(field: &[u8]) -> Option<&[u8]> {
     const UNIT: &[u8] = b"bytes=";
@@ -155,6 +175,44 @@ mod tests {
         ];
         for (why, field, expected) in rows {
             assert_eq!(select(field.as_bytes(), 1000), expected, "{why}: {field}");
+        }
+    }
+
+    #[test]
+    fn content_ranges() {
+        let rows = [
+            ("bytes 0-0/1", Some((0..1, 1))),
+            ("bytes 4-9/10", Some((4..10, 10))),
+            (" BYTES 4-9/10 ", Some((4..10, 10))),
+            ("bytes 4-10/10", None),
+            ("bytes 5-4/10", None),
+            ("bytes 4-9/*", None),
+            ("bytes */10", None),
+            ("bytes=4-9/10", None),
+            ("lines 4-9/10", None),
+            ("bytes 4-9", None),
+            ("bytes 0-1/99999999999999999999999", None),
+            ("bytes 4-9/10, bytes 4-9/10", None),
+            ("", None),
+        ];
+        for (field, expected) in rows {
+            assert_eq!(content_range(field.as_bytes()), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn single_ranges() {
+        for (field, expected) in [
+            ("bytes=0-0", true),
+            ("bytes=5-", true),
+            ("bytes=-5", true),
+            ("bytes=0-0,2-3", false),
+            ("bytes=0-0,x", false),
+            ("bytes=5-4", false),
+            ("lines=0-0", false),
+            ("bytes=", false),
+        ] {
+            assert_eq!(is_single(field.as_bytes()), expected, "{field}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use super::live::{Live, Reader};
-use super::{Cache, SLOT_BYTES, Stored, UNCACHEABLE_MS};
+use super::{Cache, Head, SLOT_BYTES, Stored, UNCACHEABLE_MS};
 use crate::rt::oneshot;
 
 /// The role of a request in a fetch.
@@ -57,15 +57,41 @@ pub(super) enum State {
 pub struct Flight {
     cache: Arc<Cache>,
     key: Arc<[u8]>,
+    /// The key, or for a range the result of [`range_fetch_name`].
+    name: Arc<[u8]>,
     id: u64,
 }
 
+/// Separates a key from the range of a fetch. No target or field value contains it.
+const NAME_SEPARATOR: u8 = 0;
+
+/// Returns the name of the fetch of a range: requests for the same range share it.
+pub fn range_fetch_name(key: &[u8], range: &[u8], if_range: Option<&[u8]>) -> Vec<u8> {
+    let separator = &[NAME_SEPARATOR];
+    [key, separator, range, separator, if_range.unwrap_or_default()].concat()
+}
+
+/// Returns the key in the name of a fetch.
+pub(super) fn key_of(name: &[u8]) -> &[u8] {
+    let end = name.iter().position(|byte| *byte == NAME_SEPARATOR);
+    &name[..end.unwrap_or(name.len())]
+}
+
 impl Flight {
-    pub(super) fn new(cache: Arc<Cache>, key: &[u8], id: u64) -> Flight {
-        Flight { cache, key: key.into(), id }
+    /// Claims the fetch with this name, which begins with its key.
+    pub(super) fn new(cache: Arc<Cache>, name: &[u8], id: u64) -> Flight {
+        let key = key_of(name);
+        let name: Arc<[u8]> = name.into();
+        let key = if key.len() == name.len() { Arc::clone(&name) } else { key.into() };
+        Flight { cache, key, name, id }
     }
 
-    pub(super) fn key(&self) -> &Arc<[u8]> {
+    pub(super) fn name(&self) -> &Arc<[u8]> {
+        &self.name
+    }
+
+    /// Returns the key of the response.
+    pub fn key(&self) -> &Arc<[u8]> {
         &self.key
     }
 
@@ -78,7 +104,7 @@ impl Flight {
     pub fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
-            let Some(pending) = shard.fetch(&self.key, self.id) else { return };
+            let Some(pending) = shard.fetch(&self.name, self.id) else { return };
             let arriving = State::Arriving(Arc::clone(live));
             match std::mem::replace(&mut pending.state, arriving) {
                 State::Pending(waiting) => waiting,
@@ -104,7 +130,7 @@ impl Flight {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let pending = shard.end_fetch(&self.key, self.id);
+            let pending = shard.end_fetch(&self.name, self.id);
             let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.insert(&self.key, Arc::clone(stored), charge),
                 _ => Vec::new(),
@@ -115,13 +141,39 @@ impl Flight {
         notify(pending, || FetchResult::Stored(Arc::clone(stored)));
     }
 
+    /// Stores a response in place of `old`, the one that the look-up for its request fields has
+    /// found. `Err`: the stored response has changed meanwhile; the claim is returned.
+    ///
+    /// # Errors
+    /// Another response was stored, or `old` was evicted.
+    pub fn replace(self, old: Option<&Arc<Stored>>, new: &Arc<Stored>) -> Result<(), Flight> {
+        let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
+        let replaced = {
+            let mut shard = self.cache.shard(&self.key);
+            let current = shard.variant(&self.key, &new.head.selected);
+            let is_current = current.map(Arc::as_ptr) == old.map(Arc::as_ptr);
+            is_current.then(|| match (shard.end_fetch(&self.name, self.id), charge) {
+                (Some(_), Some(charge)) => shard.insert(&self.key, Arc::clone(new), charge),
+                _ => Vec::new(),
+            })
+        };
+        let Some(removed) = replaced else { return Err(self) };
+        drop(removed);
+        Ok(())
+    }
+
+    /// Returns the stored response for the same request fields as this head.
+    pub fn current(&self, head: &Head) -> Option<Arc<Stored>> {
+        self.cache.shard(&self.key).variant(&self.key, &head.selected).cloned()
+    }
+
     /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used if
     /// the response may not be stored, since the next one is probably similar.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
-            let pending = shard.end_fetch(&self.key, self.id);
+            let pending = shard.end_fetch(&self.name, self.id);
             let removed = match (&pending, charge) {
                 (Some(_), Some(charge)) => shard.refuse(&self.key, now_ms + UNCACHEABLE_MS, charge),
                 _ => Vec::new(),
@@ -134,13 +186,13 @@ impl Flight {
 
     /// Releases the waiting requests: the response belongs to one request only.
     pub fn release(self) {
-        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         notify(pending, || FetchResult::Released);
     }
 
     /// Ends the fetch without a response.
     pub fn fail(self, status: StatusCode) {
-        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         notify(pending, || FetchResult::Failed(status));
     }
 }
@@ -153,7 +205,7 @@ fn notify(pending: Option<PendingFetch>, result: impl Fn() -> FetchResult) {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let pending = self.cache.shard(&self.key).end_fetch(&self.key, self.id);
+        let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         drop(pending);
     }
 }

@@ -8,6 +8,7 @@
 mod charge;
 mod flight;
 mod live;
+mod parts;
 mod registry;
 mod shard;
 mod stored;
@@ -26,10 +27,12 @@ use crate::config;
 use crate::disk::{Disk, Lane};
 
 pub use charge::Charge;
-pub use flight::{FetchResult, Flight, Join};
+pub use flight::{FetchResult, Flight, Join, range_fetch_name};
 pub use live::{Live, Reader};
+pub use parts::Parts;
 pub use registry::Caches;
 pub use stored::{Content, Head, Kept, Stored};
+pub use write::ArrivedPart;
 
 use charge::Space;
 use shard::Shard;
@@ -151,21 +154,23 @@ impl Cache {
         self.hasher.hash_one(key)
     }
 
-    /// Joins the fetch of a missing response, or starts one. `found` is the result of the preceding
-    /// look-up; returns [`Join::Retry`] if it has changed since.
+    /// Joins the fetch of a missing response, or starts one. `name` is the key, or the result of
+    /// [`range_fetch_name`]. `found` is the result of the preceding look-up; returns
+    /// [`Join::Retry`] if it has changed since.
     pub fn join(
         self: &Arc<Self>,
-        key: &[u8],
+        name: &[u8],
         fields: RequestFields<'_>,
         now_ms: u64,
         found: &Found,
     ) -> Join {
         let id = self.flights.fetch_add(1, Relaxed);
-        let flight = || Flight::new(Arc::clone(self), key, id);
+        let flight = || Flight::new(Arc::clone(self), name, id);
+        let key = flight::key_of(name);
         let hash = self.hash(key);
         let mut shard = self.shard_of(hash);
-        match shard.is_fetching(key) || shard.find(hash, key, fields, now_ms).equals(found) {
-            true => shard.join(key, fields, id, flight),
+        match shard.is_fetching(name) || shard.find(hash, key, fields, now_ms).equals(found) {
+            true => shard.join(name, fields, id, flight),
             false => Join::Retry,
         }
     }

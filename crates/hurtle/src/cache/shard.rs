@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::flight::{Join, PendingFetch, State};
+use super::flight::{Join, PendingFetch, State, key_of};
+use super::stored::SelectingField;
 use super::{Charge, Flight, Found, Stored};
 use crate::rt::oneshot;
 use hurtle_http::request::RequestFields;
@@ -81,18 +82,24 @@ impl Shard {
         }
     }
 
-    pub(super) fn is_fetching(&self, key: &[u8]) -> bool {
-        self.fetches.contains_key(key)
+    /// Returns the response stored for these selecting fields.
+    pub(super) fn variant(&self, key: &[u8], selected: &[SelectingField]) -> Option<&Arc<Stored>> {
+        let slot = &self.slots[self.at(self.hasher.hash_one(key), key)?];
+        slot.variants.iter().find(|stored| stored.head.selected == selected)
+    }
+
+    pub(super) fn is_fetching(&self, name: &[u8]) -> bool {
+        self.fetches.contains_key(name)
     }
 
     pub(super) fn join(
         &mut self,
-        key: &[u8],
+        name: &[u8],
         fields: RequestFields<'_>,
         id: u64,
         flight: impl FnOnce() -> Flight,
     ) -> Join {
-        match self.fetches.get_mut(key).map(|pending| &mut pending.state) {
+        match self.fetches.get_mut(name).map(|pending| &mut pending.state) {
             Some(State::Pending(waiting)) => {
                 let (sender, receiver) = oneshot::channel();
                 // Removes requests that no longer wait.
@@ -108,20 +115,20 @@ impl Shard {
             None => {
                 let flight = flight();
                 let pending = PendingFetch { id, state: State::Pending(Vec::new()) };
-                self.fetches.insert(Arc::clone(flight.key()), pending);
+                self.fetches.insert(Arc::clone(flight.name()), pending);
                 Join::Lead(flight)
             }
         }
     }
 
     /// Returns the fetch with this id. `None`: its key was purged.
-    pub(super) fn fetch(&mut self, key: &[u8], id: u64) -> Option<&mut PendingFetch> {
-        self.fetches.get_mut(key).filter(|pending| pending.id == id)
+    pub(super) fn fetch(&mut self, name: &[u8], id: u64) -> Option<&mut PendingFetch> {
+        self.fetches.get_mut(name).filter(|pending| pending.id == id)
     }
 
-    pub(super) fn end_fetch(&mut self, key: &[u8], id: u64) -> Option<PendingFetch> {
-        self.fetch(key, id)?;
-        self.fetches.remove(key)
+    pub(super) fn end_fetch(&mut self, name: &[u8], id: u64) -> Option<PendingFetch> {
+        self.fetch(name, id)?;
+        self.fetches.remove(name)
     }
 
     /// Stores a response, which replaces the one for equal selecting fields. Returns removed
@@ -172,13 +179,14 @@ impl Shard {
         self.index.find(hash, |at| *self.slots[*at].key == *key).copied()
     }
 
-    pub(super) fn remove(&mut self, key: &[u8]) -> (Option<Slot>, Option<PendingFetch>) {
+    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Slot> {
         let at = self.at(self.hasher.hash_one(key), key);
-        (at.map(|at| self.take(at)), self.fetches.remove(key))
+        self.fetches.retain(|name, _| key_of(name) != key);
+        at.map(|at| self.take(at))
     }
 
     pub(super) fn remove_all(&mut self, chosen: impl Fn(&[u8]) -> bool) -> Vec<Slot> {
-        self.fetches.retain(|key, _| !chosen(key));
+        self.fetches.retain(|name, _| !chosen(key_of(name)));
         let mut removed = Vec::new();
         let mut at = 0;
         while at < self.slots.len() {

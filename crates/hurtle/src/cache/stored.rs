@@ -10,7 +10,7 @@ use hurtle_http::request::RequestFields;
 use hurtle_http::semantics::caching::Freshness;
 use hurtle_http::semantics::fields::list;
 
-use super::Charge;
+use super::{Charge, Parts};
 use crate::body::OpenFile;
 
 /// A response without its body.
@@ -31,7 +31,7 @@ pub struct Head {
 }
 
 /// A field's name, and its value if the request had it.
-type SelectingField = (Box<[u8]>, Option<Vec<u8>>);
+pub(super) type SelectingField = (Box<[u8]>, Option<Vec<u8>>);
 
 static SERIALS: AtomicU64 = AtomicU64::new(0);
 
@@ -62,6 +62,8 @@ pub enum Kept {
     Bytes(Bytes),
     /// In a file without a name.
     File(Arc<OpenFile>),
+    /// Parts in memory: the response is incomplete (RFC 9111 section 3.3).
+    Parts(Parts),
 }
 
 impl Head {
@@ -144,6 +146,11 @@ impl Stored {
         Stored { serial: SERIALS.fetch_add(1, Relaxed), head, content, _charge: charge }
     }
 
+    /// Returns whether the whole body is stored.
+    pub fn is_complete(&self) -> bool {
+        !matches!(self.content.kept, Kept::Parts(_))
+    }
+
     pub(super) fn is_on_disk(&self) -> bool {
         matches!(self.content.kept, Kept::File(_))
     }
@@ -157,11 +164,12 @@ impl Content {
 }
 
 impl Kept {
-    /// Returns the length, in bytes.
+    /// Returns the length of the whole body, in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Kept::Bytes(bytes) => bytes.len() as u64,
             Kept::File(file) => file.stamp.len,
+            Kept::Parts(parts) => parts.len(),
         }
     }
 

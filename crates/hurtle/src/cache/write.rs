@@ -1,4 +1,4 @@
-//! Stores complete bodies in memory or on the disk.
+//! Stores bodies: complete ones in memory or on the disk, parts in memory.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Cache, Charge, Content, DISK_FROM_BYTES, Kept, Room};
+use super::parts::PART_BYTES;
+use super::{Cache, Charge, Content, DISK_FROM_BYTES, Kept, Parts, Room};
 use crate::body::{OpenFile, Unnamed};
 use crate::disk::Lane;
 
@@ -34,6 +35,45 @@ impl Cache {
             }
             Err(_) => in_memory(body, charge),
         }
+    }
+}
+
+/// Bytes of an incomplete response that have arrived.
+#[derive(Debug)]
+pub struct ArrivedPart {
+    /// The position of the first byte.
+    pub start: u64,
+    /// The length of the whole representation, in bytes.
+    pub len: u64,
+    bytes: Bytes,
+    charge: Arc<Charge>,
+}
+
+impl ArrivedPart {
+    /// `charge` covers the bytes.
+    pub fn new(start: u64, len: u64, bytes: Bytes, charge: Charge) -> ArrivedPart {
+        ArrivedPart { start, len, bytes, charge: Arc::new(charge) }
+    }
+}
+
+impl Cache {
+    /// Adds a part to stored parts of the same representation, or to none. The result is complete
+    /// if the parts are whole. `None`: there is no memory, or there are too many parts.
+    pub async fn combine(
+        &self,
+        stored: Option<&Parts>,
+        part: &ArrivedPart,
+    ) -> Option<Arc<Content>> {
+        let none = Parts::new(part.len);
+        let parts = stored
+            .unwrap_or(&none)
+            .with(part.start, &part.bytes, &part.charge, |len| self.reserve(len))?;
+        if parts.is_whole() {
+            let charge = self.reserve(parts.len())?;
+            return Some(self.keep(parts.join(), charge).await.0);
+        }
+        let charge = self.reserve(PART_BYTES * parts.count())?;
+        Some(Content::new(Kept::Parts(parts), vec![charge]))
     }
 }
 

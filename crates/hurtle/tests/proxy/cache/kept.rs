@@ -177,7 +177,7 @@ fn a_fetch_drops_its_clients_preconditions() {
     assert!(client.head().starts_with("HTTP/1.1 304 "), "the client has it already");
     assert_eq!(pair.hit(&get("/", "")).1, "body");
 
-    // A 206 is relayed and not stored.
+    // A 206 without a strong validator is not stored.
     let mut client = pair.proxy.send(get("/part", "Range: bytes=0-0\r\n"));
     let (mut peer, head) = pair.upstream.next_request();
     assert!(head.contains("Range: bytes=0-0"), "{head}");

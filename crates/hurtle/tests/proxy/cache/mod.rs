@@ -7,6 +7,7 @@ mod heuristic;
 mod interim;
 mod kept;
 mod orders;
+mod parts;
 mod stale;
 
 use crate::client::Client;

@@ -22,8 +22,11 @@ use super::super::{
     Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamExchange, UpstreamRequest,
 };
 use super::interim::InterimQueue;
+use super::partial::{PartOf, RangeFetch, store_part};
 use crate::answer::is_bodiless;
-use crate::cache::{Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored};
+use crate::cache::{
+    ArrivedPart, Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored,
+};
 use crate::clock;
 use crate::protocol::reading::{Piece, Reading};
 use crate::rt::{self, First, oneshot};
@@ -51,6 +54,8 @@ pub(super) struct Fetch {
     pub(super) authorized: bool,
     /// The stored response that is validated.
     pub(super) stale: Option<Arc<Stored>>,
+    /// The range that is fetched; `None`: the whole.
+    pub(super) range: Option<RangeFetch>,
     /// Receives the outcome; `None`: no client leads this fetch.
     pub(super) leader: Option<oneshot::Sender<LeaderResult>>,
     /// Receives interim responses; `None`: they are dropped.
@@ -68,7 +73,7 @@ pub(super) enum LeaderResult {
 /// The decision about a response, made from its head.
 enum Plan {
     /// The response is stored.
-    Store { head: Box<Head>, room: Charge, body: Charge, len: Option<u64> },
+    Store { head: Box<Head>, room: Charge, body: Charge, len: Option<u64>, part: Option<PartOf> },
     /// The stored response is valid (304), with this head. `Err`: the updated response is not
     /// stored.
     Refresh(Box<Head>, Result<(), Refused>),
@@ -102,14 +107,14 @@ impl Fetch {
         };
         self.upstream.succeeded();
         match self.plan(&reply, sent_ms) {
-            Plan::Store { head, room, body, len } => {
+            Plan::Store { head, room, body, len, part } => {
                 let reading = match reply.length {
                     Length::Framed(length) if !is_bodiless(reply.status) => Reading::new(length),
                     _ => Reading::Done,
                 };
                 let keep_alive = reply.keep_alive;
                 drop(taken);
-                let entry = NewEntry { head: *head, room, charge: body, len };
+                let entry = NewEntry { head: *head, room, charge: body, len, part };
                 self.read_body(&waits, reading, entry, keep_alive).await;
             }
             Plan::Refresh(head, stores) => {
@@ -193,12 +198,19 @@ impl Fetch {
         if !self.is_for_all(reply, &described) {
             return Plan::Forward(Refused::Response);
         }
+        let part = match self.is_part(reply.status).then(|| PartOf::of(reply, &described)) {
+            Some(None) => return Plan::Forward(Refused::Request),
+            Some(Some(part)) if part.len > self.cache().object_bytes_max() => {
+                return Plan::Forward(Refused::Response);
+            }
+            part => part.flatten(),
+        };
         let selected = Head::selected(&described.vary, RequestFields::Lines(&self.lines));
         let (status, lines, received_ms) = (reply.status, lines.into(), now_ms);
         let head = Head { status, lines, freshness, age_ms, received_ms, selected };
         let len = if is_bodiless(status) { Some(0) } else { exact_len(reply) };
         match self.rooms(&head, len) {
-            Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len },
+            Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len, part },
             None => Plan::Forward(Refused::Request),
         }
     }
@@ -212,7 +224,14 @@ impl Fetch {
         let described = caching::of_response(pairs(lines));
         let heuristic_percent = self.cache().heuristic_percent();
         let (directives, authorized) = (&self.directives, self.authorized);
+        // RFC 9111 section 3.3: a part is stored as the whole would be.
+        let status = if self.is_part(status) { StatusCode::OK } else { status };
         caching::may_store(status, &described, directives, authorized, came_secs, heuristic_percent)
+    }
+
+    /// Returns whether a response has the range that was requested.
+    fn is_part(&self, status: StatusCode) -> bool {
+        self.range.is_some() && status == StatusCode::PARTIAL_CONTENT
     }
 
     /// Returns whether a response can serve other requests: its end is known, its size fits, and
@@ -237,10 +256,13 @@ impl Fetch {
 
     /// Reads a body and stores the response. Waiting clients receive it as it arrives.
     async fn read_body(self, waits: &Waits, reading: Reading, entry: NewEntry, keep_alive: bool) {
-        let Fetch { proxy, mut upstream, flight, request, leader, .. } = self;
+        let Fetch { proxy, mut upstream, flight, request, leader, range, .. } = self;
         let cache = Arc::clone(flight.cache());
-        let NewEntry { head, room, charge, len } = entry;
-        if let Some(body) = take_received(&mut upstream, len) {
+        let NewEntry { head, room, charge, len, part } = entry;
+        // A part is not what is stored, so it is sent as it arrives.
+        if part.is_none()
+            && let Some(body) = take_received(&mut upstream, len)
+        {
             let content = Content::new(Kept::Bytes(body), vec![charge]);
             let stored = Arc::new(Stored::new(head, content, room));
             flight.store(&stored);
@@ -276,7 +298,13 @@ impl Fetch {
             upstream.finish();
         }
         drop(upstream);
-        if let Some(((body, charge), flight)) = live.finish().zip(flight) {
+        let Some(((body, charge), flight)) = live.finish().zip(flight) else { return };
+        if let Some(part) = part {
+            live.hold(cache.reserve(body.len() as u64));
+            let part = ArrivedPart::new(part.start, part.len, body, charge);
+            let needs_stored = range.is_some_and(|range| range.is_conditional);
+            store_part(flight, &live.head, &part, needs_stored).await;
+        } else {
             let (content, spare) = cache.keep(body, charge).await;
             live.hold(spare);
             flight.store(&Arc::new(Stored::new(live.head.clone(), content, room)));
@@ -312,8 +340,10 @@ impl Fetch {
     fn forward(self, refused: Refused, status: StatusCode, taken: Taken) {
         let Fetch { upstream, flight, leader, .. } = self;
         match refused {
-            // A server error does not predict later responses.
-            Refused::Response if !status.is_server_error() => flight.refuse(clock::now_ms()),
+            // Neither a server error nor a range beyond the end predicts later responses.
+            Refused::Response if !status.is_server_error() && !is_of_range(status) => {
+                flight.refuse(clock::now_ms());
+            }
             _ => flight.release(),
         }
         if let Some(leader) = leader {
@@ -329,6 +359,7 @@ struct NewEntry {
     room: Charge,
     charge: Charge,
     len: Option<u64>,
+    part: Option<PartOf>,
 }
 
 /// A body that is being read from the upstream.
@@ -380,6 +411,11 @@ impl Body<'_> {
     }
 }
 
+/// Returns whether a status applies to the requested range only.
+fn is_of_range(status: StatusCode) -> bool {
+    status == StatusCode::RANGE_NOT_SATISFIABLE
+}
+
 /// Returns the whole body if it arrived with its head.
 fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
     let len = usize::try_from(len?).ok()?;
@@ -394,7 +430,7 @@ fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Byt
     Some(body)
 }
 
-fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
+pub(super) fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
     match reply.length {
         Length::Framed(BodyLength::None) => Some(0),
         Length::Framed(BodyLength::Exactly(len)) => Some(len),

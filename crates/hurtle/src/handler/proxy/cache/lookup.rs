@@ -1,6 +1,7 @@
 //! Finds the response to a request: a stored one is sent; a missing one is fetched once for all
 //! requests that wait for it.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,12 @@ use super::super::forward::{failed, forward_params};
 use super::super::{Proxy, UpstreamRequest};
 use super::fetch::{Fetch, LeaderResult};
 use super::interim::{InterimQueue, relay_until_fetched};
+use super::partial::{RangeFetch, covers};
 use super::selection::{Source, selected};
 use super::status::{CacheStatus, MissReason};
 use crate::answer::Answer;
 use crate::body::RequestBody;
-use crate::cache::{Cache, FetchResult, Flight, Found, Head, Join, Stored};
+use crate::cache::{Cache, FetchResult, Flight, Found, Head, Join, Stored, range_fetch_name};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::rt::{self, First, oneshot};
@@ -128,7 +130,7 @@ impl Lookup<'_> {
         if let Some(answer) = self.usable_answer(&found, now_ms, client.cache_status()) {
             return Attempt::Handled(Ok(Outcome::Answer(answer)));
         }
-        let reason = miss_reason(&found, &self.directives);
+        let reason = self.miss_reason(&found);
         if self.directives.only_if_cached {
             // RFC 9111 section 5.2.1.7: `only-if-cached` without a stored response is 504.
             let answer = Answer::error(StatusCode::GATEWAY_TIMEOUT, None);
@@ -140,14 +142,16 @@ impl Lookup<'_> {
             *status = Some(CacheStatus::Bypassed("uncacheable"));
             return Attempt::Bypass;
         }
-        if request.range.is_some() {
-            *status = Some(CacheStatus::Passed(MissReason::Partial));
-        }
-        if request.range.is_some() || request.method == Method::Head {
+        if request.method == Method::Head {
             return Attempt::Bypass;
         }
-        let joined = self.cache.join(self.key, request.fields, now_ms, &found);
-        let stale = found.stored;
+        let range = RangeFetch::of(request, found.stored.as_deref());
+        if request.range.is_some() && range.is_none() {
+            *status = Some(CacheStatus::Passed(MissReason::Partial));
+            return Attempt::Bypass;
+        }
+        let joined = self.cache.join(&self.fetch_name(range), request.fields, now_ms, &found);
+        let stale = found.stored.filter(|stored| covers(stored, request));
         let (fetched, status) = match joined {
             Join::Retry => return Attempt::Retry,
             Join::Bypass => return Attempt::Bypass,
@@ -155,7 +159,7 @@ impl Lookup<'_> {
                 Some(LeaderResult::Shared(FetchResult::Arriving(reader))),
                 CacheStatus::Collapsed(reason),
             ),
-            Join::Lead(flight) => match self.lead(client, flight, stale.clone()).await {
+            Join::Lead(flight) => match self.lead(client, flight, (stale.clone(), range)).await {
                 Ok(fetched) => (fetched, CacheStatus::Stored(reason)),
                 Err(error) => return Attempt::Handled(Err(error.into())),
             },
@@ -188,7 +192,7 @@ impl Lookup<'_> {
         now_ms: u64,
         status: &mut Option<CacheStatus>,
     ) -> Option<Answer> {
-        let stored = found.stored.as_ref()?;
+        let stored = found.stored.as_ref().filter(|stored| covers(stored, self.request.head))?;
         let head = &stored.head;
         match caching::usable(&head.freshness, head.age(now_ms), &self.directives) {
             Use::Validate => return None,
@@ -201,10 +205,36 @@ impl Lookup<'_> {
     /// Starts to validate a stale response that is sent at the same time.
     fn renew(&self, found: &Found) {
         let (request, now_ms) = (self.request.head, clock::now_ms());
-        if request.method == Method::Get
-            && let Join::Lead(flight) = self.cache.join(self.key, request.fields, now_ms, found)
-        {
-            rt::spawn(self.fetch(flight, found.stored.clone()).run());
+        if request.method != Method::Get {
+            return;
+        }
+        let stored = found.stored.as_deref();
+        // A complete response is validated as a whole, so that a new one is complete too.
+        let range = stored.filter(|stored| !stored.is_complete());
+        let range = range.and_then(|stored| RangeFetch::of(request, Some(stored)));
+        let name = self.fetch_name(range);
+        if let Join::Lead(flight) = self.cache.join(&name, request.fields, now_ms, found) {
+            rt::spawn(self.fetch(flight, found.stored.clone(), range).run());
+        }
+    }
+
+    /// Returns the name of the fetch that serves the request.
+    fn fetch_name(&self, range: Option<RangeFetch>) -> Cow<'_, [u8]> {
+        let request = self.request.head;
+        match request.range.filter(|_| range.is_some()) {
+            Some(range) => Cow::Owned(range_fetch_name(self.key, range, request.if_range)),
+            None => Cow::Borrowed(self.key),
+        }
+    }
+
+    fn miss_reason(&self, found: &Found) -> MissReason {
+        let directives = &self.directives;
+        match &found.stored {
+            Some(stored) if !covers(stored, self.request.head) => MissReason::Partial,
+            Some(_) if directives.no_cache || directives.max_age.is_some() => MissReason::Request,
+            Some(_) => MissReason::Stale,
+            None if found.varies => MissReason::VaryMiss,
+            None => MissReason::UriMiss,
         }
     }
 
@@ -214,9 +244,9 @@ impl Lookup<'_> {
         &self,
         client: &mut C,
         flight: Flight,
-        stale: Option<Arc<Stored>>,
+        (stale, range): (Option<Arc<Stored>>, Option<RangeFetch>),
     ) -> Result<Option<LeaderResult>, ExchangeError> {
-        let mut fetch = self.fetch(flight, stale);
+        let mut fetch = self.fetch(flight, stale, range);
         let (leader, result) = oneshot::channel();
         let interim = InterimQueue::new(self.request.site.early_hints == EarlyHints::Off);
         fetch.leader = Some(leader);
@@ -250,7 +280,7 @@ impl Lookup<'_> {
                 self.adapt(&live.head, Source::Arriving(reader), age, status)
             }
             LeaderResult::Shared(FetchResult::Stored(stored)) => {
-                if !stored.head.answers(fields) {
+                if !stored.head.answers(fields) || !covers(&stored, request.head) {
                     return Attempt::Bypass;
                 }
                 let same = |old: &Arc<Stored>| Arc::ptr_eq(&old.content, &stored.content);
@@ -275,8 +305,16 @@ impl Lookup<'_> {
         Attempt::Handled(Ok(Outcome::Answer(answer)))
     }
 
-    fn fetch(&self, flight: Flight, stale: Option<Arc<Stored>>) -> Fetch {
+    fn fetch(
+        &self,
+        flight: Flight,
+        stale: Option<Arc<Stored>>,
+        range: Option<RangeFetch>,
+    ) -> Fetch {
         let mut conditions = Vec::new();
+        if range.is_some() {
+            RangeFetch::write(self.request.head, &mut conditions);
+        }
         if let Some(stale) = &stale {
             let described = caching::of_response(pairs(&stale.head.lines));
             // RFC 9111 section 4.3.1.
@@ -299,6 +337,7 @@ impl Lookup<'_> {
             directives: self.directives,
             authorized: request.head.authorization.is_some(),
             stale,
+            range,
             leader: None,
             interim: None,
         }
@@ -374,14 +413,5 @@ pub(super) fn directives(request: &RequestHead<'_>) -> Directives {
     match request.has_cache_control {
         true => Directives::of_request(request.fields.iter()),
         false => Directives::default(),
-    }
-}
-
-fn miss_reason(found: &Found, directives: &Directives) -> MissReason {
-    match &found.stored {
-        Some(_) if directives.no_cache || directives.max_age.is_some() => MissReason::Request,
-        Some(_) => MissReason::Stale,
-        None if found.varies => MissReason::VaryMiss,
-        None => MissReason::UriMiss,
     }
 }

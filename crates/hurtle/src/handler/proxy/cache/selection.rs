@@ -7,13 +7,14 @@ use hurtle_http::h1::keep;
 use hurtle_http::h1::response::{field, number_field};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::{Method, RequestHead};
-use hurtle_http::semantics::caching;
+use hurtle_http::semantics::caching::{self, Described};
 use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdict};
 use hurtle_http::semantics::date;
+use hurtle_http::semantics::etag;
 use hurtle_http::semantics::range::{self, Selection};
 
 use crate::answer::is_bodiless;
-use crate::body::{Body, FileSlice, Stream};
+use crate::body::{Body, FileSlice, Part, Stream};
 use crate::cache::{Head, Kept, Reader};
 
 /// Initial capacity for lines that are added to a stored head, in bytes.
@@ -35,12 +36,10 @@ pub(super) fn selected(
 ) -> (StatusCode, Vec<u8>, Body) {
     lines.reserve(head.lines.len() + OWN_LINES_BYTES);
     lines.extend_from_slice(&head.lines);
-    if head.status == StatusCode::OK && !is_for_the_whole(request) {
+    let has_content = matches!(head.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+    if has_content && !is_for_the_whole(request) {
         let described = caching::of_response(pairs(&head.lines));
-        let validators = Validators {
-            etag: described.entity_tag(),
-            last_modified: described.last_modified.and_then(date::parse),
-        };
+        let validators = validators(&described);
         let preconditions = Preconditions {
             if_none_match: request.if_none_match,
             if_modified_since: request.if_modified_since,
@@ -84,6 +83,12 @@ pub(super) fn selected(
     }
 }
 
+/// Returns the validators of a stored response.
+pub(super) fn validators<'a>(described: &Described<'a>) -> Validators<'a> {
+    let (etag, modified) = (described.etag.and_then(etag::parse), described.last_modified);
+    Validators { etag, last_modified: modified.and_then(date::parse) }
+}
+
 /// Returns whether a request has neither a range nor a precondition.
 pub(super) fn is_for_the_whole(request: &RequestHead<'_>) -> bool {
     request.if_none_match.is_none()
@@ -105,5 +110,9 @@ pub(super) fn piece(kept: &Kept, range: std::ops::Range<u64>) -> Body {
             offset: range.start,
             len: range.end - range.start,
         }),
+        Kept::Parts(parts) => {
+            debug_assert!(parts.covers(&range), "`covers` precedes");
+            Body::Parts(parts.slices(&range).into_iter().map(Part::Bytes).collect())
+        }
     }
 }

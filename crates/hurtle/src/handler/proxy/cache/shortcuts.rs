@@ -93,6 +93,9 @@ impl Shortcuts {
         let cache = shortcut.proxy.cache()?;
         let (hash, key) = &shortcut.key;
         let stored = cache.find_hashed(*hash, key, request.fields, now_ms).stored?;
+        if !stored.is_complete() {
+            return None;
+        }
         let (head, kept) = (&stored.head, &stored.content.kept);
         let age = head.age(now_ms);
         if caching::usable(&head.freshness, age, &directives(request)) != Use::Fresh {
