@@ -33,6 +33,7 @@ use crate::handler::client::{
 use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::http_request::Buffers;
+use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::{CacheStatus, Shortcuts};
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::wait::Waits;
@@ -175,7 +176,10 @@ async fn answer(
     Ok(match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
+            let page = resolved.site.with_page(store, head.accept_encoding, *answer);
+            let mut answer = page.await;
+            resolved.apply_error_rules(&mut answer);
+            Some(answer)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     })
@@ -338,7 +342,35 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         }
     };
     line(out, "mount", &what);
+    if let Handler::Proxy(proxy) = handler {
+        describe_cache(out, proxy);
+    }
     !matches!(handler, Handler::App(_) | Handler::Proxy(_))
+}
+
+/// Describes which responses of an upstream the cache stores, as far as the configuration tells.
+fn describe_cache(out: &mut String, proxy: &Proxy) {
+    let Some(cache) = proxy.cache() else { return };
+    let lifetime = match cache.heuristic_percent() {
+        0 => {
+            "max-age, s-maxage or Expires; heuristic_percent is 0, so without one it is not stored"
+                .to_owned()
+        }
+        percent => format!(
+            "max-age, s-maxage or Expires; without one, {percent} % of the time since Last-Modified"
+        ),
+    };
+    let least = format!("a GET's response is stored for the lifetime it gives: {lifetime}");
+    line(out, "cache", &least);
+    line(out, "", &format!("not if its body is longer than {} bytes", cache.object_bytes_max()));
+    line(out, "", "not with Cache-Control: no-store, private or no-cache, or Vary: *");
+    line(out, "", "not with Set-Cookie, unless public or s-maxage");
+    line(
+        out,
+        "",
+        "not if the request has Authorization, unless public, s-maxage or must-revalidate",
+    );
+    line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
 }
 
 fn describe_script(gateway: &Gateway, found: Option<&io::Result<Found>>) -> String {

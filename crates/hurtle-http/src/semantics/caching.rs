@@ -116,13 +116,13 @@ pub struct Freshness {
     pub strict: bool,
 }
 
-/// Why a response is not stored.
+/// Why a response is not stored: a token for Cache-Status (RFC 9211 section 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The response forbids it or has no lifetime: the next request's response will be alike.
-    Response,
+    Response(&'static str),
     /// The request forbids it: another request's response may be stored.
-    Request,
+    Request(&'static str),
 }
 
 /// Statuses whose caching requirements are implemented here (RFC 9111 5.2.2.3).
@@ -165,32 +165,43 @@ pub fn may_store(
     heuristic_percent: u64,
 ) -> Result<Freshness, Refused> {
     let d = &response.directives;
+    let refused = |why| Err(Refused::Response(why));
+    if is_never_stored(status) {
+        return refused("status");
+    }
     // RFC 9111 5.2.2.3: `must-understand` replaces `no-store` where the status is understood.
     let understood = d.must_understand && is_understood(status);
-    if is_never_stored(status)
-        || d.must_understand != understood
-        || (d.no_store && !understood)
-        || d.private
-        || d.no_cache
-    {
-        return Err(Refused::Response);
+    if d.must_understand != understood {
+        return refused("must-understand");
+    }
+    if d.no_store && !understood {
+        return refused("no-store");
+    }
+    if d.private {
+        return refused("private");
+    }
+    if d.no_cache {
+        return refused("no-cache");
     }
     if response.vary.contains(&b"*".as_slice()) {
-        return Err(Refused::Response);
+        return refused("vary");
     }
     // RFC 9111 7.3 leaves Set-Cookie to origins, many of which do not think of caches.
     let meant_for_all = d.public || d.s_maxage.is_some();
     if response.sets_cookie && !meant_for_all {
-        return Err(Refused::Response);
+        return refused("set-cookie");
     }
     let lifetime = response
         .explicit_lifetime(received)
         .or_else(|| response.heuristic_lifetime(status, received, heuristic_percent))
         .filter(|lifetime| *lifetime > 0)
-        .ok_or(Refused::Response)?;
+        .ok_or(Refused::Response("no-lifetime"))?;
     // RFC 9111 3.5.
-    if request.no_store || (authorized && !meant_for_all && !d.must_revalidate) {
-        return Err(Refused::Request);
+    if request.no_store {
+        return Err(Refused::Request("request-no-store"));
+    }
+    if authorized && !meant_for_all && !d.must_revalidate {
+        return Err(Refused::Request("authorization"));
     }
     // RFC 9111 5.2.2.10: s-maxage implies proxy-revalidate. An origin that says beside it how long
     // a stale response may be used means both.
@@ -301,7 +312,14 @@ mod tests {
         lines.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
     }
 
-    fn stored(status: u16, text: &str, request: &str, authorized: bool) -> Result<u64, Refused> {
+    /// The side that forbids to store a response.
+    #[derive(Debug, PartialEq, Eq)]
+    enum By {
+        Response,
+        Request,
+    }
+
+    fn stored(status: u16, text: &str, request: &str, authorized: bool) -> Result<u64, By> {
         let response = fields(text);
         let response = of_response(response.into_iter());
         let request_directives = fields(request);
@@ -315,11 +333,15 @@ mod tests {
             0,
         )
         .map(|freshness| freshness.lifetime)
+        .map_err(|refused| match refused {
+            Refused::Response(_) => By::Response,
+            Refused::Request(_) => By::Request,
+        })
     }
 
     #[test]
     fn storability_and_lifetimes() {
-        use Refused::{Request, Response};
+        use By::{Request, Response};
         #[rustfmt::skip]
         let rows = [
             ("3: no lifetime, and no heuristic (4.2.2)", 200, "ETag: \"a\"", Err(Response)),

@@ -230,7 +230,8 @@ pub(super) fn redirect_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Opt
 fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     let mut glob = Some(Glob(HEADER_PATTERN.to_owned()));
     table.set("match", reader, |value, r| Some(value.parse(r, pattern)), &mut glob);
-    let mut rule = HeaderRule { pattern: glob?, set: Vec::new(), remove: Vec::new() };
+    let mut rule =
+        HeaderRule { pattern: glob?, set: Vec::new(), remove: Vec::new(), always: false };
     if let Some(value) = table.get("set") {
         for (name, spot, value) in value.pairs(reader) {
             let name = field_name(name).map_err(|wrong| reader.report(&spot, wrong)).ok();
@@ -245,6 +246,7 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     if let Some(value) = table.get("remove") {
         rule.remove = value.list(reader, |item, reader| item.parse(reader, field_name));
     }
+    table.set("always", reader, Value::flag, &mut rule.always);
     if table.get("set").is_none() && table.get("remove").is_none() {
         let wrong = ValueError::new("the rule does nothing").hint("write set = or remove =");
         reader.report_missing(&table.spot, wrong);

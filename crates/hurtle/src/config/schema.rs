@@ -311,6 +311,10 @@ pub(super) static HEADER: Section = Section {
         Key::new("set", Map("a table of names and values"), Toml("{}"),
             "{ Cache-Control = \"max-age=3600\" }", "Fields to set; they replace existing ones."),
         Key::new("remove", List("field names"), Toml("[]"), "[\"Server\"]", "Fields to remove."),
+        Key::new("always", Flag, Toml("false"), "true",
+            "Apply to errors too (400 to 599): the server's own, error pages, and those of upstreams \
+             and applications. Not to errors before a site is chosen: a malformed request, an \
+             unknown host."),
     ],
 };
 

@@ -532,6 +532,15 @@ pub struct HeaderRule {
     /// Fields to remove.
     #[serde(serialize_with = "print::field_names")]
     pub remove: Vec<HeaderName>,
+    /// Applies to errors (400 to 599) too.
+    pub always: bool,
+}
+
+impl HeaderRule {
+    /// Returns whether the rule applies to responses with this status.
+    pub fn applies_to(&self, status: StatusCode) -> bool {
+        self.always || status.as_u16() < 400
+    }
 }
 
 /// Client addresses admitted. An address in `deny` is refused; otherwise it is admitted if `allow`

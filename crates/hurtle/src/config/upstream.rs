@@ -204,6 +204,15 @@ pub(super) fn upstream(
             .hint("write \"http://127.0.0.1:9000\" or \"unix:/run/app.sock\""));
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if let Some((host, base)) = authority.split_once('/')
+        && !authority.contains(['?', '#', '@'])
+    {
+        let hint = format!(
+            "upstreams get the request's own path: write \"{SCHEME}{host}\", and to change the path \
+             [[site.rule]] match = \"/**\" with rewrite = \"/{base}/{{1}}\""
+        );
+        return Err(wrong("has a path").hint(hint));
+    }
     if authority.contains(['/', '?', '#', '@']) {
         return Err(wrong("has more than a host and a port")
             .hint("upstreams get the request's own path: remove the rest"));
@@ -298,7 +307,7 @@ mod tests {
             ("a socket", "unix:app.sock", Ok(Upstream::Unix("/etc/app.sock".into()))),
             ("no scheme", "127.0.0.1:9000", Err("is not the URL of an upstream")),
             ("TLS", "https://a", Err("needs TLS, which is not supported to upstreams")),
-            ("a path", "http://a/b", Err("has more than a host and a port")),
+            ("a path", "http://a/b", Err("has a path")),
             ("userinfo", "http://a@b", Err("has more than a host and a port")),
             ("port 0", "http://a:0", Err("has no host or no port")),
             ("a port too large", "http://a:65536", Err("has no host or no port")),

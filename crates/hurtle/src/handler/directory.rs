@@ -137,10 +137,8 @@ impl Directory {
         let rules: Vec<_> = matched.rules().cloned().collect();
         Box::pin(async move {
             let mut answer = uploads.call(request, rest, client).await;
-            if let Fields::Map(map) = &mut answer.fields
-                && answer.status.as_u16() < 400
-            {
-                apply_header_rules(map, rules.iter());
+            if let Fields::Map(map) = &mut answer.fields {
+                apply_header_rules(map, answer.status, rules.iter());
             }
             answer
         })

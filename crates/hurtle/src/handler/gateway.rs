@@ -248,9 +248,7 @@ impl Gateway {
                     fields.insert(name, value);
                     return Answer { status, fields: Fields::Map(fields), body: Body::Empty };
                 }
-                if status.as_u16() < 400 {
-                    apply_header_rules(&mut fields, rules.iter());
-                }
+                apply_header_rules(&mut fields, status, rules.iter());
                 Answer { status, fields: Fields::Map(fields), body }
             }
             Err(error) => failed(&self.describe(), &error, description),

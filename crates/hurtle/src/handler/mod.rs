@@ -219,12 +219,10 @@ async fn without_body<C: Client>(
         Some(refused) => refused,
         None => answer().await,
     };
-    // Like nginx's add_header: the rules do not apply to errors. They apply to OPTIONS, where a
-    // browser asks for permission to send a request of another origin.
-    if let Fields::Map(map) = &mut answer.fields
-        && answer.status.as_u16() < 400
-    {
-        apply_header_rules(map, request.matched.rules());
+    // The rules apply to OPTIONS, where a browser asks for permission to send a request of another
+    // origin.
+    if let Fields::Map(map) = &mut answer.fields {
+        apply_header_rules(map, answer.status, request.matched.rules());
     }
     if is_refused { Ok(Outcome::Answer(answer)) } else { own_response(answer) }
 }
@@ -251,9 +249,14 @@ fn not_found() -> Answer {
     Answer::error(StatusCode::NOT_FOUND, None)
 }
 
-/// Sets and removes fields according to the rules. Framing fields are the protocol's.
-pub fn apply_header_rules<'a>(map: &mut HeaderMap, rules: impl Iterator<Item = &'a HeaderRule>) {
-    for rule in rules {
+/// Sets and removes fields of a response with this status according to the rules. Framing fields
+/// are the protocol's.
+pub fn apply_header_rules<'a>(
+    map: &mut HeaderMap,
+    status: StatusCode,
+    rules: impl Iterator<Item = &'a HeaderRule>,
+) {
+    for rule in rules.filter(|rule| rule.applies_to(status)) {
         for name in &rule.remove {
             map.remove(name);
         }

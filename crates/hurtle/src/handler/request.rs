@@ -154,7 +154,8 @@ pub fn file_query<'a>(request: &'a RequestHead<'_>) -> FileQuery<'a> {
 }
 
 impl MatchedPath<'_> {
-    /// Returns the header rules that apply to the path.
+    /// Returns the header rules that apply to the path. [`HeaderRule::applies_to`] selects those for
+    /// a status.
     pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
         self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
     }
@@ -163,9 +164,8 @@ impl MatchedPath<'_> {
     /// the lines to add.
     pub fn edits(&self, status: StatusCode) -> (Vec<HeaderName>, Vec<u8>) {
         let (mut removed, mut set) = (Vec::new(), Vec::new());
-        let mut rules = self.rules().peekable();
-        // Like nginx's add_header: the rules do not apply to errors.
-        if status.as_u16() < 400 && rules.peek().is_some() {
+        let mut rules = self.rules().filter(|rule| rule.applies_to(status)).peekable();
+        if rules.peek().is_some() {
             let mut edits = HeaderMap::new();
             for rule in rules {
                 for name in &rule.remove {

@@ -136,7 +136,7 @@ impl<T: Protocol> Exchange<T> {
                 return Box::pin(self.gated_exchange(request, &worker, resolved, now_ms)).await;
             }
             Authorised::Refused(answer) => {
-                return Box::pin(self.write_refusal(request, *answer)).await;
+                return Box::pin(self.write_refusal(request, &resolved, *answer)).await;
             }
         }
 
@@ -177,7 +177,7 @@ impl<T: Protocol> Exchange<T> {
         let at = (worker, &resolved);
         let granted = match self.check_credentials(request, at, now_ms).await {
             Ok(granted) => granted,
-            Err(answer) => return self.write_refusal(request, answer).await,
+            Err(answer) => return self.write_refusal(request, &resolved, answer).await,
         };
         let Some((mount, matched)) = resolved.mount() else {
             return self.answer_for_site(request, worker, resolved).await;

@@ -40,8 +40,10 @@ impl<T: Protocol> Exchange<T> {
     pub(super) async fn write_refusal(
         &mut self,
         request: &RequestHead<'_>,
-        answer: Answer,
+        resolved: &Resolved<'_>,
+        mut answer: Answer,
     ) -> Next {
+        resolved.apply_error_rules(&mut answer);
         self.write_answer(request, answer, Incoming::of(request)).await
     }
 
@@ -77,7 +79,8 @@ impl<T: Protocol> Exchange<T> {
         incoming: Incoming,
     ) -> Next {
         let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
-        let answer = page.await;
+        let mut answer = page.await;
+        resolved.apply_error_rules(&mut answer);
         self.write_answer(request, answer, incoming).await
     }
 

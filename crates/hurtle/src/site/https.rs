@@ -75,5 +75,5 @@ impl Demand {
 /// the field never leaves in clear (RFC 6797 section 7.2).
 pub(super) fn hsts_rule(tls: &config::Tls) -> Option<HeaderRule> {
     let set = vec![(header::STRICT_TRANSPORT_SECURITY, tls.hsts.clone()?)];
-    Some(HeaderRule { pattern: Glob("**".to_owned()), set, remove: Vec::new() })
+    Some(HeaderRule { pattern: Glob("**".to_owned()), set, remove: Vec::new(), always: false })
 }

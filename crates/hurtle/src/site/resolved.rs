@@ -1,16 +1,21 @@
 //! The site and the route of a request. They are looked up once and passed along, so that a
 //! deployment during the exchange does not affect it.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::StatusCode;
+use hurtle_http::h1::forward::edit_lines;
+use hurtle_http::h1::response::Fields;
+use hurtle_http::semantics::target::decoded;
 
 use super::{MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::Gate;
+use crate::handler::apply_header_rules;
 use crate::handler::gateway::Authorizer;
 use crate::handler::request::MatchedPath;
 
@@ -46,6 +51,32 @@ impl<'a> Resolved<'a> {
     pub fn route(&self) -> Option<&Route<'a>> {
         let route = || self.target.map(|(path, query)| self.site.route(path, query, self.client));
         self.route.get_or_init(route).as_ref()
+    }
+
+    /// Applies the header rules with `always` to an error.
+    pub fn apply_error_rules(&self, answer: &mut Answer) {
+        let rules = self.site.header_rules();
+        if answer.status.as_u16() < 400 || !rules.iter().any(|rule| rule.always) {
+            return;
+        }
+        let path = match (self.route(), self.target) {
+            (Some(Route::Mount { path, .. }), _) => Cow::Borrowed(&**path),
+            (_, Some((sent, _))) => decoded(sent).unwrap_or(Cow::Borrowed(sent)),
+            (_, None) => Cow::Borrowed(b"".as_slice()),
+        };
+        let matched =
+            MatchedPath { path: &path, rest: b"", mount: 0, headers: rules, cacheable: false };
+        match &mut answer.fields {
+            Fields::Map(map) => apply_header_rules(map, answer.status, matched.rules()),
+            Fields::Ready(lines) => {
+                let (removed, set) = matched.edits(answer.status);
+                *lines = edit_lines(lines, b"", &removed, &set).into();
+            }
+            Fields::Dated(lines) => {
+                let (removed, set) = matched.edits(answer.status);
+                *lines = edit_lines(lines, b"", &removed, &set);
+            }
+        }
     }
 
     /// Returns whether the request needs neither authentication nor authorization.

@@ -101,7 +101,7 @@ fn a_sites_rules_apply_to_its_applications() {
             site.rules.push(Rule { pattern, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
             let pattern = Glob("/app/**".to_owned());
-            site.headers.push(HeaderRule { pattern, set, remove: vec![] });
+            site.headers.push(HeaderRule { pattern, set, remove: vec![], always: false });
             config.sites.push(site);
         },
         |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),

@@ -136,7 +136,12 @@ fn rules() {
 
 fn set(pattern: &str, name: &'static str, value: &'static str) -> HeaderRule {
     let field = (HeaderName::from_static(name), HeaderValue::from_static(value));
-    HeaderRule { pattern: Glob(pattern.to_owned()), set: vec![field], remove: vec![] }
+    HeaderRule {
+        pattern: Glob(pattern.to_owned()),
+        set: vec![field],
+        remove: vec![],
+        always: false,
+    }
 }
 
 #[test]

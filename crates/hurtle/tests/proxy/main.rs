@@ -13,6 +13,7 @@ mod cache;
 mod client;
 mod failures;
 mod forwarded;
+mod headers;
 mod hints;
 mod internal;
 mod paths;

@@ -100,10 +100,8 @@ where
                 if !*this.is_head && !is_bodiless(answer.status) {
                     answer.begin_body(cx);
                 }
-                if let Fields::Map(map) = &mut answer.fields
-                    && answer.status.as_u16() < 400
-                {
-                    apply_header_rules(map, this.rules.iter());
+                if let Fields::Map(map) = &mut answer.fields {
+                    apply_header_rules(map, answer.status, this.rules.iter());
                 }
                 Ok(answer)
             }

@@ -269,3 +269,24 @@ fn a_response_that_names_a_file_is_not_stored() {
         assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
     }
 }
+
+#[test]
+fn cache_status_says_why_a_response_is_not_stored() {
+    for (fields, request, why) in [
+        ("", "", "no-lifetime"),
+        ("Cache-Control: max-age=60, no-store\r\n", "", "no-store"),
+        ("Cache-Control: max-age=60, private\r\n", "", "private"),
+        ("Cache-Control: max-age=60, no-cache\r\n", "", "no-cache"),
+        ("Cache-Control: max-age=60\r\nVary: *\r\n", "", "vary"),
+        ("Cache-Control: max-age=60\r\nSet-Cookie: a=b\r\n", "", "set-cookie"),
+        (MINUTE, "Authorization: x\r\n", "authorization"),
+        (MINUTE, "Cache-Control: no-store\r\n", "request-no-store"),
+    ] {
+        let pair = Pair::new();
+        let (head, _) = pair.fetch(&get("/", request), fields, "body");
+        has(&head, &format!("Cache-Status: hurtle; fwd=uri-miss; detail={why}"));
+    }
+    let pair = Pair::with("cache = { max_object = 3 }");
+    let (head, _) = pair.fetch(&get("/", ""), MINUTE, "body");
+    has(&head, "Cache-Status: hurtle; fwd=uri-miss; detail=size");
+}

@@ -66,8 +66,8 @@ pub(super) struct Fetch {
 pub(super) enum LeaderResult {
     /// The result for all requests that wait for this fetch.
     Shared(FetchResult),
-    /// The response may not be stored; the client continues the exchange.
-    Forward(Box<UpstreamExchange>, Taken),
+    /// The response may not be stored, for this reason; the client continues the exchange.
+    Forward(Box<UpstreamExchange>, Taken, &'static str),
 }
 
 /// The decision about a response, made from its head.
@@ -195,13 +195,13 @@ impl Fetch {
             Ok(freshness) => freshness,
             Err(refused) => return Plan::Forward(refused),
         };
-        if !self.is_for_all(reply, &described) {
-            return Plan::Forward(Refused::Response);
+        if let Some(why) = self.unsuitable(reply, &described) {
+            return Plan::Forward(Refused::Response(why));
         }
         let part = match self.is_part(reply.status).then(|| PartOf::of(reply, &described)) {
-            Some(None) => return Plan::Forward(Refused::Request),
+            Some(None) => return Plan::Forward(Refused::Request("part")),
             Some(Some(part)) if part.len > self.cache().object_bytes_max() => {
-                return Plan::Forward(Refused::Response);
+                return Plan::Forward(Refused::Response("size"));
             }
             part => part.flatten(),
         };
@@ -211,7 +211,7 @@ impl Fetch {
         let len = if is_bodiless(status) { Some(0) } else { exact_len(reply) };
         match self.rooms(&head, len) {
             Some((room, body)) => Plan::Store { head: Box::new(head), room, body, len, part },
-            None => Plan::Forward(Refused::Request),
+            None => Plan::Forward(Refused::Request("memory")),
         }
     }
 
@@ -234,14 +234,20 @@ impl Fetch {
         self.range.is_some() && status == StatusCode::PARTIAL_CONTENT
     }
 
-    /// Returns whether a response can serve other requests: its end is known, its size fits, and
-    /// Vary names no field that this server rewrites.
-    fn is_for_all(&self, reply: &ResponseHead<'_>, described: &Described<'_>) -> bool {
-        let names_file = reply.file.is_some() && self.proxy.config().internal.is_some();
+    /// Returns why a response cannot serve other requests: its end is unknown, its size does not
+    /// fit, or Vary names a field that this server rewrites.
+    fn unsuitable(&self, reply: &ResponseHead<'_>, d: &Described<'_>) -> Option<&'static str> {
+        if reply.file.is_some() && self.proxy.config().internal.is_some() {
+            return Some("names-file");
+        }
         // A body that ends with the connection may be truncated.
-        let framed = is_bodiless(reply.status) || reply.length != Length::UntilClose;
-        let fits = exact_len(reply).is_none_or(|len| len <= self.cache().object_bytes_max());
-        !names_file && framed && fits && !described.vary.iter().any(|name| keep::is_rewritten(name))
+        if !is_bodiless(reply.status) && reply.length == Length::UntilClose {
+            return Some("no-length");
+        }
+        if exact_len(reply).is_some_and(|len| len > self.cache().object_bytes_max()) {
+            return Some("size");
+        }
+        d.vary.iter().any(|name| keep::is_rewritten(name)).then_some("vary")
     }
 
     /// Reserves memory for a head, and for a body of known length.
@@ -318,8 +324,8 @@ impl Fetch {
         let stored = Arc::new(Stored::new(head, Arc::clone(&stale.content), room));
         match stores {
             Ok(()) => flight.store(&stored),
-            Err(Refused::Response) => flight.refuse(clock::now_ms()),
-            Err(Refused::Request) => flight.release(),
+            Err(Refused::Response(_)) => flight.refuse(clock::now_ms()),
+            Err(Refused::Request(_)) => flight.release(),
         }
         if let Some(leader) = leader {
             leader.send(LeaderResult::Shared(FetchResult::Stored(stored)));
@@ -338,17 +344,19 @@ impl Fetch {
     }
 
     fn forward(self, refused: Refused, status: StatusCode, taken: Taken) {
-        let Fetch { upstream, flight, leader, .. } = self;
+        let Fetch { upstream, flight, leader, request, .. } = self;
+        let (Refused::Response(why) | Refused::Request(why)) = refused;
+        tracing::debug!("cache: the response to {request} is not stored: {why}");
         match refused {
             // Neither a server error nor a range beyond the end predicts later responses.
-            Refused::Response if !status.is_server_error() && !is_of_range(status) => {
+            Refused::Response(_) if !status.is_server_error() && !is_of_range(status) => {
                 flight.refuse(clock::now_ms());
             }
             _ => flight.release(),
         }
         if let Some(leader) = leader {
             let exchange = Box::new(UpstreamExchange::bodiless(upstream));
-            leader.send(LeaderResult::Forward(exchange, taken));
+            leader.send(LeaderResult::Forward(exchange, taken, why));
         }
     }
 }

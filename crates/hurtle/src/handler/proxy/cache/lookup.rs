@@ -266,7 +266,10 @@ impl Lookup<'_> {
         let (request, now_ms) = (self.request, clock::now_ms());
         let fields = request.head.fields;
         let answer = match fetched {
-            LeaderResult::Forward(exchange, head) => {
+            LeaderResult::Forward(exchange, head, why) => {
+                if let Some(CacheStatus::Passed(reason)) = *client.cache_status() {
+                    *client.cache_status() = Some(CacheStatus::NotStored(reason, why));
+                }
                 return Attempt::Handled(self.proxy.handle_head(request, client, exchange, &head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,

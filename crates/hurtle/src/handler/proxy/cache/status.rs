@@ -19,6 +19,8 @@ pub enum CacheStatus {
     Collapsed(MissReason),
     /// Forwarded, and the response was not stored.
     Passed(MissReason),
+    /// Forwarded, and the response was not stored; the detail for Cache-Status.
+    NotStored(MissReason, &'static str),
     /// Forwarded without the cache; the detail for Cache-Status.
     Bypassed(&'static str),
 }
@@ -64,6 +66,9 @@ impl CacheStatus {
             CacheStatus::Stored(why) => write!(out, "fwd={}; stored", why.name()),
             CacheStatus::Collapsed(why) => write!(out, "fwd={}; collapsed", why.name()),
             CacheStatus::Passed(why) => write!(out, "fwd={}", why.name()),
+            CacheStatus::NotStored(why, detail) => {
+                write!(out, "fwd={}; detail={detail}", why.name())
+            }
             CacheStatus::Bypassed(detail) => write!(out, "fwd=bypass; detail={detail}"),
         };
         out.extend_from_slice(b"\r\n");
@@ -77,7 +82,7 @@ impl CacheStatus {
             CacheStatus::Revalidated => "revalidated",
             CacheStatus::Stored(_) => "miss",
             CacheStatus::Collapsed(_) => "collapsed",
-            CacheStatus::Passed(_) => "pass",
+            CacheStatus::Passed(_) | CacheStatus::NotStored(..) => "pass",
             CacheStatus::Bypassed(_) => "bypass",
         }
     }
