@@ -43,7 +43,7 @@ impl Parts {
     }
 
     /// Returns the length of the whole representation, in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn complete_len(&self) -> u64 {
         self.len
     }
 

@@ -169,7 +169,7 @@ impl Kept {
         match self {
             Kept::Bytes(bytes) => bytes.len() as u64,
             Kept::File(file) => file.stamp.len,
-            Kept::Parts(parts) => parts.len(),
+            Kept::Parts(parts) => parts.complete_len(),
         }
     }
 

@@ -69,7 +69,7 @@ impl Cache {
             .unwrap_or(&none)
             .with(part.start, &part.bytes, &part.charge, |len| self.reserve(len))?;
         if parts.is_whole() {
-            let charge = self.reserve(parts.len())?;
+            let charge = self.reserve(parts.complete_len())?;
             return Some(self.keep(parts.join(), charge).await.0);
         }
         let charge = self.reserve(PART_BYTES * parts.count())?;

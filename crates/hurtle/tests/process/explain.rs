@@ -25,3 +25,19 @@ fn an_authorizer_is_named_for_the_paths_it_decides_on() {
         assert_eq!(line, expected, "{path}: {said}");
     }
 }
+
+#[test]
+fn a_cache_says_which_responses_it_stores() {
+    let dir = Dir::new(&[]);
+    let proxy = "proxy = 'http://127.0.0.1:1'\ncache";
+    for (keys, expected) in [
+        ("{}", "heuristic_percent is 0, so without one it is not stored"),
+        ("{ heuristic_percent = 10 }", "without one, 10 % of the time since Last-Modified"),
+        ("{ max_object = 1000 }", "not if its body is longer than 1000 bytes"),
+    ] {
+        let config = write_config(&dir, &format!("[[site]]\n[[site.mount]]\n{proxy} = {keys}\n"));
+        let output = hurtle().args(["explain", "/a", "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains(expected), "{keys}: {said}");
+    }
+}

@@ -13,7 +13,6 @@ use hurtle_http::h1::keep;
 use hurtle_http::h1::response_head::{self, Length, ResponseHead};
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::fields::pairs;
-use hurtle_http::request::framing::BodyLength;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 
 use super::super::super::wait::Waits;
@@ -22,7 +21,7 @@ use super::super::{
     Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamExchange, UpstreamRequest,
 };
 use super::interim::InterimQueue;
-use super::partial::{PartOf, RangeFetch, store_part};
+use super::partial::{PartOf, RangeFetch, exact_len, is_of_range, store_part};
 use crate::answer::is_bodiless;
 use crate::cache::{
     ArrivedPart, Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored,
@@ -198,12 +197,9 @@ impl Fetch {
         if let Some(why) = self.unsuitable(reply, &described) {
             return Plan::Forward(Refused::Response(why));
         }
-        let part = match self.is_part(reply.status).then(|| PartOf::of(reply, &described)) {
-            Some(None) => return Plan::Forward(Refused::Request("part")),
-            Some(Some(part)) if part.len > self.cache().object_bytes_max() => {
-                return Plan::Forward(Refused::Response("size"));
-            }
-            part => part.flatten(),
+        let part = match self.part(reply, &described) {
+            Ok(part) => part,
+            Err(refused) => return Plan::Forward(refused),
         };
         let selected = Head::selected(&described.vary, RequestFields::Lines(&self.lines));
         let (status, lines, received_ms) = (reply.status, lines.into(), now_ms);
@@ -229,11 +225,6 @@ impl Fetch {
         caching::may_store(status, &described, directives, authorized, came_secs, heuristic_percent)
     }
 
-    /// Returns whether a response has the range that was requested.
-    fn is_part(&self, status: StatusCode) -> bool {
-        self.range.is_some() && status == StatusCode::PARTIAL_CONTENT
-    }
-
     /// Returns why a response cannot serve other requests: its end is unknown, its size does not
     /// fit, or Vary names a field that this server rewrites.
     fn unsuitable(&self, reply: &ResponseHead<'_>, d: &Described<'_>) -> Option<&'static str> {
@@ -256,7 +247,7 @@ impl Fetch {
         cache.reserve(head.cost()).zip(cache.reserve(len.unwrap_or(0)))
     }
 
-    fn cache(&self) -> &Arc<Cache> {
+    pub(super) fn cache(&self) -> &Arc<Cache> {
         self.flight.cache()
     }
 
@@ -419,11 +410,6 @@ impl Body<'_> {
     }
 }
 
-/// Returns whether a status applies to the requested range only.
-fn is_of_range(status: StatusCode) -> bool {
-    status == StatusCode::RANGE_NOT_SATISFIABLE
-}
-
 /// Returns the whole body if it arrived with its head.
 fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
     let len = usize::try_from(len?).ok()?;
@@ -436,14 +422,6 @@ fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Byt
         link.input.consume(len);
     }
     Some(body)
-}
-
-pub(super) fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
-    match reply.length {
-        Length::Framed(BodyLength::None) => Some(0),
-        Length::Framed(BodyLength::Exactly(len)) => Some(len),
-        Length::Framed(BodyLength::Chunked) | Length::UntilClose => None,
-    }
 }
 
 /// Connects, sends the request, and reads responses up to the final head. Interim responses are

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use hurtle_http::h1::keep;
 use hurtle_http::h1::response::field;
-use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::h1::response_head::{Length, ResponseHead};
 use hurtle_http::request::fields::pairs;
+use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
-use hurtle_http::semantics::caching::{self, Described};
+use hurtle_http::semantics::caching::{self, Described, Refused};
 use hurtle_http::semantics::conditional;
 use hurtle_http::semantics::range::{self, Selection};
 
+use super::fetch::Fetch;
 use super::selection::validators;
 use crate::cache::{ArrivedPart, Cache, Flight, Head, Kept, Stored};
 
@@ -65,8 +67,32 @@ impl PartOf {
         let ((_, value), None) = (ranges.next()?, ranges.next()) else { return None };
         let (range, len) = range::content_range(value)?;
         described.strong_validator()?;
-        let is_exact = super::fetch::exact_len(reply) == Some(range.end - range.start);
+        let is_exact = exact_len(reply) == Some(range.end - range.start);
         is_exact.then_some(PartOf { start: range.start, len })
+    }
+}
+
+impl Fetch {
+    /// Returns whether a response has the range that was requested.
+    pub(super) fn is_part(&self, status: StatusCode) -> bool {
+        self.range.is_some() && status == StatusCode::PARTIAL_CONTENT
+    }
+
+    /// Returns the position of a part; `None`: the response is no part.
+    ///
+    /// # Errors
+    /// The part may not be stored.
+    pub(super) fn part(
+        &self,
+        reply: &ResponseHead<'_>,
+        described: &Described<'_>,
+    ) -> Result<Option<PartOf>, Refused> {
+        if !self.is_part(reply.status) {
+            return Ok(None);
+        }
+        let part = PartOf::of(reply, described).ok_or(Refused::Request("part"))?;
+        let fits = part.len <= self.cache().object_bytes_max();
+        if fits { Ok(Some(part)) } else { Err(Refused::Response("size")) }
     }
 }
 
@@ -77,7 +103,7 @@ pub(super) fn covers(stored: &Stored, request: &RequestHead<'_>) -> bool {
     let Some(ranges) = request.range.filter(|_| request.method == Method::Get) else {
         return false;
     };
-    let Selection::One(range) = range::select(ranges, parts.len()) else { return false };
+    let Selection::One(range) = range::select(ranges, parts.complete_len()) else { return false };
     let described = caching::of_response(pairs(&stored.head.lines));
     parts.covers(&range) && conditional::range_applies(request.if_range, &validators(&described))
 }
@@ -146,4 +172,18 @@ fn is_same(stored: &Stored, part: &Head, len: u64) -> bool {
         && stored.content.kept.len() == len
         && validator.is_some()
         && validator == theirs.strong_validator()
+}
+
+/// Returns whether a status applies to the requested range only.
+pub(super) fn is_of_range(status: StatusCode) -> bool {
+    status == StatusCode::RANGE_NOT_SATISFIABLE
+}
+
+/// Returns the length of a body if the framing fields give it, in bytes.
+pub(super) fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
+    match reply.length {
+        Length::Framed(BodyLength::None) => Some(0),
+        Length::Framed(BodyLength::Exactly(len)) => Some(len),
+        Length::Framed(BodyLength::Chunked) | Length::UntilClose => None,
+    }
 }
