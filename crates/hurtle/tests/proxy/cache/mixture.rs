@@ -100,11 +100,11 @@ fn check(answer: &str, request: &str) -> Option<String> {
     let expected = match value(head, "Content-Range") {
         Some(range) => {
             assert!(head.starts_with("HTTP/1.1 206 "), "{request}{answer}");
-            let (positions, len) = range.split_once('/').unwrap();
+            let (ours, len) = range.split_once('/').unwrap();
             assert_eq!(len.parse(), Ok(whole.len()), "{request}{answer}");
             let wanted = value(request, "Range").unwrap();
             let (start, end) = positions(wanted, whole.len()).unwrap();
-            assert_eq!(positions, format!("bytes {start}-{}", end - 1), "{request}{answer}");
+            assert_eq!(ours, format!("bytes {start}-{}", end - 1), "{request}{answer}");
             &whole[start..end]
         }
         None => {
