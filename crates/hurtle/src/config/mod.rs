@@ -7,6 +7,7 @@
 
 mod absent;
 mod acme;
+mod archive;
 mod auth;
 mod bounds;
 mod check;
@@ -48,6 +49,7 @@ mod users;
 mod value;
 
 pub use acme::{Acme, Authority, Binding, ChallengeKind};
+pub use archive::Archive;
 pub use auth::{Auth, Basic, is_exposed};
 pub use check::check;
 pub use error::{ConfigError, Position};

@@ -29,7 +29,7 @@ fn a_configuration_is_parsed() {
     let site = &config.sites[0];
     assert!(site.default && !config.sites[1].default);
     assert_eq!(site.headers[0].set[0].0, "x-b", "fields stay in the order written");
-    assert_eq!(site.mounts[1].path, "/moved");
+    assert_eq!(site.mounts[2].path, "/moved");
     let MountHandler::Files(files) = &site.mounts[0].handler else { panic!("files") };
     assert_eq!(files.root, Path::new("/etc/hurtle/public"));
     assert_eq!(files.try_files[3], TryFile::Status(http::StatusCode::NOT_FOUND));
@@ -98,6 +98,13 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[site.mount.uploads]", _) => {
             let mount = "[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n";
             format!("{site}{mount}[site.mount.uploads]\n{line}")
+        }
+        ("[[site.mount]]", "archive") => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\nlisting = true\n{line}")
+        }
+        ("[site.mount.archive]", _) => {
+            let mount = "[[site.mount]]\nfiles = \".\"\nlisting = true\n";
+            format!("{site}{mount}[site.mount.archive]\n{line}")
         }
         ("[site.mount.cache]", name) => {
             let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };

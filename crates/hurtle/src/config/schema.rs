@@ -11,7 +11,7 @@ use super::bounds::{
 };
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
-use super::schema_mount::{CACHE, MOUNT, UPLOADS};
+use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
 use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -151,7 +151,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 15] = [
+pub(super) static SECTIONS: [&Section; 16] = [
     &TOP,
     &PROXY_PROTOCOL,
     &ACME,
@@ -159,6 +159,7 @@ pub(super) static SECTIONS: [&Section; 15] = [
     &SITE,
     &TLS,
     &MOUNT,
+    &ARCHIVE,
     &UPLOADS,
     &CACHE,
     &RULE,

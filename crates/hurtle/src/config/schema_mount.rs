@@ -1,9 +1,9 @@
-//! The schema of a mount, its uploads and its cache.
+//! The schema of a mount, its archives, its uploads and its cache.
 
 use super::auth::AuthName;
 use super::bounds::{
-    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, CACHE_MEMORY_MIN, KEPT_MAX,
-    RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
+    CACHE_MEMORY_MIN, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
 use super::schema::DefaultValue::{Toml, Words};
@@ -70,6 +70,9 @@ pub(super) static MOUNT: Section = Section {
              accepts text/html.").with(FILES),
         Key::new("listing", Flag, Toml("false"), "true",
             "List directories that have no index file.").with(FILES),
+        Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",
+            "Offer a listed directory as a zip or tar file; the table may be empty (`archive = \
+             {}`). Requires `listing = true`.").with(FILES),
         Key::new("symlinks", Choice(names::<Symlinks>), Toml("\"within-root\""), "\"never\"",
             "Symbolic links to follow: those that stay beneath the directory, none, or \
              all.").with(FILES),
@@ -193,6 +196,19 @@ pub(super) static UPLOADS: Section = Section {
             "Disk space of all interrupted uploads; one of unknown length counts as `file_bytes`."),
         Key::new("fsync", Flag, Toml("false"), "true",
             "Sync a file to the disk before its upload is answered."),
+    ],
+};
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static ARCHIVE: Section = Section {
+    header: "[site.mount.archive]",
+    doc: "`?archive=zip` and `?archive=tar` send a listed directory and all beneath it as one file; \
+          see [listings.md](listings.md).",
+    keys: &[
+        Key::new("bytes", Size(0, BYTES_MAX), Toml("\"10 GiB\""), "\"1 GiB\"",
+            "Size of the files in one archive, together (403)."),
+        Key::new("entries", Integer(1, ARCHIVE_ENTRIES_MAX), Toml("50_000"), "1_000",
+            "Number of files and directories in one archive (403)."),
     ],
 };
 
