@@ -6,6 +6,7 @@ mod https;
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::HeaderValue;
@@ -15,7 +16,7 @@ use hurtle_http::semantics::host;
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
 use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, Sendfile};
-use crate::files::{Entry, Store};
+use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
@@ -216,10 +217,11 @@ impl Site {
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
         let own = config.auth.as_ref().and_then(gate);
+        let routes = Arc::new(routes(config));
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            Mount::new(mount, resources, gate, known)
+            Mount::new(mount, resources, &routes, gate, known)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -240,7 +242,9 @@ impl Site {
             has_authorizers,
             gate: own,
             mounts,
-            deployed: previous.map(|site| site.deployed.clone()).unwrap_or_default(),
+            deployed: previous
+                .map_or_else(Deployed::default, |site| site.deployed.clone())
+                .with_routes(routes),
             demand,
             config,
         }
@@ -364,6 +368,12 @@ impl Site {
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
+}
+
+/// Returns the paths of a site that lead to a mount or a rule.
+fn routes(config: &config::Site) -> Routes {
+    let mounts = config.mounts.iter().map(|mount| mount_path(&mount.path)).collect();
+    Routes::new(mounts, config.rules.iter().map(|rule| rule.pattern.0.clone()).collect())
 }
 
 /// Returns a site's configuration with the header rule that follows from its TLS settings.

@@ -1,6 +1,8 @@
 //! Serves files of a directory: look-up with index files and fallbacks, redirects to the trailing
 //! slash, and listings.
 
+mod archive;
+
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
@@ -20,14 +22,16 @@ use crate::cache::Caches;
 use crate::clock;
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
+use crate::files::archive::{Archives, Format};
 use crate::files::entry::{FieldRules, Representation};
-use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
+use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Store, Target, Try,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
+    Target, Try,
 };
-use crate::uploads::{UploadClient, Uploads};
+use crate::uploads::{self, UploadClient, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub struct Directory {
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
+    archives: Option<Box<Archives>>,
     memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
 }
@@ -76,8 +81,16 @@ impl Directory {
             config,
             lane,
             listings: resources.listings.clone(),
+            archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
+    }
+
+    /// Adds archives, if they are configured, for a site with these routes.
+    #[must_use]
+    pub fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
+        let archives = Archives::new(&self.config, disk, routes).map(Box::new);
+        Directory { archives, ..self }
     }
 
     /// Handles a GET or HEAD.
@@ -211,12 +224,21 @@ impl Directory {
         lookup: Arc<Lookup>,
         path: Vec<u8>,
     ) -> Answer {
+        if let Some(archives) = &self.archives
+            && let Some(format) = Format::from_query(request.query)
+        {
+            let (request, archive) = ((request, matched), (&**archives, format));
+            return Box::pin(self.archive(archive, store, request, (lookup, path))).await;
+        }
         let wanted = ListingRequest {
             path,
             url_path: matched.path.to_vec(),
             dotfiles: self.config.dotfiles,
             view: View::from_query(request.query),
+            filter: Filter::from_query(request.query),
             json: prefers_json(request.accept),
+            has_archives: self.archives.is_some(),
+            takes_uploads: self.uploads.is_some() && uploads::takes_names_in(matched.rest),
         };
         let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
         match self.listings.page(&store.disk, lookup, wanted).await {

@@ -2,11 +2,14 @@
 
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::internal::Internal;
 use crate::auth::Gate;
 use crate::config::{self, Access, MountHandler};
 use crate::disk::{Disk, Lane};
+use crate::files::Routes;
+use crate::files::routes::holds;
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
@@ -77,6 +80,7 @@ impl Mount {
     pub(super) fn new(
         config: &config::Mount,
         (resources, slots): (&Resources, &Slots),
+        routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
         previous: Option<&Rc<Proxy>>,
     ) -> Mount {
@@ -89,7 +93,8 @@ impl Mount {
         let internal = named.map(|root| Internal::new(root, resources));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                Handler::Directory(Directory::new(files.clone(), resources))
+                let directory = Directory::new(files.clone(), resources);
+                Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
@@ -166,11 +171,6 @@ impl Mount {
 /// Returns the lane in which the names of upstreams are resolved.
 pub(super) fn names_lane(disk: &Disk) -> Lane {
     disk.lane_of("host names".to_owned())
-}
-
-/// Returns whether a path is the mount's or beneath it.
-pub(super) fn holds(mount: &[u8], path: &[u8]) -> bool {
-    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Returns a mount's path; the root is empty, because its slash begins the rest.
