@@ -1,6 +1,8 @@
 //! The command line: arguments, and the configuration that they select.
 
 mod admin;
+mod generate;
+mod import;
 mod purge;
 mod reload;
 
@@ -20,6 +22,8 @@ use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
 use crate::tls::{Keyring, local};
 
+pub use generate::{CompletionsArgs, man};
+pub use import::ImportArgs;
 pub use purge::PurgeArgs;
 pub use reload::{ReloadArgs, ReloadError};
 
@@ -55,6 +59,13 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
+    /// Translate another server's configuration, and print it as TOML.
+    Import(ImportArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page; packages install it.
+    #[command(hide = true)]
+    Man,
 }
 
 /// Selects a configuration file.

@@ -8,7 +8,7 @@ use clap::Parser;
 use hurtle::cli::{Cli, Command, ConfigProblems, LoadedConfig, ReloadArgs, ReloadError, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
-use hurtle::{config, explain, observe, server, tls};
+use hurtle::{cli, config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
 const EXIT_CONFIG: u8 = 2;
@@ -32,6 +32,11 @@ fn main() -> ExitCode {
             .map_err(CommandError::Config)
             .and_then(|sent| sent.map_err(CommandError::Run))
             .and_then(|answer| say(answer.trim_end())),
+        Command::Import(args) => {
+            args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
+        }
+        Command::Completions(args) => print(&args.text()),
+        Command::Man => cli::man().map_err(CommandError::Run).and_then(|page| print(&page)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,6 +100,10 @@ impl CommandError {
             }
         }
     }
+}
+
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    io::stdout().write_all(bytes).map_err(CommandError::Run)
 }
 
 fn say(text: &str) -> Result<(), CommandError> {
