@@ -9,7 +9,7 @@ use super::scope::{Scope, Shared};
 use super::server::{Http, server};
 use super::sites;
 use super::syntax::Directive;
-use super::tuning::{is_tuning, needs};
+use super::tuning::is_tuning;
 use super::upstream::{Groups, group};
 
 /// Translates a configuration. Problems are in `report`.
@@ -17,7 +17,7 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
     let mut out = ServerConfig::default();
     let mut shared = Shared::default();
     let mut blocks = Vec::new();
-    // Excerpts, such as a file of sites-enabled, have no `http`.
+    // An excerpt, such as a file of sites-enabled, has the directives of `http` without it.
     let mut excerpt = Vec::new();
     for d in directives {
         match d.name.as_str() {
@@ -33,9 +33,8 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
                 Err(_) => report.leave_out(d),
             },
             "error_log" => Scope::default().apply(d, &mut shared, report),
-            "server" | "upstream" | "map" => excerpt.push(d.clone()),
             name if is_tuning(name) => report.leave_out(d),
-            name => report.refuse(d, needs(name)),
+            _ => excerpt.push(d.clone()),
         }
     }
     blocks.push(&excerpt);
