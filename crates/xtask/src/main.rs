@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod command;
 mod console;
 mod fuzz;
+mod installation;
 mod licences;
 mod package;
 mod packages;
@@ -47,11 +48,12 @@ fn main() -> ExitCode {
         Ok(Asked::Test(only)) => return steps::run(&only),
         Ok(Asked::Package(kind, target, binary)) => {
             let binary = binary.map(std::path::PathBuf::from);
-            if let Err(steps::Failure(what)) =
-                package::package(kind, target.as_deref(), binary.as_deref())
-            {
-                eprintln!("{what}");
-                return ExitCode::FAILURE;
+            match package::package(kind, target.as_deref(), binary.as_deref()) {
+                Ok(made) => println!("{}", made.display()),
+                Err(steps::Failure(what)) => {
+                    eprintln!("{what}");
+                    return ExitCode::FAILURE;
+                }
             }
         }
         Err(problem) => {

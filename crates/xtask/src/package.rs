@@ -32,7 +32,7 @@ const ARM: &str = "aarch64-unknown-linux-musl";
 const TARGETS: [(&str, &str, &str, &str); 2] =
     [(X86, "musl-gcc", "musl-gcc", "amd64"), (ARM, "aarch64-linux-gnu-gcc", "rust-lld", "arm64")];
 
-/// Builds one kind. `binary`: an executable to pack in place of a release build.
+/// Builds one kind; returns its path. `binary`: an executable to pack in place of a release build.
 ///
 /// # Errors
 /// A tool is missing or fails.
@@ -40,9 +40,8 @@ pub(crate) fn package(
     kind: Kind,
     target: Option<&str>,
     binary: Option<&Path>,
-) -> Result<(), Failure> {
-    let out = target_dir().join("package");
-    make_dir(&out)?;
+) -> Result<PathBuf, Failure> {
+    let out = out_dir()?;
     let target = target.unwrap_or(X86);
     let made = match kind {
         Kind::Deb => deb(&binary.map_or_else(release, |path| Ok(path.to_owned()))?, &out)?,
@@ -57,8 +56,17 @@ pub(crate) fn package(
             oci(&binary, architecture(target)?, &out)?
         }
     };
-    println!("{}", made.display());
-    Ok(())
+    Ok(made)
+}
+
+/// The directory of what is built.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn out_dir() -> Result<PathBuf, Failure> {
+    let out = target_dir().join("package");
+    make_dir(&out)?;
+    Ok(out)
 }
 
 /// The release binary of this machine, without debugging information.
