@@ -43,8 +43,8 @@ pub fn man() -> io::Result<Vec<u8>> {
         if command.get_name() == "help" {
             continue;
         }
-        let name = command.get_name().to_uppercase();
-        text.extend(format!(".SH \"{NAME} {}\"\n", name.to_lowercase()).bytes());
+        let heading = format!("{NAME} {}", command.get_name()).to_uppercase();
+        text.extend(format!(".SH \"{heading}\"\n").bytes());
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         text.extend(escaped(&about).bytes());
         text.push(b'\n');
@@ -91,5 +91,32 @@ Reopen the log files.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     // A line must not begin like a request.
-    text.strip_prefix(['.', '\'']).map_or(text.clone(), |rest| format!("\\&{rest}"))
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, ValueEnum};
+    use clap_complete::Shell;
+
+    use super::{Cli, CompletionsArgs, escaped, man};
+
+    #[test]
+    fn every_visible_command_is_completed_and_described() {
+        let page = String::from_utf8(man().expect("it is written to memory")).expect("UTF-8");
+        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let name = command.get_name();
+            assert!(page.contains(&format!(".SH \"HURTLE {}\"", name.to_uppercase())), "{name}");
+            for shell in Shell::value_variants() {
+                let text = String::from_utf8(CompletionsArgs { shell: *shell }.text());
+                assert!(text.expect("UTF-8").contains(name), "{shell}: {name}");
+            }
+        }
+        assert!(!page.contains("keep-app"), "a hidden command");
+    }
+
+    #[test]
+    fn text_is_escaped_for_roff() {
+        assert_eq!(escaped(".a-b\\"), "\\&.a\\-b\\e");
+    }
 }

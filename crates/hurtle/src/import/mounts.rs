@@ -78,7 +78,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
                     self.prefix(d, (kind, path), outer, report);
                 }
                 _ => {
-                    report.refuse(d, "a location has a path, =, ^~, ~ or ~*; names are not called")
+                    report.refuse(d, "a location has a path, =, ^~, ~ or ~*; names are not called");
                 }
             }
         }
@@ -224,7 +224,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         // Without a root of its own, other paths have nothing (404).
         let has_files = scope.root.is_some() || handlers.returns.is_some();
-        if !has_files && !(self.site.mounts.is_empty() && self.site.rules.is_empty()) {
+        let is_empty = self.site.mounts.is_empty() && self.site.rules.is_empty();
+        if !has_files && !is_empty {
             return;
         }
         self.root = Some((scope.root.clone(), handlers.try_files));

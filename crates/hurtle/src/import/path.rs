@@ -31,7 +31,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
         let number: u64 = rest.get(..digits)?.parse().ok()?;
         let (unit, tail) = rest[digits..].split_at(unit_len(&rest[digits..]));
         let factor = match unit {
-            "ms" => return (number % 1_000 == 0).then_some(number / 1_000),
+            "ms" => return number.is_multiple_of(1_000).then_some(number / 1_000),
             "" | "s" => 1,
             "m" => 60,
             "h" => 3_600,

@@ -150,10 +150,8 @@ impl Scope {
         let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
         if has_variable(value) {
             report.refuse(d, "it needs variables");
-        } else if self.headers.contains_key(&name) {
+        } else if self.headers.insert(name, value.to_owned()).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");
-        } else {
-            self.headers.insert(name, value.to_owned());
         }
     }
 
@@ -218,7 +216,7 @@ impl Scope {
         let value = d.arg(1);
         match (d.arg(0).to_ascii_lowercase().as_str(), value) {
             ("host", "$host" | "$http_host" | "$host:$server_port") => {
-                self.sends_client_host = true
+                self.sends_client_host = true;
             }
             ("host", "$proxy_host") => self.sends_client_host = false,
             ("x-real-ip", "$remote_addr")

@@ -182,7 +182,7 @@ struct Seen {
     status: String,
     location: Option<String>,
     fields: Vec<String>,
-    /// Of a response that is no error: the error pages of the two servers differ.
+    /// Empty for errors: the error pages of the two servers differ.
     body: String,
 }
 

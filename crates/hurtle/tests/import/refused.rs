@@ -56,7 +56,7 @@ fn directives_without_a_counterpart_are_refused() {
         let directives = parse(&format!("server {{ {server} }}"), "nginx.conf").expect(server);
         match (nginx(&directives), *expected) {
             (Ok(_), "") => {}
-            (Err(problems), part) if part != "" => {
+            (Err(problems), part) if !part.is_empty() => {
                 let text = problems.join("\n");
                 assert!(text.contains(part), "{server}: expected {part:?} in {text}");
                 assert!(text.starts_with("nginx.conf:"), "{server}: {text}");
