@@ -148,6 +148,9 @@ impl Scope {
 
     fn add_header(&mut self, d: &Directive, report: &mut Report) {
         let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
+        if d.arg(2) == "always" {
+            report.remark(d, "for errors too: write always = true in its [[site.header]]");
+        }
         if has_variable(value) {
             report.refuse(d, "it needs variables");
         } else if self.headers.insert(name, value.to_owned()).is_some() {
