@@ -64,7 +64,7 @@ pub struct FileSlice {
 
 /// The state of a file. The stamp of a descriptor changes when the file is edited in place; the
 /// stamp of a name also changes when the name is given to another file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Stamp {
     pub device: u64,

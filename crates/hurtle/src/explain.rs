@@ -24,6 +24,7 @@ use crate::auth::Guard;
 use crate::body::{Body, RequestBody};
 use crate::cache::Caches;
 use crate::clock;
+use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
@@ -83,6 +84,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
+        compressor: Compressor::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
@@ -163,6 +165,7 @@ async fn answer(
                 },
                 gate: None,
                 granted: &[],
+                compress: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),

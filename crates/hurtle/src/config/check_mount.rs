@@ -53,7 +53,16 @@ pub(super) fn mounts(
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
-        mounts.extend(handler.map(|handler| Mount { path, handler, access, auth, authorizer }));
+        let mut compress = None;
+        table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
+        mounts.extend(handler.map(|handler| Mount {
+            path,
+            handler,
+            access,
+            auth,
+            authorizer,
+            compress,
+        }));
     }
     mounts
 }

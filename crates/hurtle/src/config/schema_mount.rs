@@ -53,6 +53,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
+            "Compress responses; see [compression.md](compression.md). Responses that depend on \
+             secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),
             "\"public\"",
             "Serve this directory. It may be a symbolic link whose target changes."),

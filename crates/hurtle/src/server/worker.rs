@@ -21,6 +21,7 @@ use super::mount::MountedApp;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, share, upload_roots};
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
@@ -58,6 +59,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) compressor: Compressor,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
@@ -179,6 +181,7 @@ async fn serve(
     if let Some((socket, commands)) = admin {
         rt::spawn(admin::serve(socket, shared.caches.clone(), commands));
     }
+    let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
@@ -187,6 +190,7 @@ async fn serve(
         let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
+    rt::spawn(Rc::clone(&worker.store).share_memory(compressor));
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if let Some(log) = &worker.log {
@@ -313,6 +317,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        compressor: shared.compressor.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {
