@@ -230,6 +230,11 @@ impl OpenFile {
         }
     }
 
+    /// Returns true if no name leads to the file: it was removed or replaced.
+    pub fn is_nameless(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     fn change(&self) -> Change {
         let Ok(now) = rustix::fs::fstat(&self.fd) else { return Change::Edited };
         let now = Stamp::of(&now);

@@ -2,6 +2,8 @@
 //! how its body is sent. It calls the code that serves requests, so that it cannot disagree with
 //! it.
 
+mod compression;
+
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -329,6 +331,9 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(out, "found", &describe_script(gateway, found.as_ref()));
+            if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+                line(out, "compress", what);
+            }
             return matches!(found, Some(Ok(Found::Other)));
         }
         Handler::Directory(directory) => {
@@ -341,12 +346,16 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             };
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
+            line(out, "compress", &compression::of_files(directory, &matched));
             return true;
         }
     };
     line(out, "mount", &what);
     if let Handler::Proxy(proxy) = handler {
         describe_cache(out, proxy);
+    }
+    if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+        line(out, "compress", what);
     }
     !matches!(handler, Handler::App(_) | Handler::Proxy(_))
 }

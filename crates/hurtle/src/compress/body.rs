@@ -113,11 +113,13 @@ impl EncodedBody {
                 });
             };
             match Pin::new(stream).poll_frame(cx) {
-                Poll::Pending if self.has_unflushed => self.flush()?,
-                Poll::Pending if !self.out.is_empty() => {
-                    return Poll::Ready(Ok(Some(self.take_out())));
-                }
                 Poll::Pending => {
+                    if self.has_unflushed {
+                        self.flush()?;
+                    }
+                    if !self.out.is_empty() {
+                        return Poll::Ready(Ok(Some(self.take_out())));
+                    }
                     self.turn_bytes = 0;
                     return Poll::Pending;
                 }

@@ -75,7 +75,18 @@ pub(super) struct Identity {
 
 /// The encoding of a file, which may still be in work.
 #[derive(Debug, Default)]
-pub struct Encoding(OnceLock<Option<EncodedFile>>);
+pub struct Encoding(OnceLock<EncodingResult>);
+
+/// The end of an encoding.
+#[derive(Clone, Debug)]
+pub enum EncodingResult {
+    /// The file is sent encoded.
+    Made(EncodedFile),
+    /// It is not worth it, or it failed: the file is sent as it is.
+    Refused,
+    /// There was no memory for it; it may be tried again.
+    NoRoom,
+}
 
 /// An encoded file.
 #[derive(Clone, Debug)]
@@ -87,8 +98,8 @@ pub struct EncodedFile {
 }
 
 impl Encoding {
-    /// `None`: in work. `Some(None)`: the file is sent as it is.
-    pub fn result(&self) -> Option<&Option<EncodedFile>> {
+    /// `None`: in work.
+    pub fn result(&self) -> Option<&EncodingResult> {
         self.0.get()
     }
 }
@@ -139,7 +150,8 @@ impl Compressor {
         if state.waiting >= WAITING_MAX {
             return None;
         }
-        if !state.make_room(OVERHEAD_BYTES, shared.bytes_max) {
+        // Most text shrinks to less than half.
+        if !state.make_room(OVERHEAD_BYTES + file.stamp.len / 2, shared.bytes_max) {
             shared.refused.fetch_add(1, Relaxed);
             return None;
         }
@@ -196,8 +208,11 @@ impl State {
     }
 }
 
-fn cost(result: Option<&Option<EncodedFile>>) -> u64 {
-    let bytes = result.and_then(Option::as_ref).map_or(0, |file| file.bytes.len() as u64);
+fn cost(result: Option<&EncodingResult>) -> u64 {
+    let bytes = match result {
+        Some(EncodingResult::Made(file)) => file.bytes.len() as u64,
+        _ => 0,
+    };
     OVERHEAD_BYTES + bytes
 }
 
@@ -218,15 +233,21 @@ impl Job {
             None
         });
         let mut state = shared.lock();
-        let bytes = made.as_ref().map_or(0, |file| file.bytes.len() as u64);
-        let result = match state.make_room(bytes, shared.bytes_max) {
-            true => made,
-            false => {
-                shared.refused.fetch_add(1, Relaxed);
-                None
+        let result = match made {
+            None => EncodingResult::Refused,
+            Some(made) => {
+                let bytes = made.bytes.len() as u64;
+                if state.make_room(bytes, shared.bytes_max) {
+                    state.bytes += bytes;
+                    EncodingResult::Made(made)
+                } else {
+                    shared.refused.fetch_add(1, Relaxed);
+                    state.known.remove(identity);
+                    state.bytes -= OVERHEAD_BYTES;
+                    EncodingResult::NoRoom
+                }
             }
         };
-        state.bytes += result.as_ref().map_or(0, |_| bytes);
         // Set while the lock is held: the cost of what is known follows from it.
         let _ = encoding.0.set(result);
     }
@@ -236,7 +257,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         self.shared.lock().waiting -= 1;
         // A job that the pool has dropped.
-        let _ = self.encoding.0.set(None);
+        let _ = self.encoding.0.set(EncodingResult::Refused);
     }
 }
 
@@ -261,6 +282,10 @@ impl Shared {
 /// Encodes a file. `None`: it gains too little, or it changed meanwhile.
 fn encode(coding: Coding, file: &OpenFile) -> io::Result<Option<EncodedFile>> {
     let len = file.stamp.len;
+    // It was replaced while it waited, so no request will need it.
+    if file.is_nameless() {
+        return Ok(None);
+    }
     let worth = usize::try_from(len).unwrap_or(usize::MAX);
     let worth = worth - worth / WORTH_ONE_IN;
     let mut encoder = Encoder::new(coding, Effort::Stored(len))?;

@@ -10,7 +10,7 @@ mod policy;
 mod response;
 
 pub use encoder::{Effort, Encoder};
-pub use files::{Compressor, EncodedFile, Encoding};
+pub use files::{Compressor, EncodedFile, Encoding, EncodingResult};
 pub use policy::{FileFacts, Policy, Uncompressed, forbids};
 pub use response::{Codings, encode};
 

@@ -55,6 +55,13 @@ pub(super) fn mounts(
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
         let mut compress = None;
         table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
+        if let (Some(value), Some(true), true) =
+            (table.get("compress"), compress, table.get("cache").is_some())
+        {
+            let wrong = ValueError::new("a mount with a cache does not compress");
+            let hint = "have the upstream compress: the cache keeps a variant for each coding";
+            value.report(reader, wrong.hint(hint));
+        }
         mounts.extend(handler.map(|handler| Mount {
             path,
             handler,

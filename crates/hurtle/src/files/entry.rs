@@ -14,7 +14,7 @@ use hurtle_http::semantics::etag::EntityTag;
 
 use super::lookup::{Lookup, Opened, Target};
 use crate::body::{OpenFile, Stamp};
-use crate::compress::{CODINGS, Compressor, Encoding};
+use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 
 /// A file as served at one path.
 #[derive(Debug)]
@@ -242,10 +242,13 @@ impl MadeVariants {
         if known.is_none() {
             *known = self.compressor.encoding(&self.file, coding);
         }
-        let Some(made) = known.as_ref()?.result()?.clone() else {
-            variant.is_refused.set(true);
-            *known = None;
-            return None;
+        let made = match known.as_ref()?.result()?.clone() {
+            EncodingResult::Made(made) => made,
+            result => {
+                variant.is_refused.set(matches!(result, EncodingResult::Refused));
+                *known = None;
+                return None;
+            }
         };
         let file = Arc::clone(&self.file);
         let (len, hash) = (made.bytes.len() as u64, Some(made.hash));
