@@ -38,12 +38,17 @@ fn written(dir: &Dir, toml: &str) -> impl FnOnce(&mut Config) + use<> {
 }
 
 #[test]
-fn the_first_request_gets_the_file_and_a_later_one_the_coding() {
+fn every_request_gets_the_file_and_a_later_one_the_coding() {
     let page = text(20_000, 1);
     for coding in CODINGS {
         let server = Server::start(&[("a.html", &page)]);
         let first = server.get(&format!("/a.html\nAccept-Encoding: {coding}"));
-        assert_eq!((first.text(), first.field("Content-Encoding")), (page.as_str(), None));
+        // An idle machine may have made it by then.
+        let plain = match first.field("Content-Encoding") {
+            Some(found) => decode(found, &first.body).unwrap(),
+            None => first.body.clone(),
+        };
+        assert!(plain == page.as_bytes(), "{coding}");
         assert_eq!(first.field("Vary"), Some("Accept-Encoding"));
         let later = made(&server, "/a.html", coding);
         assert_eq!(decode(coding, &later.body).unwrap(), page.as_bytes());
