@@ -147,7 +147,7 @@ impl<T: Protocol> Exchange<T> {
         let at = (&*worker, &resolved);
         let (mut handled, incoming);
         {
-            let context = self.context(request, at, (&mount, matched), &[], now_ms);
+            let context = self.context(request, at, (mount, matched), &[], now_ms);
             let mut client = ExchangeClient::new(self, request);
             handled = mount.handler().call(&context, &mut client).await;
             if client.has_waited {
@@ -182,7 +182,7 @@ impl<T: Protocol> Exchange<T> {
         let Some((mount, matched)) = resolved.mount() else {
             return self.answer_for_site(request, worker, resolved).await;
         };
-        let context = self.context(request, at, (&mount, matched), &granted, now_ms);
+        let context = self.context(request, at, (mount, matched), &granted, now_ms);
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
