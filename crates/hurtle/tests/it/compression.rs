@@ -153,6 +153,7 @@ fn files_that_do_not_gain_are_sent_as_they_are() {
         let rule = |pattern: &str, name: &'static str, value: &'static str| HeaderRule {
             pattern: hurtle::config::Glob(pattern.to_owned()),
             set: vec![(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))],
+            always: false,
             remove: vec![],
         };
         config.sites[0].headers = vec![
