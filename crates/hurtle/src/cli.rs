@@ -18,7 +18,7 @@ use crate::config::{
 use crate::explain::ExplainedRequest;
 use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
-use crate::tls::{Keyring, local};
+use crate::tls::{Keyring, UpstreamConfigs, local};
 
 pub use purge::PurgeArgs;
 pub use reload::{ReloadArgs, ReloadError};
@@ -253,6 +253,7 @@ impl FileArgs {
         let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
         // Also checks the certificates, as the start of the server would.
         Keyring::load(&config, None)?;
+        UpstreamConfigs::load(&config, None)?;
         Ok(config)
     }
 }

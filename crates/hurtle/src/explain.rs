@@ -42,7 +42,7 @@ use crate::protocol::InterimFields;
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
-use crate::tls::{ClientCertificate, Keyring};
+use crate::tls::{ClientCertificate, Keyring, UpstreamConfigs};
 use crate::transport::{Output, TAKE_OVER_BYTES_MIN};
 
 /// The request to explain: a GET.
@@ -83,6 +83,8 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
+        // Nothing is sent to upstreams.
+        upstream_tls: UpstreamConfigs::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());

@@ -116,7 +116,8 @@ impl Sites {
             let demand = Demand::new(site, tls::policy(site), https_port);
             let known = previous.and_then(|sites| sites.of_name(&site.name()));
             let is_alike = previous.is_some_and(|sites| sites.sendfile == sendfile);
-            if let Some(known) = known.filter(|known| is_alike && known.is_as(site, &demand, guard))
+            if let Some(known) =
+                known.filter(|known| is_alike && known.is_as(site, &demand, guard, resources))
             {
                 return Rc::clone(known);
             }
@@ -251,12 +252,22 @@ impl Site {
     }
 
     /// Returns whether the site has this configuration and these requirements, and its users are
-    /// unchanged.
-    fn is_as(&self, config: &config::Site, demand: &Demand, guard: &Guard) -> bool {
+    /// unchanged, and so are the certificates for its upstreams.
+    fn is_as(
+        &self,
+        config: &config::Site,
+        demand: &Demand,
+        guard: &Guard,
+        resources: &Resources,
+    ) -> bool {
         let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
         self.demand == *demand
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
+            && self.mounts.iter().all(|mount| match &mount.handler {
+                Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
+                _ => true,
+            })
     }
 
     fn proxy_at(&self, path: &str) -> Option<&Rc<Proxy>> {

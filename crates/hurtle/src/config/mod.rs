@@ -45,6 +45,8 @@ pub mod types;
 mod units;
 mod uploads;
 mod upstream;
+mod upstream_server;
+mod upstream_tls;
 mod users;
 mod value;
 
@@ -65,4 +67,6 @@ pub use types::*;
 pub use units::{parse_duration, parse_size};
 pub use uploads::Uploads;
 pub use upstream::{Balance, HealthCheck, Proxy, Upstream};
+pub use upstream_server::UpstreamServer;
+pub use upstream_tls::UpstreamTls;
 pub use users::{User, parse_users, read_users};

@@ -111,6 +111,14 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
             format!("{site}{mount}[site.mount.cache]\n{beside}{line}")
         }
+        ("[site.mount.upstream_tls]", name) => {
+            let beside = if name == "key" { "certificate = \"c.pem\"\n" } else { "" };
+            let mount = "[[site.mount]]\nproxy = \"https://a\"\n";
+            format!("{site}{mount}[site.mount.upstream_tls]\n{beside}{line}")
+        }
+        ("[[site.mount]]", "upstream_tls") => {
+            format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
+        }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
         }

@@ -12,7 +12,7 @@ use super::bounds::{
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
-use super::schema_tls::{PROXY_PROTOCOL, TLS};
+use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -161,6 +161,7 @@ pub(super) static SECTIONS: [&Section; 16] = [
     &MOUNT,
     &ARCHIVE,
     &UPLOADS,
+    &UPSTREAM_TLS,
     &CACHE,
     &RULE,
     &HEADER,

@@ -9,6 +9,7 @@ use super::names::names;
 use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
 use super::schema::{AUTH, Key, Section};
+use super::schema_tls::UPSTREAM_TLS;
 use super::types::{EtagSource, Symlinks};
 use super::upstream::Balance;
 
@@ -96,8 +97,8 @@ pub(super) static MOUNT: Section = Section {
              Requires `auth` here or in the site.").with(FILES),
         Key::new("proxy", List("upstreams"), Words("see `files`, `redirect`, `respond`"),
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
-            "Forward requests to these servers by HTTP/1.1: `http://` and a host with its port, or \
-             `unix:` and the path of a socket."),
+            "Forward requests to these servers by HTTP/1.1: `http://` or `https://` and a host with \
+             its port, or `unix:` and the path of a socket."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
             "\"least-connections\"",
             "Load balancing: each upstream in turn, the one with the fewest requests in flight \
@@ -160,6 +161,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("authorizer", Text("an address"), Words("none"), "\"127.0.0.1:9001\"",
             "FastCGI application that authorizes each request (authorizer role). If its status is \
              not 200, its response is sent to the client."),
+        Key::new("upstream_tls", Table(&UPSTREAM_TLS), Words("verified by the system's authorities"),
+            "{ ca = \"ca.pem\" }",
+            "TLS settings of `https://` upstreams.").with(PROXY),
         Key::new("cache", Table(&CACHE), Words("off"), "{}",
             "Cache upstream responses as RFC 9111 allows; the table may be empty (`cache = \
              {}`).").with(PROXY),

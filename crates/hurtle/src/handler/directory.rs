@@ -31,6 +31,7 @@ use crate::files::{
     self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
     Target, Try,
 };
+use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
 
 /// A directory served as files.
@@ -58,6 +59,8 @@ pub struct Resources {
     pub changed: Changed,
     /// The caches of upstream responses.
     pub caches: Caches,
+    /// Configurations of TLS to upstreams.
+    pub upstream_tls: UpstreamConfigs,
 }
 
 /// Result of a file look-up.

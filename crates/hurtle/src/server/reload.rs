@@ -16,7 +16,7 @@ use super::protocols::{self, Protocols};
 use super::{acme, certificates, check_passwords};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
-use crate::tls::Keyring;
+use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 
 /// Longest wait for the workers to confirm a configuration.
@@ -38,6 +38,7 @@ pub(super) struct Settings {
     pub(super) config: Arc<Config>,
     pub(super) guard: Guard,
     pub(super) keyring: Option<Arc<Keyring>>,
+    pub(super) upstream_tls: UpstreamConfigs,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -90,6 +91,8 @@ impl Settings {
         let line = |e: io::Error| vec![e.to_string()];
         let known = previous.and_then(|previous| previous.keyring.as_deref());
         let keyring = certificates::load(&config, known).map_err(line)?;
+        let upstream_tls =
+            UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -103,7 +106,7 @@ impl Settings {
             None => AddressCounts::new(max),
         });
         let config = Arc::new(config);
-        Ok(Settings { config, guard, keyring, addresses, connections_by_address })
+        Ok(Settings { config, guard, keyring, upstream_tls, addresses, connections_by_address })
     }
 }
 

@@ -313,6 +313,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        upstream_tls: shared.settings.upstream_tls.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {

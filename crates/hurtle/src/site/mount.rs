@@ -100,11 +100,12 @@ impl Mount {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let known = previous.filter(|known| *known.config() == **proxy);
+                let tls = resources.upstream_tls.of(proxy);
+                let known = previous.filter(|known| known.is_as(proxy, tls));
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
                     let names = (&resources.disk, names_lane(&resources.disk));
                     let cache = resources.caches.of(proxy, &resources.disk);
-                    Rc::new(Proxy::new((**proxy).clone(), names, cache))
+                    Rc::new(Proxy::new((**proxy).clone(), names, tls.cloned(), cache))
                 }))
             }
             MountHandler::FastCgi(app) => {

@@ -1,5 +1,5 @@
-//! Server-side TLS configuration: loads each site's certificates, reloads changed files, and makes
-//! the rustls configuration for handshakes. Sessions belong to `transport`.
+//! TLS configuration: loads each site's certificates, reloads changed files, and makes the rustls
+//! configurations for handshakes, `upstream` those with upstreams. Sessions belong to `transport`.
 
 mod atomic;
 mod certificate;
@@ -9,6 +9,7 @@ mod der;
 pub mod local;
 mod pem;
 mod site_config;
+mod upstream;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -26,6 +27,7 @@ use pem::FileStamp;
 pub use pem::certificates;
 pub use site_config::HTTP2;
 use site_config::SiteConfig;
+pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
 
 /// TLS configuration of every site, by the site's number.
 #[derive(Debug)]

@@ -27,6 +27,7 @@ use crate::cache::Cache;
 use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
 use crate::rt;
+use crate::tls::UpstreamConfig;
 
 pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward::log_failure;
@@ -52,6 +53,8 @@ const REQUEST_WORTH: u32 = 2;
 pub struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
+    /// Configuration of TLS to upstreams; `None`: none uses it.
+    tls: Option<Arc<UpstreamConfig>>,
     cache: Option<Arc<Cache>>,
     /// The next upstream in turn.
     turn: Cell<usize>,
@@ -72,16 +75,19 @@ pub struct Key<'a> {
 }
 
 impl Proxy {
-    /// A proxy as configured; names are resolved on a disk thread. `cache` stores responses.
+    /// A proxy as configured; names are resolved on a disk thread. `tls` is the configuration for
+    /// `https://` upstreams, and `cache` stores responses.
     pub fn new(
         config: config::Proxy,
         (disk, lane): (&Disk, Lane),
+        tls: Option<Arc<UpstreamConfig>>,
         cache: Option<Arc<Cache>>,
     ) -> Proxy {
-        let peer = |upstream| Rc::new(Peer::new(upstream, disk.clone(), lane));
+        let peer = |server| Rc::new(Peer::new(server, tls.as_ref(), disk.clone(), lane));
         Proxy {
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,
+            tls,
             cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
@@ -93,6 +99,17 @@ impl Proxy {
     /// Returns the configuration.
     pub fn config(&self) -> &config::Proxy {
         &self.config
+    }
+
+    /// Returns whether this is the proxy of a configuration, with this configuration of TLS.
+    pub fn is_as(&self, config: &config::Proxy, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+        self.config == *config && self.uses(tls)
+    }
+
+    /// Returns whether this is the configuration of TLS to the upstreams: it is another one after
+    /// its files have changed.
+    pub fn uses(&self, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+        self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
 
     /// Returns the response cache, if any.
@@ -169,12 +186,12 @@ mod tests {
     use crate::config::Upstream;
 
     fn proxy(count: u16, balance: Balance) -> Proxy {
-        let upstream = |port| Upstream::Address(([127, 0, 0, 1], port).into());
+        let upstream = |port| Upstream::Address(([127, 0, 0, 1], port).into()).into();
         let upstreams = (1..=count).map(upstream).collect();
         let config = config::Proxy { balance, ..config::Proxy::new(upstreams) };
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let lane = disk.lane();
-        Proxy::new(config, (&disk, lane), None)
+        Proxy::new(config, (&disk, lane), None, None)
     }
 
     fn key(path: &[u8]) -> Key<'_> {

@@ -4,16 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use hurtle_http::h1::response_head::ResponseError;
+use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::link::Link;
-use crate::config::Upstream;
+use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
-use crate::transport::UpstreamSocket;
+use crate::tls::UpstreamConfig;
+use crate::transport::{ConnectError, UpstreamSocket};
 use crate::{clock, rt};
 
 /// Most idle connections to one upstream in each worker.
@@ -34,7 +37,9 @@ pub(super) const DOWN_MS: u64 = 10_000;
 /// An upstream.
 #[derive(Debug)]
 pub(super) struct Peer {
-    upstream: Upstream,
+    server: UpstreamServer,
+    /// Configuration of TLS and the name to verify; `None`: in clear.
+    tls: Option<Secured>,
     /// Host and port.
     pub(super) authority: String,
     /// Seed of its rendezvous hash.
@@ -54,6 +59,9 @@ pub(super) struct Peer {
     lane: Lane,
 }
 
+/// Configuration of TLS, and the name to verify or the reason why there is none.
+type Secured = (Arc<UpstreamConfig>, Result<ServerName<'static>, String>);
+
 #[derive(Debug)]
 struct IdleConnection {
     io: UpstreamSocket,
@@ -67,6 +75,8 @@ pub enum UpstreamError {
     Unresolved(String),
     /// The connection was refused.
     Refused(io::Error),
+    /// The TLS handshake failed.
+    Handshake(String),
     /// The upstream closed the connection before the first byte of a response.
     Gone(Option<io::Error>),
     /// The upstream closed the connection within the response's head.
@@ -84,6 +94,7 @@ impl fmt::Display for UpstreamError {
         match self {
             UpstreamError::Unresolved(why) => write!(f, "its name cannot be resolved: {why}"),
             UpstreamError::Refused(e) => write!(f, "cannot connect: {e}"),
+            UpstreamError::Handshake(why) => write!(f, "TLS handshake failed: {why}"),
             UpstreamError::Gone(None) => f.write_str("it closed the connection without a response"),
             UpstreamError::Gone(Some(e)) => write!(f, "no response: {e}"),
             UpstreamError::Cut => {
@@ -98,16 +109,39 @@ impl fmt::Display for UpstreamError {
     }
 }
 
+impl From<ConnectError> for UpstreamError {
+    fn from(error: ConnectError) -> UpstreamError {
+        match error {
+            ConnectError::Refused(e) => UpstreamError::Refused(e),
+            ConnectError::Handshake(why) => UpstreamError::Handshake(why),
+        }
+    }
+}
+
 impl Peer {
-    pub(super) fn new(upstream: Upstream, disk: Disk, lane: Lane) -> Peer {
-        let (authority, addresses) = match &upstream {
+    /// An upstream; `tls` is the configuration of those with `https://`.
+    pub(super) fn new(
+        server: UpstreamServer,
+        tls: Option<&Arc<UpstreamConfig>>,
+        disk: Disk,
+        lane: Lane,
+    ) -> Peer {
+        let host = match &server.upstream {
+            Upstream::Address(address) => address.ip().to_string(),
+            Upstream::Name(name, _) => name.clone(),
+            Upstream::Unix(_) => "localhost".to_owned(),
+        };
+        let tls = tls.filter(|_| server.tls);
+        let tls = tls.map(|config| (Arc::clone(config), config.server_name(&host)));
+        let (authority, addresses) = match &server.upstream {
             Upstream::Address(address) => (address.to_string(), vec![*address]),
             Upstream::Name(name, port) => (format!("{name}:{port}"), Vec::new()),
             Upstream::Unix(_) => ("localhost".to_owned(), Vec::new()),
         };
         Peer {
-            seed: xxh3_64(upstream.to_string().as_bytes()),
-            upstream,
+            seed: xxh3_64(server.to_string().as_bytes()),
+            server,
+            tls,
             authority,
             in_flight: Cell::new(0),
             idle: RefCell::default(),
@@ -208,25 +242,36 @@ impl Peer {
 
     /// Opens a new connection.
     pub(super) async fn connect(&self) -> Result<Link, UpstreamError> {
-        if let Upstream::Unix(path) = &self.upstream {
-            let io = UpstreamSocket::connect_unix(path).await.map_err(UpstreamError::Refused)?;
+        if let Upstream::Unix(path) = &self.server.upstream {
+            let io = UpstreamSocket::connect_unix(path).await?;
             return Ok(Link::new(io, false));
         }
         self.look_up().await?;
         let addresses = self.addresses.borrow().clone();
-        let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
-            match UpstreamSocket::connect(address).await {
+            match self.connect_to(address).await {
                 Ok(io) => return Ok(Link::new(io, false)),
-                Err(e) => refused = e,
+                Err(e) => failed = e,
             }
         }
-        Err(UpstreamError::Refused(refused))
+        Err(failed)
+    }
+
+    async fn connect_to(&self, address: SocketAddr) -> Result<UpstreamSocket, UpstreamError> {
+        if !self.server.tls {
+            return Ok(UpstreamSocket::connect(address).await?);
+        }
+        let Some((config, name)) = &self.tls else {
+            return Err(UpstreamError::Handshake("TLS is not configured".to_owned()));
+        };
+        let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
+        Ok(UpstreamSocket::connect_tls(address, config, name).await?)
     }
 
     /// Resolves the upstream's name if needed. Uses old addresses while the name service fails.
     async fn look_up(&self) -> Result<(), UpstreamError> {
-        let Upstream::Name(name, port) = &self.upstream else { return Ok(()) };
+        let Upstream::Name(name, port) = &self.server.upstream else { return Ok(()) };
         let known = !self.addresses.borrow().is_empty();
         let now_ms = clock::now_ms();
         if known && now_ms.saturating_sub(self.looked_up_ms.get()) < NAMES_MS_MAX {
@@ -253,6 +298,6 @@ impl Peer {
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.upstream.fmt(f)
+        self.server.fmt(f)
     }
 }

@@ -231,7 +231,10 @@ impl UpstreamRequest {
     /// `true` if the request may be retried after a failure. It was not processed or is idempotent,
     /// none of its body is lost, and the retry budget allows it. The budget is charged.
     pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
-        let unsent = matches!(error, UpstreamError::Unresolved(_) | UpstreamError::Refused(_));
+        let unsent = matches!(
+            error,
+            UpstreamError::Unresolved(_) | UpstreamError::Refused(_) | UpstreamError::Handshake(_)
+        );
         let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         let harmless = unsent || (unanswered && self.idempotent);
         harmless && self.has_retry_left()
