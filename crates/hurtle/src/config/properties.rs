@@ -111,6 +111,20 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
             format!("{site}{mount}[site.mount.cache]\n{beside}{line}")
         }
+        ("[[site.mount.proxy]]", name) => {
+            let url = if name == "url" { "" } else { "url = \"http://b\"\n" };
+            let first = "[[site.mount.proxy]]\nurl = \"http://a\"\n";
+            format!("{site}[[site.mount]]\n{first}[[site.mount.proxy]]\n{url}{line}")
+        }
+        ("[site.mount.ejection]", name) => {
+            let beside = if name == "max_time" { "time = \"1ms\"\n" } else { "" };
+            let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
+            format!("{site}{mount}[site.mount.ejection]\n{beside}{line}")
+        }
+        ("[[site.mount]]", "hash_header" | "cookie" | "cookie_secret") => {
+            let method = if name == "hash_header" { "hash-header" } else { "cookie" };
+            format!("{site}[[site.mount]]\nproxy = \"http://a\"\nbalance = \"{method}\"\n{line}")
+        }
         ("[site.mount.upstream_tls]", name) => {
             let beside = if name == "key" { "certificate = \"c.pem\"\n" } else { "" };
             let mount = "[[site.mount]]\nproxy = \"https://a\"\n";

@@ -12,6 +12,7 @@ use super::bounds::{
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
+use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -151,7 +152,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 16] = [
+pub(super) static SECTIONS: [&Section; 18] = [
     &TOP,
     &PROXY_PROTOCOL,
     &ACME,
@@ -161,6 +162,8 @@ pub(super) static SECTIONS: [&Section; 16] = [
     &MOUNT,
     &ARCHIVE,
     &UPLOADS,
+    &UPSTREAM,
+    &EJECTION,
     &UPSTREAM_TLS,
     &CACHE,
     &RULE,

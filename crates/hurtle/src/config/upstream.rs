@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use super::error::{ValueError, shown};
 use super::listen::UNIX;
@@ -25,8 +26,9 @@ pub struct Proxy {
     /// The upstream servers: at least one, no duplicates.
     #[serde(rename = "proxy")]
     pub upstreams: Vec<UpstreamServer>,
-    /// Load balancing method.
-    pub balance: Balance,
+    /// The choice of an upstream for each request.
+    #[serde(flatten)]
+    pub balancing: Balancing,
     /// Time limit of connecting, name resolution included.
     #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
@@ -103,26 +105,12 @@ impl Upstream {
     }
 }
 
-/// Load balancing method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Balance {
-    /// Each in turn.
-    #[default]
-    RoundRobin,
-    /// The one with the fewest requests in flight.
-    LeastConnections,
-    /// By a hash of the client's address; the next healthy upstream if that one is down.
-    HashAddress,
-    /// By a hash of the path.
-    HashPath,
-}
-
 impl Proxy {
     /// A proxy with default settings.
     pub fn new(upstreams: Vec<UpstreamServer>) -> Proxy {
         Proxy {
             upstreams,
-            balance: Balance::default(),
+            balancing: Balancing::default(),
             connect_timeout: Duration::from_secs(5),
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
@@ -150,7 +138,7 @@ pub(super) fn proxy(
 ) -> Option<Proxy> {
     let mut proxy = Proxy::new(servers(written, reader));
     let p = &mut proxy;
-    table.set("balance", reader, Value::choice, &mut p.balance);
+    p.balancing = balancing(table, reader);
     table.set("connect_timeout", reader, Value::duration, &mut p.connect_timeout);
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::error::{ValueError, shown};
 use super::reader::Reader;
+use super::schema_proxy::UPSTREAM;
 use super::upstream::{Upstream, origin, upstream};
 use super::value::Value;
 
@@ -22,12 +23,16 @@ pub struct UpstreamServer {
     pub upstream: Upstream,
     /// `true`: connections use TLS.
     pub tls: bool,
+    /// Its share, relative to the weights of the others; at least 1.
+    pub weight: u32,
+    /// `true`: it is used only while none of the others is available.
+    pub backup: bool,
 }
 
 impl From<Upstream> for UpstreamServer {
-    /// A server in clear.
+    /// A server in clear, of weight 1.
     fn from(upstream: Upstream) -> UpstreamServer {
-        UpstreamServer { upstream, tls: false }
+        UpstreamServer { upstream, tls: false, weight: 1, backup: false }
     }
 }
 
@@ -40,30 +45,74 @@ impl fmt::Display for UpstreamServer {
     }
 }
 
+impl UpstreamServer {
+    /// Describes the server with its settings.
+    pub fn describe(&self) -> String {
+        match (self.weight, self.backup) {
+            (1, false) => self.to_string(),
+            (1, true) => format!("{self} (backup)"),
+            (weight, false) => format!("{self} (weight {weight})"),
+            (weight, true) => format!("{self} (backup, weight {weight})"),
+        }
+    }
+}
+
 impl Serialize for UpstreamServer {
+    /// A URL, or a table if there are other settings.
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(self)
+        if self.weight == 1 && !self.backup {
+            return out.collect_str(self);
+        }
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("url", &self.to_string())?;
+        map.serialize_entry("weight", &self.weight)?;
+        map.serialize_entry("backup", &self.backup)?;
+        map.end()
     }
 }
 
 /// Reads the value of `proxy`.
 pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<UpstreamServer> {
-    let items = written.items(reader);
     if written.is_empty_list() {
         let hint = "write for example proxy = \"http://127.0.0.1:9000\"";
         written.report(reader, ValueError::new("there is no upstream").hint(hint));
     }
-    let mut servers: Vec<UpstreamServer> = Vec::new();
-    for item in items {
-        let Some(text) = item.text(reader) else { continue };
-        match server(text, reader) {
-            Ok(server) if servers.contains(&server) => {
-                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
-                item.report(reader, wrong.hint("remove one"));
-            }
-            Ok(server) => servers.push(server),
-            Err(wrong) => item.report(reader, wrong),
+    let (mut servers, mut is_whole): (Vec<UpstreamServer>, bool) = (Vec::new(), true);
+    for item in written.items_or_table(reader) {
+        let (url, table) = match item.as_table_of(&UPSTREAM, reader) {
+            Some(table) => (table.get("url"), Some(table)),
+            None => (Some(item.clone()), None),
+        };
+        if let (None, Some(table)) = (&url, &table) {
+            let wrong = ValueError::new("url is missing");
+            reader.report_missing(&table.spot, wrong.hint("write url = \"http://10.0.0.2:80\""));
         }
+        let parsed = url.and_then(|url| Some((url.text(reader)?, url)));
+        let Some((text, url)) = parsed else {
+            is_whole = false;
+            continue;
+        };
+        match server(text, reader) {
+            Ok(server) if servers.iter().any(|other| other.to_string() == server.to_string()) => {
+                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
+                url.report(reader, wrong.hint("remove one"));
+            }
+            Ok(mut server) => {
+                if let Some(table) = table {
+                    table.set("weight", reader, Value::integer, &mut server.weight);
+                    table.set("backup", reader, Value::flag, &mut server.backup);
+                }
+                servers.push(server);
+            }
+            Err(wrong) => {
+                is_whole = false;
+                url.report(reader, wrong);
+            }
+        }
+    }
+    if is_whole && !servers.is_empty() && servers.iter().all(|server| server.backup) {
+        let wrong = ValueError::new("every upstream is a backup");
+        written.report(reader, wrong.hint("remove backup = true from one that is always used"));
     }
     servers
 }
@@ -73,7 +122,7 @@ fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError>
     match text.strip_prefix(SCHEME_TLS) {
         Some(rest) => {
             let upstream = origin(text, rest, PORT_TLS)?;
-            Ok(UpstreamServer { upstream, tls: true })
+            Ok(UpstreamServer { tls: true, ..upstream.into() })
         }
         None => upstream(text, |path| reader.absolute(path)).map(UpstreamServer::from),
     }

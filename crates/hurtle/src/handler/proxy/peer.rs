@@ -1,4 +1,4 @@
-//! One upstream: connecting to it, its idle connections and its health.
+//! One upstream: connecting to it, its idle connections and its health checks' result.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::link::Link;
+use super::standing::Standing;
 use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
 use crate::tls::UpstreamConfig;
@@ -30,10 +31,6 @@ const IDLE_MS_MAX: u64 = 4_000;
 /// Longest use of a resolved address, in milliseconds.
 const NAMES_MS_MAX: u64 = 10_000;
 
-/// Consecutive failures after which an upstream gets no requests, and for how long.
-pub(super) const FAILS_MAX: u32 = 3;
-pub(super) const DOWN_MS: u64 = 10_000;
-
 /// An upstream.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -49,8 +46,10 @@ pub(super) struct Peer {
     idle: RefCell<VecDeque<IdleConnection>>,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
-    fails: Cell<u32>,
-    down_until_ms: Cell<u64>,
+    /// Failures, ejection and slow start.
+    pub(super) standing: Standing,
+    /// Credit in weighted round robin.
+    pub(super) credit: Cell<i64>,
     /// Result of the health checks.
     healthy: Cell<bool>,
     addresses: RefCell<Vec<SocketAddr>>,
@@ -146,8 +145,8 @@ impl Peer {
             in_flight: Cell::new(0),
             idle: RefCell::default(),
             swept: Cell::new(false),
-            fails: Cell::new(0),
-            down_until_ms: Cell::new(0),
+            standing: Standing::default(),
+            credit: Cell::new(0),
             healthy: Cell::new(true),
             addresses: RefCell::new(addresses),
             looked_up_ms: Cell::new(0),
@@ -156,25 +155,9 @@ impl Peer {
         }
     }
 
-    /// Returns whether the upstream may get a request. An only upstream gets requests despite
-    /// failures, because there is no alternative.
-    pub(super) fn is_up(&self, alone: bool, now_ms: u64) -> bool {
-        self.healthy.get() && (alone || self.down_until_ms.get() <= now_ms)
-    }
-
-    /// Records a response.
-    pub(super) fn succeeded(&self) {
-        self.fails.set(0);
-    }
-
-    /// Records a failure.
-    pub(super) fn failed(&self, now_ms: u64) {
-        let fails = self.fails.get().saturating_add(1);
-        self.fails.set(fails);
-        // After the pause, a single failure starts the next one.
-        if fails >= FAILS_MAX {
-            self.down_until_ms.set(now_ms + DOWN_MS);
-        }
+    /// Returns whether health checks succeed, or none are made.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.healthy.get()
     }
 
     /// Sets the result of a health check; logs a change.
@@ -186,15 +169,16 @@ impl Peer {
             true => tracing::info!("upstream {self} is healthy again"),
             false => tracing::warn!("upstream {self} is not healthy and gets no requests: {why}"),
         }
-        self.fails.set(0);
-        self.down_until_ms.set(0);
+        self.standing.reset();
+        if healthy {
+            self.standing.came_back(clock::now_ms());
+        }
     }
 
     /// Resets the upstream's state after its application was restarted.
     pub(super) fn reset(&self) {
         self.idle.borrow_mut().clear();
-        self.fails.set(0);
-        self.down_until_ms.set(0);
+        self.standing.reset();
         self.healthy.set(true);
     }
 

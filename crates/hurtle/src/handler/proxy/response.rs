@@ -3,6 +3,7 @@
 
 use http::StatusCode;
 use hurtle_http::h1::forward::{self, HeaderEdits};
+use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
 
 use super::super::client::Client;
@@ -50,7 +51,7 @@ impl Proxy {
         mut exchange: Box<UpstreamExchange>,
         reply: &ResponseHead<'_>,
     ) -> Outcome {
-        exchange.upstream.succeeded();
+        exchange.upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
@@ -72,6 +73,9 @@ impl Proxy {
         let (removed, mut set) = request.matched.edits(reply.status);
         if let Some(status) = client.cache_status() {
             status.encode(&mut set);
+        }
+        if let Some(cookie) = self.sticky_cookie(request, exchange.upstream.number()) {
+            field(&mut set, "Set-Cookie", cookie.as_bytes());
         }
         let removes =
             |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));

@@ -6,6 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
 use hurtle_http::request::RequestHead;
@@ -114,7 +115,7 @@ impl UpstreamRequest {
     }
 
     /// Chooses an upstream; `false`: none is left.
-    pub fn choose(&mut self, key: Key<'_>, now_ms: u64) -> bool {
+    pub fn choose(&mut self, key: Key, now_ms: u64) -> bool {
         self.link = None;
         self.sender.begin();
         let picked = self.proxy.pick(key, &self.tried, now_ms);
@@ -257,15 +258,30 @@ impl UpstreamRequest {
         if silent && self.link.as_ref().is_some_and(|link| link.reused) {
             return at.peer.close_idle();
         }
-        at.peer.failed(clock::now_ms());
+        let now_ms = clock::now_ms();
+        let ejection = &self.proxy.config.balancing.ejection;
+        if let Some(reason) = at.peer.standing.failed(ejection, now_ms) {
+            self.proxy.eject(at.number, &reason, now_ms);
+        }
         self.tried.push(at.number);
     }
 
     /// Records a response of the upstream.
-    pub fn succeeded(&self) {
-        if let Some(at) = &self.assigned {
-            at.peer.succeeded();
+    pub fn succeeded(&self, status: StatusCode) {
+        let Some(at) = &self.assigned else { return };
+        at.peer.standing.succeeded();
+        let ejection = &self.proxy.config.balancing.ejection;
+        if ejection.errors_percent.is_some() {
+            let (is_error, now_ms) = (status.is_server_error(), clock::now_ms());
+            if let Some(reason) = at.peer.standing.count(is_error, ejection, now_ms) {
+                self.proxy.eject(at.number, &reason, now_ms);
+            }
         }
+    }
+
+    /// Number of the upstream that has the request.
+    pub(super) fn number(&self) -> Option<usize> {
+        self.assigned.as_ref().map(|at| at.number)
     }
 
     /// The connection, while the response is read from it.
