@@ -134,6 +134,9 @@ pub(super) static MOUNT: Section = Section {
              (504).").with(EXTERNAL),
         Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"10m\"",
             "Longest pause in a response's body (the connection is closed).").with(EXTERNAL),
+        Key::new("resolve", Time(1_000, TIME_MS_MAX), Toml("\"30s\""), "\"5s\"",
+            "Time between two resolutions of an upstream's name. Addresses that are gone get no \
+             further requests.").with(PROXY),
         Key::new("health", Text("an absolute path"), Words("off"), "\"/healthz\"",
             "Path of health checks. An upstream that fails to answer two in a row with 2xx or 3xx \
              gets no requests until it does (503 where no other is left).").with(PROXY),

@@ -41,6 +41,9 @@ pub struct Proxy {
     /// Time between two reads of a response's body.
     #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
+    /// Time between two resolutions of an upstream's name.
+    #[serde(serialize_with = "print::duration")]
+    pub resolve: Duration,
     /// Health checks of the upstreams; `None`: none are made.
     #[serde(flatten)]
     pub health: Option<HealthCheck>,
@@ -115,6 +118,7 @@ impl Proxy {
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(60),
+            resolve: Duration::from_secs(30),
             health: None,
             upgrades: vec!["websocket".to_owned()],
             internal: None,
@@ -143,6 +147,7 @@ pub(super) fn proxy(
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
+    table.set("resolve", reader, Value::duration, &mut p.resolve);
     let path = table.get("health").and_then(|value| value.parse(reader, url_path));
     let mut interval = HEALTH_INTERVAL;
     table.set("health_interval", reader, Value::duration, &mut interval);

@@ -1,6 +1,7 @@
 //! Tests of several upstreams: selection, failures and health checks.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::thread::{self, JoinHandle};
 
 use crate::support::{GET, OK, Proxy, Upstream};
@@ -226,4 +227,26 @@ fn a_share_of_error_responses_ejects_an_upstream() {
         assert_eq!(proxy.send(GET).answer().1, "ok");
     }
     assert_eq!((errors.join().unwrap(), requests.join().unwrap()), (4, 16));
+}
+
+#[test]
+fn every_address_of_a_name_is_used() {
+    let first = TcpListener::bind("localhost:0").unwrap();
+    let port = first.local_addr().unwrap().port();
+    let addresses: BTreeSet<SocketAddr> = ("localhost", port).to_socket_addrs().unwrap().collect();
+    let own = first.local_addr().unwrap();
+    let others = addresses.iter().filter(|address| **address != own);
+    // An address that cannot be bound refuses connections, so the others get them.
+    let others = others.filter_map(|address| TcpListener::bind(address).ok());
+    let upstreams: Vec<Upstream> =
+        [first].into_iter().chain(others.collect::<Vec<_>>()).map(Upstream::of).collect();
+    let proxy = Proxy::of("", &format!("proxy = 'http://localhost:{port}'"));
+    let count = upstreams.len();
+    let counts = upstreams.into_iter().map(|upstream| answer_all(upstream, "200 OK").1);
+    let counts: Vec<_> = counts.collect();
+    for _ in 0..4 * count {
+        assert_eq!(proxy.send(GET).answer().1, "ok");
+    }
+    let counts: Vec<usize> = counts.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(counts.iter().all(|requests| *requests > 0), "{counts:?}");
 }

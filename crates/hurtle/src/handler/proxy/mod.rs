@@ -4,6 +4,7 @@
 //! among upstreams, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
 //! `health` makes health checks.
 
+mod addresses;
 mod balance;
 pub mod cache;
 mod exchange;
@@ -69,7 +70,7 @@ pub struct Proxy {
     budget: Cell<u32>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
-    /// `true` if health checks run.
+    /// `true` after `watch`.
     is_watched: Cell<bool>,
 }
 
@@ -123,12 +124,17 @@ impl Proxy {
         self.cache.as_ref()
     }
 
-    /// Starts the configured health checks, once; they run as long as this lives.
+    /// Starts to resolve names periodically, and the configured health checks, once; both run as
+    /// long as this lives.
     pub fn watch(&self) {
-        let Some(check) = &self.config.health else { return };
         if self.is_watched.replace(true) {
             return;
         }
+        let is_named = |peer: &&Rc<Peer>| matches!(peer.upstream(), config::Upstream::Name(..));
+        for peer in self.peers.iter().filter(is_named) {
+            rt::spawn(addresses::keep_resolved(Rc::downgrade(peer), self.config.resolve));
+        }
+        let Some(check) = &self.config.health else { return };
         for peer in &self.peers {
             let checker = health::HealthChecker::new(peer, &check.path, check.interval);
             rt::spawn(checker.run());

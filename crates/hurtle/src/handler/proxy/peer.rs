@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use hurtle_http::h1::response_head::ResponseError;
 use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::addresses::{Addresses, time_for_one};
 use super::link::Link;
 use super::standing::Standing;
 use crate::config::{Upstream, UpstreamServer};
@@ -27,9 +28,6 @@ const IDLE_MAX: usize = 64;
 /// of common application servers (Node: 5 s). Otherwise the upstream may close the connection while
 /// a request is sent that must not be repeated.
 const IDLE_MS_MAX: u64 = 4_000;
-
-/// Longest use of a resolved address, in milliseconds.
-const NAMES_MS_MAX: u64 = 10_000;
 
 /// An upstream.
 #[derive(Debug)]
@@ -52,10 +50,7 @@ pub(super) struct Peer {
     pub(super) credit: Cell<i64>,
     /// Result of the health checks.
     healthy: Cell<bool>,
-    addresses: RefCell<Vec<SocketAddr>>,
-    looked_up_ms: Cell<u64>,
-    disk: Disk,
-    lane: Lane,
+    pub(super) addresses: Addresses,
 }
 
 /// Configuration of TLS, and the name to verify or the reason why there is none.
@@ -132,10 +127,11 @@ impl Peer {
         };
         let tls = tls.filter(|_| server.tls);
         let tls = tls.map(|config| (Arc::clone(config), config.server_name(&host)));
-        let (authority, addresses) = match &server.upstream {
-            Upstream::Address(address) => (address.to_string(), vec![*address]),
-            Upstream::Name(name, port) => (format!("{name}:{port}"), Vec::new()),
-            Upstream::Unix(_) => ("localhost".to_owned(), Vec::new()),
+        let addresses = Addresses::new(&server.upstream, disk, lane);
+        let authority = match &server.upstream {
+            Upstream::Address(address) => address.to_string(),
+            Upstream::Name(name, port) => format!("{name}:{port}"),
+            Upstream::Unix(_) => "localhost".to_owned(),
         };
         Peer {
             seed: xxh3_64(server.to_string().as_bytes()),
@@ -148,11 +144,13 @@ impl Peer {
             standing: Standing::default(),
             credit: Cell::new(0),
             healthy: Cell::new(true),
-            addresses: RefCell::new(addresses),
-            looked_up_ms: Cell::new(0),
-            disk,
-            lane,
+            addresses,
         }
+    }
+
+    /// Returns the configured address.
+    pub(super) fn upstream(&self) -> &Upstream {
+        &self.server.upstream
     }
 
     /// Returns whether health checks succeed, or none are made.
@@ -189,13 +187,17 @@ impl Peer {
             let fresh = now_ms.saturating_sub(since_ms) < IDLE_MS_MAX;
             // Unexpected bytes could be taken for the response to the next request.
             if fresh && io.is_quiet() {
-                return Some(Link::new(io, true));
+                return Some(Link::new(io, true, self.addresses.generation()));
             }
         }
     }
 
-    /// Keeps a connection whose last response was read to its end.
-    pub(super) fn keep(self: &Rc<Peer>, io: UpstreamSocket) {
+    /// Keeps a connection whose last response was read to its end, unless the upstream's addresses
+    /// have changed since it was opened.
+    pub(super) fn keep(self: &Rc<Peer>, Link { io, generation, .. }: Link) {
+        if generation != self.addresses.generation() {
+            return;
+        }
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= IDLE_MAX {
             idle.pop_front();
@@ -224,21 +226,36 @@ impl Peer {
         self.swept.set(false);
     }
 
-    /// Opens a new connection.
-    pub(super) async fn connect(&self) -> Result<Link, UpstreamError> {
+    /// Opens a new connection. `within_ms` is divided among the addresses that are tried.
+    pub(super) async fn connect(&self, within_ms: u64) -> Result<Link, UpstreamError> {
+        let due_ms = clock::now_ms().saturating_add(within_ms);
+        let generation = self.addresses.generation();
         if let Upstream::Unix(path) = &self.server.upstream {
             let io = UpstreamSocket::connect_unix(path).await?;
-            return Ok(Link::new(io, false));
+            return Ok(Link::new(io, false, generation));
         }
         self.look_up().await?;
-        let addresses = self.addresses.borrow().clone();
+        let generation = self.addresses.generation();
+        let addresses = self.addresses.in_turn(clock::now_ms());
         let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
-        for address in addresses {
-            match self.connect_to(address).await {
-                Ok(io) => return Ok(Link::new(io, false)),
+        for (tried, address) in addresses.iter().enumerate() {
+            let left = addresses.len() - tried;
+            let connecting = self.connect_to(*address);
+            let connected = match left {
+                // The caller has the deadline.
+                1 => connecting.await,
+                _ => match rt::timeout(time_for_one(left, due_ms), connecting).await {
+                    Some(connected) => connected,
+                    None => Err(UpstreamError::Refused(io::ErrorKind::TimedOut.into())),
+                },
+            };
+            self.addresses.record(*address, connected.is_ok(), clock::now_ms());
+            match connected {
+                Ok(io) => return Ok(Link::new(io, false, generation)),
                 Err(e) => failed = e,
             }
         }
+        self.addresses.request_update();
         Err(failed)
     }
 
@@ -251,32 +268,6 @@ impl Peer {
         };
         let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
         Ok(UpstreamSocket::connect_tls(address, config, name).await?)
-    }
-
-    /// Resolves the upstream's name if needed. Uses old addresses while the name service fails.
-    async fn look_up(&self) -> Result<(), UpstreamError> {
-        let Upstream::Name(name, port) = &self.server.upstream else { return Ok(()) };
-        let known = !self.addresses.borrow().is_empty();
-        let now_ms = clock::now_ms();
-        if known && now_ms.saturating_sub(self.looked_up_ms.get()) < NAMES_MS_MAX {
-            return Ok(());
-        }
-        let (name, port) = (name.clone(), *port);
-        let job = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        let found: Result<Vec<_>, String> = match self.disk.run(self.lane, job).await {
-            Ok(found) => found.map_err(|e: io::Error| e.to_string()),
-            Err(_) => Err("the look-up takes too long".to_owned()),
-        };
-        match found {
-            Ok(addresses) if !addresses.is_empty() => {
-                self.addresses.replace(addresses);
-                self.looked_up_ms.set(now_ms);
-                Ok(())
-            }
-            _ if known => Ok(()),
-            Ok(_) => Err(UpstreamError::Unresolved("it has no address".to_owned())),
-            Err(why) => Err(UpstreamError::Unresolved(why)),
-        }
     }
 }
 

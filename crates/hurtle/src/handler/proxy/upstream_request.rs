@@ -177,8 +177,9 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return Err(UpstreamError::Gone(None)) };
         self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
-            let _wait = waits.read(ms(self.proxy.config.connect_timeout));
-            self.link = Some(Box::pin(at.peer.connect()).await?);
+            let within_ms = ms(self.proxy.config.connect_timeout);
+            let _wait = waits.read(within_ms);
+            self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
         }
         Ok(())
     }
@@ -323,7 +324,7 @@ impl UpstreamRequest {
         let (Some(link), Some(at)) = (self.link.take(), &self.assigned) else { return };
         // Bytes after the response belong to no request (RFC 9112 section 11.1).
         if self.sender.is_done() && link.input.bytes().is_empty() {
-            at.peer.keep(link.io);
+            at.peer.keep(link);
         }
     }
 
