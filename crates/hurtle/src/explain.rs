@@ -24,7 +24,7 @@ use crate::auth::Guard;
 use crate::body::{Body, RequestBody};
 use crate::cache::Caches;
 use crate::clock;
-use crate::config::{Config, Sendfile, UpstreamServer};
+use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
 use crate::handler::client::{
@@ -321,11 +321,8 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
             let config = proxy.config();
-            let upstreams: Vec<_> = config.upstreams.iter().map(UpstreamServer::describe).collect();
-            line(out, "mount", &format!("{at}: forwarded to {}", upstreams.join(", ")));
-            if upstreams.len() > 1 {
-                line(out, "balance", &config.balancing.describe());
-            }
+            line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
+            line(out, "balance", &config.balancing.describe());
             return false;
         }
         Handler::Gateway { gateway, .. } => {

@@ -128,6 +128,14 @@ impl Proxy {
     }
 }
 
+impl Proxy {
+    /// Describes the upstreams in one line.
+    pub fn describe_upstreams(&self) -> String {
+        let upstreams: Vec<_> = self.upstreams.iter().map(UpstreamServer::describe).collect();
+        upstreams.join(", ")
+    }
+}
+
 /// Scheme of an upstream's URL.
 const SCHEME: &str = "http://";
 
