@@ -152,7 +152,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 18] = [
+pub(super) static SECTIONS: &[&Section] = &[
     &TOP,
     &PROXY_PROTOCOL,
     &ACME,
