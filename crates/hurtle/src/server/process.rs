@@ -1,18 +1,21 @@
-//! The server process: binds, switches its user, notifies the service manager and handles signals.
+//! The server process: binds, switches its user, notifies the service manager, handles signals, and
+//! decides when another process replaces it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal as ProcessSignal, geteuid, kill_process};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::admin::ReloadRequest;
+use super::admin::{Reply, Request};
 use super::apps::Apps;
+use super::handover::{Description, Handover, Received};
 use super::reload::Reloader;
+use super::upgrade::{Program, Upgrade};
 use super::{AccessLogHandle, BoundAddresses, Running, Server, Stop, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
@@ -45,13 +48,17 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
     warn_about_backlog(&config);
+    let program = Program::current()?;
     let (user, group) = (config.user.clone(), config.group.clone());
-    let inherited = activation::listeners()?;
-    let is_inherited = inherited.is_some();
-    let mut server = match inherited {
-        Some(listeners) => Server::with_listeners(config, listeners)?,
-        None => bind(config, any_port)?,
+    let mut received = Received::receive()?;
+    let mut server = match &mut received {
+        Some(received) => take_over(config, any_port, received)?,
+        None => match activation::listeners()? {
+            Some(listeners) => Server::with_listeners(config, listeners)?,
+            None => bind(config, any_port)?,
+        },
     };
+    let is_inherited = server.inherited;
     server.open_logs()?;
     if let Some(user) = user {
         switch_user(&user, group.as_deref())?;
@@ -67,24 +74,36 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
     let apps = Apps::start(&mut server)?;
-    let Running { threads, stop, access_log, mut reloader, requested } = server.start()?;
+    if let (Some(apps), Some(received)) = (&apps, &received) {
+        apps.wait_until_up(&received.description.apps)?;
+    }
+    let held = server.hold_sockets()?;
+    let mut running = server.start()?;
+    let logs = running.logs();
+    match received {
+        Some(received) => announce(received, &mut running, errors, &logs)?,
+        None => print_greeting(&bound, &roots)?,
+    }
+    let Running { threads, stop, access_log, mut reloader, requested, .. } = running;
     reloader.any_port = any_port;
-    print_greeting(&bound, &roots)?;
+    reloader.held = Some(held);
     activation::notify("READY=1");
-    let logs = AccessLogHandle(access_log.clone());
     let reload = Reload { reloader: Arc::new(Mutex::new(reloader)), load, file };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
     let ended = move || super::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);
-    let process = Process { stop, logs, reload, apps: apps.as_ref(), errors };
+    let apps_of = apps.as_ref();
+    let phase = Phase::Serving;
+    let mut process = Process { stop, logs, reload, apps: apps_of, errors, program, phase };
     let outcome = runtime.block_on(process.run(events, ended));
+    let has_handed_over = process.phase == Phase::HandedOver;
     // Applications must outlive the last request.
     if let Some(apps) = apps {
         apps.stop();
     }
     let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
-    let sockets = match is_inherited {
+    let sockets = match is_inherited || has_handed_over {
         true => vec![],
         false => socket_files(&reloader.settings.config),
     };
@@ -104,6 +123,36 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
     };
     let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
     listening.chain(config.admin.clone()).collect()
+}
+
+/// Uses the sockets of the process that this one replaces.
+fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io::Result<Server> {
+    if received.description.inherited {
+        let listeners = received.take_all();
+        return Server::with_inherited(config, listeners, Some(received));
+    }
+    if any_port {
+        config.listen = received.addresses(false);
+        config.listen_tls = received.addresses(true);
+    }
+    Server::bind_or_take(config, Some(received))
+}
+
+/// Waits until the workers accept connections, and tells the process that this one replaces.
+fn announce(
+    received: Received,
+    running: &mut Running,
+    errors: &ErrorLogHandle,
+    logs: &AccessLogHandle,
+) -> io::Result<()> {
+    running.wait_until_accepting()?;
+    // Standard error is a pipe to that process so far.
+    received.take_stderr()?;
+    errors.reopen();
+    logs.reopen();
+    tracing::info!("replaces process {}", received.description.process);
+    received.announce();
+    Ok(())
 }
 
 fn bind(config: Config, any_port: bool) -> io::Result<Server> {
@@ -202,8 +251,8 @@ impl Signals {
 /// The events that the process waits for.
 struct Events {
     signals: Signals,
-    /// Reloads from the admin socket.
-    requested: mpsc::UnboundedReceiver<ReloadRequest>,
+    /// Commands from the admin socket.
+    requested: mpsc::UnboundedReceiver<Request>,
     /// Reloads after a change of the file.
     watcher: Option<Watcher>,
 }
@@ -215,51 +264,161 @@ struct Process<'a> {
     reload: Reload,
     apps: Option<&'a Apps>,
     errors: &'a ErrorLogHandle,
+    program: Program,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Requests in flight are finished; the next signal to stop ends them.
+    Stopping,
+    /// Requests in flight are finished, while another process serves.
+    HandedOver,
+}
+
+/// An upgrade under way, and what waits for its end.
+#[derive(Default)]
+struct PendingUpgrade {
+    upgrade: Option<Upgrade>,
+    reply: Option<Reply>,
+    /// `true`: reload afterwards.
+    reload: bool,
 }
 
 impl Process<'_> {
     /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
     /// time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans the
-    /// applications.
+    /// applications; SIGUSR2 replaces the process.
     async fn run(
-        self,
+        &mut self,
         events: Events,
         ended: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
         let Events { mut signals, mut requested, mut watcher } = events;
         let mut ended = tokio::task::spawn_blocking(ended);
-        let mut stopping = false;
+        let mut pending = PendingUpgrade::default();
         loop {
+            let serves = self.phase == Phase::Serving;
+            let is_free = serves && pending.upgrade.is_none();
             tokio::select! {
                 outcome = &mut ended => return outcome.map_err(io::Error::other)?,
                 () = either(&mut signals.terminate, &mut signals.interrupt) => {
-                    if stopping {
-                        self.stop.end();
-                    } else {
-                        stopping = true;
-                        activation::notify("STOPPING=1");
-                        self.stop.drain();
-                    }
+                    self.stop(&pending);
                 }
                 _ = signals.reopen.recv() => {
                     self.errors.reopen();
                     self.logs.reopen();
                 }
-                _ = signals.hang_up.recv(), if !stopping => {
+                _ = signals.hang_up.recv(), if serves => match is_free {
                     // The log has the problems.
-                    drop(self.reload().await);
+                    true => drop(self.reload().await),
+                    false => pending.reload = true,
+                },
+                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None),
+                outcome = finished(&mut pending.upgrade) => {
+                    self.conclude(outcome, std::mem::take(&mut pending)).await;
                 }
-                // Its default action would end the process without a drain.
-                _ = signals.upgrade.recv() => {
-                    tracing::warn!("SIGUSR2: the binary cannot be replaced while it runs; restart it");
-                }
-                Some(reply) = requested.recv(), if !stopping => {
+                Some(request) = requested.recv(), if is_free => match request {
                     // The requester may have left.
-                    let _ = reply.send(self.reload().await);
-                }
-                () = changed(&mut watcher), if !stopping => drop(self.reload().await),
+                    Request::Reload(reply) => drop(reply.send(self.reload().await)),
+                    Request::Upgrade(reply) => pending = self.upgrade(Some(reply)),
+                },
+                () = changed(&mut watcher), if is_free => drop(self.reload().await),
             }
         }
+    }
+
+    /// Handles a signal to stop.
+    fn stop(&mut self, pending: &PendingUpgrade) {
+        match (self.phase, &pending.upgrade) {
+            (Phase::Stopping, _) => self.stop.end(),
+            // Draining has begun already; the other process is told by itself.
+            (Phase::HandedOver, _) => {}
+            // The other process must not have the sockets any more before they are closed.
+            (Phase::Serving, Some(upgrade)) => {
+                upgrade.cancel();
+                self.phase = Phase::Stopping;
+            }
+            (Phase::Serving, None) => {
+                self.phase = Phase::Stopping;
+                self.drain();
+            }
+        }
+    }
+
+    fn drain(&self) {
+        activation::notify("STOPPING=1");
+        self.reload.reloader().held = None;
+        self.stop.drain();
+    }
+
+    /// Begins to replace this process; `reply` gets the outcome.
+    fn upgrade(&self, reply: Option<Reply>) -> PendingUpgrade {
+        let begun = self.handover().and_then(|handover| {
+            tracing::info!("upgrade: starting {}", self.program);
+            Upgrade::begin(self.program.clone(), handover)
+        });
+        match begun {
+            Ok(upgrade) => PendingUpgrade { upgrade: Some(upgrade), reply, reload: false },
+            Err(e) => {
+                answer_upgrade(reply, Err(vec![e.to_string()]));
+                PendingUpgrade::default()
+            }
+        }
+    }
+
+    /// All that another process gets.
+    fn handover(&self) -> io::Result<Handover> {
+        let process = std::process::id();
+        if process == 1 {
+            let what = "process 1 cannot be replaced, because its end is that of its container: \
+                        start another container";
+            return Err(io::Error::other(what));
+        }
+        let reloader = self.reload.reloader();
+        let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
+        let mut description = Description::default();
+        description.process = process;
+        description.inherited = reloader.inherited;
+        description.apps = self.apps.map(Apps::up).unwrap_or_default();
+        description.tickets = tickets.unwrap_or_default();
+        let held = reloader.held.as_ref();
+        held.ok_or(io::ErrorKind::Unsupported)?.hand_over(&reloader.listening, description)
+    }
+
+    /// Acts on the outcome of an upgrade: the other process serves, or this one goes on.
+    async fn conclude(&mut self, outcome: Result<u32, Vec<String>>, pending: PendingUpgrade) {
+        let PendingUpgrade { reply, reload, .. } = pending;
+        let new = match outcome {
+            Ok(new) => new,
+            Err(problems) => {
+                answer_upgrade(reply, Err(problems));
+                match self.phase {
+                    Phase::Stopping => self.drain(),
+                    _ if reload => drop(self.reload().await),
+                    _ => {}
+                }
+                return;
+            }
+        };
+        self.phase = Phase::HandedOver;
+        activation::notify(&format!("MAINPID={new}"));
+        if let (true, Some(new)) = (reload, Pid::from_raw(new.cast_signed())) {
+            // An error means that it has ended.
+            let _ = kill_process(new, ProcessSignal::HUP);
+        }
+        let this = std::process::id();
+        answer_upgrade(
+            reply,
+            Ok(format!("upgraded: process {new} serves, process {this} drains")),
+        );
+        let mut reloader = self.reload.reloader();
+        reloader.held = None;
+        // The other process orders certificates.
+        reloader.ordering = None;
+        drop(reloader);
+        self.stop.hand_over();
     }
 
     /// Reloads the configuration; returns what to tell the operator, or all problems.
@@ -310,11 +469,33 @@ impl Reload {
         later.map_err(|_| vec!["the reload panicked".to_owned()])?
     }
 
+    fn reloader(&self) -> MutexGuard<'_, Reloader> {
+        self.reloader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The configuration in force.
     fn config(&self) -> Arc<Config> {
-        let reloader = self.reloader.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&reloader.settings.config)
+        Arc::clone(&self.reloader().settings.config)
     }
+}
+
+/// Logs the outcome of an upgrade and tells the operator.
+fn answer_upgrade(reply: Option<Reply>, outcome: Result<String, Vec<String>>) {
+    match &outcome {
+        Ok(text) => tracing::info!("{text}"),
+        Err(problems) => {
+            problems.iter().for_each(|problem| tracing::error!("not upgraded: {problem}"));
+        }
+    }
+    // The requester may have left.
+    let _ = reply.map(|reply| reply.send(outcome));
+}
+
+/// Waits for the outcome of an upgrade; without one, for ever.
+async fn finished(upgrade: &mut Option<Upgrade>) -> Result<u32, Vec<String>> {
+    let Some(upgrade) = upgrade else { return std::future::pending().await };
+    let outcome = (&mut upgrade.outcome).await;
+    outcome.unwrap_or_else(|_| Err(vec!["the upgrade panicked".to_owned()]))
 }
 
 /// Interval of checks of a watched file.

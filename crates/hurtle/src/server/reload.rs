@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::accept::{self, BoundListener};
 use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
+use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
 use super::{acme, certificates, check_passwords};
 use crate::auth::Guard;
@@ -64,6 +65,8 @@ pub(super) struct Reloader {
     pub(super) inherited: bool,
     /// `true`: the address is a default and its port may be another one, so it stays.
     pub(super) any_port: bool,
+    /// Duplicates of all sockets; `None`: they are not handed over.
+    pub(super) held: Option<HeldSockets>,
     pub(super) updates: watch::Sender<Option<Arc<Update>>>,
     /// Certificates are reloaded until this is dropped.
     pub(super) watching: Option<Sender<()>>,
@@ -131,6 +134,12 @@ impl Reloader {
         let tls = listening.iter().filter(|open| open.tls);
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
+        if let Some(held) = &mut self.held {
+            // Before the workers close them, because the last descriptor closes a socket.
+            held.retain(&listening);
+            let opened = listeners.iter().flat_map(|changes| &changes.opened);
+            held.add(opened).map_err(|e| vec![e.to_string()])?;
+        }
         self.publish(settings, listeners)?;
         if orders_change {
             self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
