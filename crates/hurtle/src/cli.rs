@@ -21,8 +21,8 @@ use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 
-pub use purge::PurgeArgs;
 pub use admin::CommandError;
+pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
 pub use upgrade::UpgradeArgs;
 

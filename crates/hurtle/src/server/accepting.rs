@@ -95,10 +95,8 @@ impl Accepting {
     /// Closes listeners after accepting the connections that are in their queues.
     async fn close(&self, listeners: Vec<OpenListener>) {
         // The last handshakes may take a round trip to complete.
-        let waits = listeners
-            .iter()
-            .filter(|open| !self.shared && open.listener.end_handshakes())
-            .count();
+        let waits =
+            listeners.iter().filter(|open| !self.shared && open.listener.end_handshakes()).count();
         if waits > 0 {
             rt::sleep(DRAIN_GRACE).await;
         }

@@ -163,10 +163,7 @@ impl Server {
     ///
     /// # Errors
     /// As for `bind`.
-    fn bind_or_take(
-        mut config: Config,
-        mut received: Option<&mut Received>,
-    ) -> io::Result<Server> {
+    fn bind_or_take(mut config: Config, mut received: Option<&mut Received>) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
@@ -395,7 +392,7 @@ pub struct Running {
     reloader: Reloader,
     /// Commands from the admin socket for the process.
     requested: mpsc::UnboundedReceiver<Request>,
-    /// A message from each worker that accepts connections.
+    /// A message from each worker when it accepts connections, and when it no longer does.
     accepting: mpsc::UnboundedReceiver<()>,
 }
 

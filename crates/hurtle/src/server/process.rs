@@ -24,6 +24,9 @@ use crate::sys;
 /// Ports tried in turn when the default one is in use.
 const PORTS_TRIED: u16 = 100;
 
+/// Longest wait for the workers to close their listeners after a handover.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// The configuration of a process, and how to load it again.
 pub struct ProcessConfig {
     /// The configuration.
@@ -79,12 +82,13 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     }
     let held = server.hold_sockets()?;
     let mut running = server.start()?;
+    running.wait_until_accepting()?;
     let logs = running.logs();
     match received {
-        Some(received) => announce(received, &mut running, errors, &logs)?,
+        Some(received) => announce(received, errors, &logs)?,
         None => print_greeting(&bound, &roots)?,
     }
-    let Running { threads, stop, access_log, mut reloader, requested, .. } = running;
+    let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
     reloader.held = Some(held);
     activation::notify("READY=1");
@@ -95,7 +99,8 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
-    let mut process = Process { stop, logs, reload, apps: apps_of, errors, program, phase };
+    let mut process =
+        Process { stop, logs, reload, apps: apps_of, errors, program, phase, accepting };
     let outcome = runtime.block_on(process.run(events, ended));
     let has_handed_over = process.phase == Phase::HandedOver;
     // Applications must outlive the last request.
@@ -138,14 +143,8 @@ fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io:
     Server::bind_or_take(config, Some(received))
 }
 
-/// Waits until the workers accept connections, and tells the process that this one replaces.
-fn announce(
-    received: Received,
-    running: &mut Running,
-    errors: &ErrorLogHandle,
-    logs: &AccessLogHandle,
-) -> io::Result<()> {
-    running.wait_until_accepting()?;
+/// Tells the process that this one replaces that the workers accept connections.
+fn announce(received: Received, errors: &ErrorLogHandle, logs: &AccessLogHandle) -> io::Result<()> {
     // Standard error is a pipe to that process so far.
     received.take_stderr()?;
     errors.reopen();
@@ -266,6 +265,8 @@ struct Process<'a> {
     errors: &'a ErrorLogHandle,
     program: Program,
     phase: Phase,
+    /// A message from each worker that no longer accepts connections.
+    accepting: mpsc::UnboundedReceiver<()>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,17 +409,23 @@ impl Process<'_> {
             // An error means that it has ended.
             let _ = kill_process(new, ProcessSignal::HUP);
         }
-        let this = std::process::id();
-        answer_upgrade(
-            reply,
-            Ok(format!("upgraded: process {new} serves, process {this} drains")),
-        );
         let mut reloader = self.reload.reloader();
         reloader.held = None;
         // The other process orders certificates.
         reloader.ordering = None;
+        let workers = reloader.settings.config.workers.get();
         drop(reloader);
         self.stop.hand_over();
+        // After the reply, every new connection is the other process's.
+        let closed = async {
+            for _ in 0..workers {
+                self.accepting.recv().await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIME_MAX, closed).await;
+        let this = std::process::id();
+        let text = format!("upgraded: process {new} serves, process {this} drains");
+        answer_upgrade(reply, Ok(text));
     }
 
     /// Reloads the configuration; returns what to tell the operator, or all problems.

@@ -77,7 +77,7 @@ pub(super) struct Duties {
     /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     pub(super) orders: watch::Receiver<Command>,
-    /// Gets a message when the worker accepts connections.
+    /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
 }
 
@@ -204,9 +204,8 @@ async fn serve(
     for listener in listeners {
         accepting.open(listener)?;
     }
-    // Only a process that replaces another one waits for the message.
+    // An error means that the process is ending.
     let _ = accepts.send(());
-    drop(accepts);
     let mut updating = Updating {
         number,
         shared,
@@ -232,6 +231,7 @@ async fn serve(
                 accepting.note_shared();
             }
             accepting.close_all().await;
+            let _ = accepts.send(());
             if let Some(admin) = admin.filter(|_| is_hand_over) {
                 // The command that began the handover gets its response.
                 let _ = admin.await;

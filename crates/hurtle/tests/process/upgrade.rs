@@ -27,9 +27,9 @@ const SITE: &str = "[[site]]\n[[site.mount]]\nfiles = '{root}'\n";
 const READY_SECS: &str = "30";
 
 /// A server whose program can be replaced, and the processes that came after it.
-struct Upgraded {
-    dir: Dir,
-    child: Child,
+pub(crate) struct Upgraded {
+    pub(crate) dir: Dir,
+    pub(crate) child: Child,
     file: PathBuf,
     /// Processes after the first one, killed at the end of the test.
     later: Vec<Pid>,
@@ -41,7 +41,10 @@ impl Upgraded {
     }
 
     fn with(config: &str, change: impl FnOnce(&mut Command)) -> Upgraded {
-        let dir = Dir::new(&[("a.txt", "text")]);
+        Upgraded::of(Dir::new(&[("a.txt", "text")]), config, change)
+    }
+
+    pub(crate) fn of(dir: Dir, config: &str, change: impl FnOnce(&mut Command)) -> Upgraded {
         // The server's user makes sockets here.
         fs::set_permissions(dir.path(".."), Permissions::from_mode(0o777)).unwrap();
         symlink(env!("CARGO_BIN_EXE_hurtle"), dir.path("../program")).unwrap();
@@ -68,7 +71,7 @@ impl Upgraded {
         fs::rename(self.dir.path("../new"), self.dir.path("../program")).unwrap();
     }
 
-    fn command(&self, name: &str) -> Command {
+    pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = hurtle();
         command.arg(name).arg("--admin").arg(self.dir.path("../admin.sock"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -77,7 +80,7 @@ impl Upgraded {
 
     /// Runs `hurtle upgrade`; the new process serves.
     #[track_caller]
-    fn upgrade(&mut self) -> Pid {
+    pub(crate) fn upgrade(&mut self) -> Pid {
         let output = self.command("upgrade").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         self.note(&output)
@@ -126,7 +129,7 @@ impl Drop for Upgraded {
     }
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8([&output.stdout[..], &output.stderr[..]].concat()).unwrap()
 }
 
@@ -466,6 +469,61 @@ fn tls_sessions_are_resumed_by_the_new_process() {
     assert_eq!(handshake(), Some(HandshakeKind::Resumed));
     server.upgrade();
     assert_eq!(handshake(), Some(HandshakeKind::Resumed));
+}
+
+#[test]
+fn an_interrupted_upload_is_resumed_by_the_new_process() {
+    const SPEAKS: &str = "Upload-Draft-Interop-Version: 8";
+    let body: Vec<u8> = (0..8 << 20).map(|at: u32| at.to_be_bytes()[2]).collect();
+    let site = SITE.replace("[[site]]", "[[site]]\nauth = 'none'");
+    let uploads = "[site.mount.uploads]\nfree_bytes = 0\n";
+    let mut server = Upgraded::start(&format!("drain = '60s'\n{site}{uploads}"));
+    fs::set_permissions(server.dir.root(), Permissions::from_mode(0o777)).unwrap();
+    let mut client = server.child.connect();
+    client.send(format!(
+        "PUT /new.bin HTTP/1.1\r\nHost: a\r\n{SPEAKS}\r\nUpload-Complete: ?1\r\n\
+         Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        body.len()
+    ));
+    let created = client.answer("PUT");
+    let path = created.field("Location").unwrap();
+    assert_eq!(client.answer("PUT").status, 100);
+    client.send(&body[..body.len() / 2]);
+    let send = |method: &str, more: &str, body: &[u8]| {
+        let mut client = server.child.connect();
+        let len = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{SPEAKS}\r\n{more}");
+        client.send(format!("{head}Content-Length: {len}\r\n\r\n"));
+        client.send(body);
+        client.answer(method)
+    };
+    let append = |from: usize| {
+        let more = format!(
+            "Upload-Offset: {from}\r\nUpload-Complete: ?1\r\n\
+             Content-Type: application/partial-upload\r\n"
+        );
+        send("PATCH", &more, &body[from..])
+    };
+    let store = server.dir.path(".hurtle-upload-resumable");
+    eventually("a part is on the disk", || {
+        let files = fs::read_dir(&store).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 1 << 20)
+    });
+    let output = server.command("upgrade").output().unwrap();
+    // The process before has the upload until its request ends.
+    let refused = append(0);
+    drop(client);
+    let mut offset = None;
+    eventually("the upload is free", || {
+        let answer = send("HEAD", "", b"");
+        offset = answer.field("Upload-Offset").map(|offset| offset.parse().unwrap());
+        offset.is_some()
+    });
+    let done = append(offset.unwrap());
+    assert_eq!(done.field("Upload-Complete"), Some("?1"), "{done:?}");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(server.child.get("/new.bin").body == body);
+    server.note(&output);
 }
 
 #[test]
