@@ -8,6 +8,7 @@ mod admin;
 mod admission;
 pub mod apps;
 mod certificates;
+mod control;
 mod handover;
 mod mount;
 pub mod process;
