@@ -214,12 +214,13 @@ impl Process<'_> {
             // An error means that it has ended.
             let _ = kill_process(new, ProcessSignal::HUP);
         }
-        let mut reloader = self.reload.reloader();
-        reloader.held = None;
-        // The other process orders certificates.
-        reloader.ordering = None;
-        let workers = reloader.settings.config.workers.get();
-        drop(reloader);
+        let workers = {
+            let mut reloader = self.reload.reloader();
+            reloader.held = None;
+            // The other process orders certificates.
+            reloader.ordering = None;
+            reloader.settings.config.workers.get()
+        };
         self.stop.hand_over();
         // After the reply, every new connection is the other process's.
         let closed = async {
