@@ -40,7 +40,7 @@ use crate::handler::{Handler, HandlerError, Outcome, own_response};
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
-use crate::tls::Keyring;
+use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
 
 /// The request to explain: a GET.
@@ -82,6 +82,8 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         changed: Changed::default(),
         caches: Caches::new(1),
         compressor: Compressor::default(),
+        // Nothing is sent to upstreams.
+        upstream_tls: UpstreamConfigs::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
@@ -257,9 +259,10 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Fixed(_) => format!("{at}: a fixed response"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
-            let upstreams: Vec<_> =
-                proxy.config().upstreams.iter().map(ToString::to_string).collect();
-            format!("{at}: forwarded to {}", upstreams.join(", "))
+            let config = proxy.config();
+            line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
+            line(out, "balance", &config.balancing.describe());
+            return false;
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));

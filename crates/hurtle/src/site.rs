@@ -17,7 +17,7 @@ use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
 use crate::compress::Policy;
 use crate::config::{self, Access, Auth, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
-use crate::files::{Entry, Store};
+use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
@@ -122,7 +122,8 @@ impl Sites {
             let known = previous.and_then(|sites| sites.of_name(&site.name()));
             let is_alike = previous
                 .is_some_and(|sites| sites.sendfile == sendfile && sites.compress == compress);
-            if let Some(known) = known.filter(|known| is_alike && known.is_as(site, &demand, guard))
+            if let Some(known) =
+                known.filter(|known| is_alike && known.is_as(site, &demand, guard, resources))
             {
                 return Rc::clone(known);
             }
@@ -226,10 +227,11 @@ impl Site {
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
         let own = config.auth.as_ref().and_then(gate);
+        let routes = Arc::new(routes(config));
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            Mount::new(mount, resources, gate, known, &compression)
+            Mount::new(mount, resources, &routes, gate, known, &compression)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -250,7 +252,9 @@ impl Site {
             has_authorizers,
             gate: own,
             mounts,
-            deployed: previous.map(|site| site.deployed.clone()).unwrap_or_default(),
+            deployed: previous
+                .map_or_else(Deployed::default, |site| site.deployed.clone())
+                .with_routes(routes),
             demand,
             compress_apps: compression.of_mount(None).1,
             config,
@@ -258,12 +262,22 @@ impl Site {
     }
 
     /// Returns whether the site has this configuration and these requirements, and its users are
-    /// unchanged.
-    fn is_as(&self, config: &config::Site, demand: &Demand, guard: &Guard) -> bool {
+    /// unchanged, and so are the certificates for its upstreams.
+    fn is_as(
+        &self,
+        config: &config::Site,
+        demand: &Demand,
+        guard: &Guard,
+        resources: &Resources,
+    ) -> bool {
         let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
         self.demand == *demand
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
+            && self.mounts.iter().all(|mount| match &mount.handler {
+                Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
+                _ => true,
+            })
     }
 
     fn proxy_at(&self, path: &str) -> Option<&Rc<Proxy>> {
@@ -384,6 +398,12 @@ impl Site {
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
+}
+
+/// Returns the paths of a site that lead to a mount or a rule.
+fn routes(config: &config::Site) -> Routes {
+    let mounts = config.mounts.iter().map(|mount| mount_path(&mount.path)).collect();
+    Routes::new(mounts, config.rules.iter().map(|rule| rule.pattern.0.clone()).collect())
 }
 
 /// Returns a site's configuration with the header rule that follows from its TLS settings.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderValue, StatusCode};
 
+use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
@@ -186,6 +187,7 @@ fn files(
     table.set("etag", reader, Value::choice, &mut f.etag);
     table.set("media_types", reader, media_types, &mut f.media_types);
     table.set("rate", reader, Value::size, &mut f.rate);
+    f.archive = archive(table, f, reader);
     f.uploads = uploads(table, auth, reader);
     Some(Files { root: directory?, ..files })
 }

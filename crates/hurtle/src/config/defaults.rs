@@ -147,6 +147,7 @@ impl Files {
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
             rate: 0,
+            archive: None,
             uploads: None,
         }
     }

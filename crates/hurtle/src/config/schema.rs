@@ -12,8 +12,9 @@ use super::bounds::{
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
-use super::schema_mount::{CACHE, MOUNT, UPLOADS};
-use super::schema_tls::{PROXY_PROTOCOL, TLS};
+use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
+use super::schema_proxy::{EJECTION, UPSTREAM};
+use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -152,7 +153,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 16] = [
+pub(super) static SECTIONS: &[&Section] = &[
     &TOP,
     &PROXY_PROTOCOL,
     &ACME,
@@ -160,7 +161,11 @@ pub(super) static SECTIONS: [&Section; 16] = [
     &SITE,
     &TLS,
     &MOUNT,
+    &ARCHIVE,
     &UPLOADS,
+    &UPSTREAM,
+    &EJECTION,
+    &UPSTREAM_TLS,
     &CACHE,
     &COMPRESS,
     &RULE,

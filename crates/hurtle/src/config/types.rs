@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 
 use super::acme::Acme;
+use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
 use super::gateway::{Cgi, FastCgi};
@@ -480,6 +481,8 @@ pub struct Files {
     /// Highest rate of one response, in bytes a second; 0: unlimited.
     #[serde(serialize_with = "print::size")]
     pub rate: u64,
+    /// Archives of listed directories; `None`: off.
+    pub archive: Option<Archive>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
 }

@@ -1,6 +1,8 @@
 //! Serves files of a directory: look-up with index files and fallbacks, redirects to the trailing
 //! slash, and listings.
 
+mod archive;
+
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
@@ -21,14 +23,17 @@ use crate::clock;
 use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
+use crate::files::archive::{Archives, Format};
 use crate::files::entry::{FieldRules, MadeVariants, Representation};
-use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
+use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Store, Target, Try,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
+    Target, Try,
 };
-use crate::uploads::{UploadClient, Uploads};
+use crate::tls::UpstreamConfigs;
+use crate::uploads::{self, UploadClient, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -37,6 +42,7 @@ pub struct Directory {
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
+    archives: Option<Box<Archives>>,
     memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
     compressor: Compressor,
@@ -59,6 +65,8 @@ pub struct Resources {
     pub caches: Caches,
     /// Makes encoded files.
     pub compressor: Compressor,
+    /// Configurations of TLS to upstreams.
+    pub upstream_tls: UpstreamConfigs,
 }
 
 /// Result of a file look-up.
@@ -85,8 +93,16 @@ impl Directory {
             listings: resources.listings.clone(),
             compressor: resources.compressor.clone(),
             policy,
+            archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
+    }
+
+    /// Adds archives, if they are configured, for a site with these routes.
+    #[must_use]
+    pub fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
+        let archives = Archives::new(&self.config, disk, routes).map(Box::new);
+        Directory { archives, ..self }
     }
 
     /// Handles a GET or HEAD.
@@ -220,12 +236,21 @@ impl Directory {
         lookup: Arc<Lookup>,
         path: Vec<u8>,
     ) -> Answer {
+        if let Some(archives) = &self.archives
+            && let Some(format) = Format::from_query(request.query)
+        {
+            let (request, archive) = ((request, matched), (&**archives, format));
+            return Box::pin(self.archive(archive, store, request, (lookup, path))).await;
+        }
         let wanted = ListingRequest {
             path,
             url_path: matched.path.to_vec(),
             dotfiles: self.config.dotfiles,
             view: View::from_query(request.query),
+            filter: Filter::from_query(request.query),
             json: prefers_json(request.accept),
+            has_archives: self.archives.is_some(),
+            takes_uploads: self.uploads.is_some() && uploads::takes_names_in(matched.rest),
         };
         let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
         match self.listings.page(&store.disk, lookup, wanted).await {

@@ -2,12 +2,15 @@
 
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::internal::Internal;
 use crate::auth::Gate;
 use crate::compress::Policy;
 use crate::config::{self, Access, MountHandler};
 use crate::disk::{Disk, Lane};
+use crate::files::Routes;
+use crate::files::routes::holds;
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
@@ -81,6 +84,7 @@ impl Mount {
     pub(super) fn new(
         config: &config::Mount,
         (resources, slots): (&Resources, &Slots),
+        routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
@@ -95,17 +99,19 @@ impl Mount {
         let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                Handler::Directory(Directory::new(files.clone(), resources, of_files))
+                let directory = Directory::new(files.clone(), resources, of_files);
+                Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let known = previous.filter(|known| *known.config() == **proxy);
+                let tls = resources.upstream_tls.of(proxy);
+                let known = previous.filter(|known| known.is_as(proxy, tls));
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
                     let names = (&resources.disk, names_lane(&resources.disk));
                     let cache = resources.caches.of(proxy, &resources.disk);
-                    Rc::new(Proxy::new((**proxy).clone(), names, cache))
+                    Rc::new(Proxy::new((**proxy).clone(), names, tls.cloned(), cache))
                 }))
             }
             MountHandler::FastCgi(app) => {
@@ -196,11 +202,6 @@ impl Compression {
 /// Returns the lane in which the names of upstreams are resolved.
 pub(super) fn names_lane(disk: &Disk) -> Lane {
     disk.lane_of("host names".to_owned())
-}
-
-/// Returns whether a path is the mount's or beneath it.
-pub(super) fn holds(mount: &[u8], path: &[u8]) -> bool {
-    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Returns a mount's path; the root is empty, because its slash begins the rest.

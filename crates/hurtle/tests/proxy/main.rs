@@ -20,8 +20,11 @@ mod forwarded;
 mod headers;
 mod hints;
 mod internal;
+#[path = "../app/log.rs"]
+mod log;
 mod paths;
 mod real;
+mod secure;
 mod slashes;
 mod support;
 mod upgrade;

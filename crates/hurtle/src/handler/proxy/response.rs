@@ -3,6 +3,7 @@
 
 use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, HeaderEdits};
+use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
 use hurtle_http::request::fields::{is_same, pairs};
 
@@ -52,7 +53,7 @@ impl Proxy {
         mut exchange: Box<UpstreamExchange>,
         reply: &ResponseHead<'_>,
     ) -> Outcome {
-        exchange.upstream.succeeded();
+        exchange.upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
@@ -74,6 +75,9 @@ impl Proxy {
         let (mut removed, mut set) = request.matched.edits(reply.status);
         if let Some(status) = client.cache_status() {
             status.encode(&mut set);
+        }
+        if let Some(cookie) = self.sticky_cookie(request, exchange.upstream.number()) {
+            field(&mut set, "Set-Cookie", cookie.as_bytes());
         }
         let mut coding = None;
         // A cache keeps what the upstream has sent, and the upstream's variants.
