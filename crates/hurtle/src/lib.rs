@@ -54,6 +54,9 @@ pub mod body;
 pub mod answer;
 
 #[doc(hidden)]
+pub mod compress;
+
+#[doc(hidden)]
 pub mod transport;
 
 #[doc(hidden)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+use super::compress::Compress;
 use super::names::Named;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
@@ -62,6 +63,7 @@ impl Config {
             apps: None,
             trusted_proxies: Vec::new(),
             admin: None,
+            compress: Compress::default(),
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
@@ -106,6 +108,7 @@ impl Site {
             tls: None,
             auth: None,
             early_hints: EarlyHints::default(),
+            compress: None,
         }
     }
 
@@ -117,6 +120,7 @@ impl Site {
             access: Access::default(),
             auth: None,
             authorizer: None,
+            compress: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }

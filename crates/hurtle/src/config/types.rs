@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use super::acme::Acme;
 use super::archive::Archive;
 use super::auth::Auth;
+use super::compress::Compress;
 use super::gateway::{Cgi, FastCgi};
 use super::print;
 use super::proxied::ProxyProtocol;
@@ -69,6 +70,8 @@ pub struct Config {
     /// Path of the unix socket for administration commands; `None`: there is no socket.
     #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
+    /// Compression of responses.
+    pub compress: Compress,
     /// Limits on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -318,6 +321,8 @@ pub struct Site {
     pub auth: Option<Auth>,
     /// Clients that get early hints.
     pub early_hints: EarlyHints,
+    /// `true`: compress the responses of all mounts, `false`: of none, `None`: of files.
+    pub compress: Option<bool>,
     /// Handlers by path; the longest matching path wins. Paths are unique.
     #[serde(rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
@@ -401,6 +406,8 @@ pub struct Mount {
     /// The FastCGI application in the authorizer role that decides on each request.
     #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,
+    /// Compression of responses, in place of the site's.
+    pub compress: Option<bool>,
     /// The handler.
     #[serde(flatten)]
     pub handler: MountHandler,

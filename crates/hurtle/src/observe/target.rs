@@ -57,11 +57,10 @@ impl Output {
         Ok(Output { target: target.clone(), file, torn: false })
     }
 
-    /// Opens the file again by its name; on an error the old one stays open.
+    /// Opens the file again by its name, or the standard stream as it is now; on an error the old one
+    /// stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if matches!(self.target, LogTarget::File(_)) {
-            *self = Output::open(&self.target)?;
-        }
+        *self = Output::open(&self.target)?;
         Ok(())
     }
 

@@ -127,7 +127,7 @@ impl<T: Protocol> Exchange<T> {
         &self,
         request: &'a RequestHead<'a>,
         (worker, resolved): (&'a Worker, &'a Resolved<'_>),
-        (mount, matched): (&MountRef<'_>, MatchedPath<'a>),
+        (mount, matched): (&'a MountRef<'a>, MatchedPath<'a>),
         granted: &'a [(Vec<u8>, Vec<u8>)],
         now_ms: u64,
     ) -> RequestContext<'a> {
@@ -150,6 +150,7 @@ impl<T: Protocol> Exchange<T> {
             },
             gate: resolved.gate(),
             granted,
+            compress: site.compress(mount),
             has_internal_files: mount.internal().is_some(),
             store: &worker.store,
             buffers: &worker.buffers,

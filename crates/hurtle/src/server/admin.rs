@@ -1,10 +1,12 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache; `POST /reload` puts the configuration file in force. A
+//! removes responses from the cache; `POST /reload` puts the configuration file in force; `POST /upgrade`
+//! replaces the process by one of the program's file as it is now. A
 //! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
 //! one at a time.
 
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -17,8 +19,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
+use super::upgrade::READY_TIME_MAX;
 use crate::cache::Caches;
-use crate::rt;
+use crate::rt::{self, First};
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -33,11 +36,21 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Longest wait for an upgrade.
+const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(TIME_MAX);
+
 /// The methods of the commands.
 const ALLOW: &str = "POST, PURGE";
 
-/// The sender of a reload's result: what to tell the operator, or all problems.
-pub(super) type ReloadRequest = oneshot::Sender<Result<String, Vec<String>>>;
+/// A command that the process executes.
+#[derive(Debug)]
+pub(super) enum Request {
+    Reload(Reply),
+    Upgrade(Reply),
+}
+
+/// The sender of a command's result: what to tell the operator, or all problems.
+pub(super) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
 
 /// Binds the socket.
 ///
@@ -51,35 +64,47 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
     })
 }
 
-/// Serves commands as long as the worker runs.
+/// Serves commands as long as the worker runs, or until `handed_over`: then another process accepts
+/// connections on the socket.
 pub(super) async fn serve(
     socket: std::os::unix::net::UnixListener,
     caches: Caches,
-    reloads: mpsc::UnboundedSender<ReloadRequest>,
+    requests: mpsc::UnboundedSender<Request>,
+    handed_over: impl Future<Output = ()>,
 ) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
     };
+    let mut handed_over = pin!(handed_over);
     loop {
-        let Ok((peer, _)) = listener.accept().await else {
+        let accepted = match rt::race(handed_over.as_mut(), listener.accept()).await {
+            First::A(()) => return,
+            First::B(accepted) => accepted,
+        };
+        let Ok((peer, _)) = accepted else {
             // Descriptors are exhausted; try again later.
             rt::sleep(TIME_MAX).await;
             continue;
         };
-        let _ = exchange(peer, &caches, &reloads).await;
+        let _ = exchange(peer, &caches, &requests).await;
     }
 }
 
 async fn exchange(
     mut peer: UnixStream,
     caches: &Caches,
-    reloads: &mpsc::UnboundedSender<ReloadRequest>,
+    requests: &mpsc::UnboundedSender<Request>,
 ) -> io::Result<()> {
     let Some(head) = rt::timeout(TIME_MAX, read_head(&mut peer)).await else { return Ok(()) };
     let executed = match head? {
         head if head.is_empty() => return Ok(()),
-        head if head.starts_with(b"POST /reload ") => reload(reloads).await,
+        head if head.starts_with(b"POST /reload ") => {
+            ask(requests, Request::Reload, RELOAD_TIME_MAX).await
+        }
+        head if head.starts_with(b"POST /upgrade ") => {
+            ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await
+        }
         head => execute(&head, caches),
     };
     let (status, text) = match executed {
@@ -109,20 +134,22 @@ async fn read_head(peer: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Has the process reload its configuration. 422: it has problems, and the one before stays.
-async fn reload(
-    reloads: &mpsc::UnboundedSender<ReloadRequest>,
+/// Has the process execute a command. 422: it has failed, and nothing has changed.
+async fn ask(
+    requests: &mpsc::UnboundedSender<Request>,
+    request: impl FnOnce(Reply) -> Request,
+    time_max: Duration,
 ) -> Result<String, (StatusCode, String)> {
     let (reply, result) = oneshot::channel();
     let stopping = || (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n".to_owned());
-    reloads.send(reply).map_err(|_| stopping())?;
-    match rt::timeout(RELOAD_TIME_MAX, result).await {
+    requests.send(request(reply)).map_err(|_| stopping())?;
+    match rt::timeout(time_max, result).await {
         Some(Ok(Ok(text))) => Ok(text + "\n"),
         Some(Ok(Err(problems))) => {
             Err((StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n") + "\n"))
         }
         Some(Err(_)) => Err(stopping()),
-        None => Err((StatusCode::GATEWAY_TIMEOUT, "the reload takes too long\n".to_owned())),
+        None => Err((StatusCode::GATEWAY_TIMEOUT, "the command takes too long\n".to_owned())),
     }
 }
 
@@ -132,7 +159,7 @@ fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)>
     let request = request::parse(head, &joined, &LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
     if request.method.as_bytes() != b"PURGE" {
-        let hint = "write POST /reload, PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
+        let hint = "write POST /reload, POST /upgrade, PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
         return Err((StatusCode::METHOD_NOT_ALLOWED, hint.to_owned()));
     }
     let (Target::Origin { path, query } | Target::Absolute { path, query, .. }) = request.target

@@ -12,15 +12,17 @@ use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_local;
 
 use super::accept::BoundListener;
 use super::accepting::Accepting;
-use super::admin::{self, ReloadRequest};
+use super::admin::{self, Request};
 use super::admission::Admission;
 use super::mount::MountedApp;
 use super::reload::{Settings, Update};
-use super::{Command, DRAIN_GRACE, Deployments, share, upload_roots};
+use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
@@ -58,6 +60,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) compressor: Compressor,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
@@ -66,7 +69,7 @@ pub(super) struct Shared {
 /// The tasks of a worker beside serving.
 pub(super) struct Duties {
     /// The socket for administration commands; one worker serves it.
-    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<ReloadRequest>)>,
+    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
     /// Directories to clear of unfinished uploads; one worker does it.
     pub(super) upload_roots: Vec<PathBuf>,
     /// `true`: another process holds the listeners too.
@@ -76,6 +79,8 @@ pub(super) struct Duties {
     /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     pub(super) orders: watch::Receiver<Command>,
+    /// Gets a message when the worker accepts connections, and when it no longer does.
+    pub(super) accepts: mpsc::UnboundedSender<()>,
 }
 
 /// The state of a worker that does not depend on the configuration.
@@ -175,10 +180,14 @@ async fn serve(
     listeners: Vec<BoundListener>,
     duties: Duties,
 ) -> io::Result<()> {
-    let Duties { admin, upload_roots, inherited, deployments, updates, mut orders } = duties;
-    if let Some((socket, commands)) = admin {
-        rt::spawn(admin::serve(socket, shared.caches.clone(), commands));
-    }
+    let Duties { admin, upload_roots, inherited, deployments, updates, mut orders, accepts } =
+        duties;
+    let admin = admin.map(|(socket, commands)| {
+        let mut orders = orders.clone();
+        let handed_over = async move { drop(orders.wait_for(Command::is_hand_over).await) };
+        spawn_local(admin::serve(socket, shared.caches.clone(), commands, handed_over))
+    });
+    let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
@@ -187,6 +196,7 @@ async fn serve(
         let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
+    rt::spawn(Rc::clone(&worker.store).share_memory(compressor));
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if let Some(log) = &worker.log {
@@ -198,6 +208,8 @@ async fn serve(
     for listener in listeners {
         accepting.open(listener)?;
     }
+    // An error means that the process is ending.
+    let _ = accepts.send(());
     let mut updating = Updating {
         number,
         shared,
@@ -212,12 +224,22 @@ async fn serve(
         () = updating.run(updates, &mut accepting) => {}
     }
     let worker = thread.worker();
-    worker.deadlines.drain(DRAIN_GRACE);
     let drain = updating.shared.settings.config.drain;
+    let is_hand_over = orders.borrow().is_hand_over();
+    let grace = if is_hand_over { HAND_OVER_GRACE.min(drain / 2) } else { DRAIN_GRACE };
+    worker.deadlines.drain(grace);
     let ended = orders.wait_for(|order| *order == Command::End);
     let drained = async {
         let finished = async {
+            if is_hand_over {
+                accepting.note_shared();
+            }
             accepting.close_all().await;
+            let _ = accepts.send(());
+            if let Some(admin) = admin.filter(|_| is_hand_over) {
+                // The command that began the handover gets its response.
+                let _ = admin.await;
+            }
             while thread.open.get() > 0 {
                 thread.closed.wait(None).await;
             }
@@ -313,6 +335,8 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        compressor: shared.compressor.clone(),
+        upstream_tls: shared.settings.upstream_tls.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {

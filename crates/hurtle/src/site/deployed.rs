@@ -79,7 +79,8 @@ impl Deployed {
         for deployment in list {
             let known = before.iter().position(|app| app.serial == deployment.serial);
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
-                let proxy = Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None);
+                let proxy =
+                    Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None, None);
                 proxy.watch();
                 let mount = Mount::of_deployment(&deployment.path, proxy, gate.cloned());
                 Mounted { serial: deployment.serial, mount: Rc::new(mount) }

@@ -29,4 +29,5 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod upgrade;
 mod uploads;
