@@ -53,6 +53,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("drain", reader, Value::duration, &mut config.drain);
     top.set("user", reader, account, &mut config.user);
     top.set("group", reader, account, &mut config.group);
+    top.set("sandbox", reader, Value::choice, &mut config.sandbox);
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);

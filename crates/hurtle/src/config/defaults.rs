@@ -15,7 +15,8 @@ use super::names::Named;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
-    LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
+    LogFormat, LogLevel, LogTarget, Mount, MountHandler, Sandbox, Schedule, Sendfile, Site,
+    Symlinks,
 };
 
 /// Default port.
@@ -60,6 +61,7 @@ impl Config {
             drain: Duration::from_secs(10),
             user: None,
             group: None,
+            sandbox: Sandbox::default(),
             apps: None,
             trusted_proxies: Vec::new(),
             admin: None,

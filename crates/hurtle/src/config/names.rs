@@ -6,7 +6,9 @@ use super::acme::ChallengeKind;
 use super::balance::Balance;
 use super::manifest::SocketPassing;
 use super::tls::ClientAuthMode;
-use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
+use super::types::{
+    EarlyHints, EtagSource, LogField, LogLevel, Sandbox, Schedule, Sendfile, Symlinks,
+};
 
 /// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -38,6 +40,7 @@ serialize_by_name!(
     EtagSource,
     LogField,
     LogLevel,
+    Sandbox,
     Schedule,
     Sendfile,
     Symlinks
@@ -64,6 +67,10 @@ impl Named for FormatName {
 impl Named for Sendfile {
     const NAMES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+}
+
+impl Named for Sandbox {
+    const NAMES: &'static [(&'static str, Self)] = &[("auto", Self::Auto), ("off", Self::Off)];
 }
 
 impl Named for Schedule {

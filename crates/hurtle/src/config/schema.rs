@@ -15,7 +15,7 @@ use super::schema_compress::COMPRESS;
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
-use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
+use super::types::{EarlyHints, LogField, LogLevel, Sandbox, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -221,6 +221,9 @@ pub(super) static TOP: Section = Section {
             "User to switch to once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",
             "Group to switch to.").with(&["user"]),
+        Key::new("sandbox", Choice(names::<Sandbox>), Toml("\"auto\""), "\"off\"",
+            "Confine the server to what this file names: it opens other files no more, and starts no \
+             program (Linux 6.2 or later). A server with `cgi` or `apps` is not confined."),
         Key::new("apps", Text("a directory"), Words("off"), "\"/srv/apps\"",
             "Start and mount the applications in the subdirectories of this directory; each has an \
              `app.toml`, see [apps.md](apps.md). They can be added and removed without a restart."),

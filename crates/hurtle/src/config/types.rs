@@ -60,6 +60,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Group to switch to; `None`: the user's own.
     pub group: Option<String>,
+    /// Confinement of the process to what this configuration names.
+    pub sandbox: Sandbox,
     /// Directory of applications that the command starts and supervises; `None`: none. A program
     /// that uses the library mounts its own instead.
     #[serde(serialize_with = "print::optional_path")]
@@ -135,6 +137,17 @@ pub enum Schedule {
     Eager,
     /// Read at once, but after every other connection that is ready.
     Yield,
+}
+
+/// Confinement of the process: it opens only files that the configuration names, and starts no
+/// program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sandbox {
+    /// Confined where the kernel can do it and the server starts no programs.
+    #[default]
+    Auto,
+    /// Not confined.
+    Off,
 }
 
 /// Limits on a client. The status sent when one is exceeded stands in parentheses.

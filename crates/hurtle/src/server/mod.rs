@@ -14,6 +14,7 @@ mod mount;
 pub mod process;
 mod protocols;
 mod reload;
+pub mod sandbox;
 #[cfg(test)]
 mod simulation;
 mod upgrade;
