@@ -58,6 +58,9 @@ pub enum Command {
     /// Supervise an application; the server starts this itself.
     #[command(hide = true)]
     KeepApp(KeepAppArgs),
+    /// Start the program anew for upgrades; the server starts this itself.
+    #[command(hide = true)]
+    StartUpgrades(StartUpgradesArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
     /// Replace a running server by its program's file as it is now, without losing a request.
@@ -182,6 +185,17 @@ pub struct ExplainArgs {
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
+}
+
+/// Arguments of `start-upgrades`.
+#[derive(Debug, Args)]
+pub struct StartUpgradesArgs {
+    /// The program.
+    #[arg(required = true)]
+    pub program: PathBuf,
+    /// Its arguments.
+    #[arg(last = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// Arguments of `keep-app`.

@@ -296,7 +296,10 @@ impl SocketRecord {
 }
 
 /// Sends one byte with a descriptor.
-fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+///
+/// # Errors
+/// The other end is closed.
+pub(super) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let descriptors = [descriptor];
     let send = || {
@@ -310,7 +313,10 @@ fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Resu
 
 /// Receives one byte with a descriptor, and keeps the descriptor from programs that this process
 /// starts.
-fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// `UnexpectedEof`: the other end is closed. `InvalidData`: the byte has no descriptor.
+pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -327,7 +333,7 @@ fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
     });
     match (read, descriptor) {
         (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (_, None) => Err(io::Error::other("a descriptor is missing")),
+        (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing")),
         (_, Some(descriptor)) => {
             // No other thread starts a program so early.
             fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;

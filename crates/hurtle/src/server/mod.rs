@@ -10,6 +10,7 @@ pub mod apps;
 mod certificates;
 mod control;
 mod handover;
+mod launch;
 mod mount;
 pub mod process;
 mod protocols;
@@ -17,6 +18,7 @@ mod reload;
 pub mod sandbox;
 #[cfg(test)]
 mod simulation;
+pub mod starter;
 mod upgrade;
 mod worker;
 
@@ -47,6 +49,7 @@ use protocols::Protocols;
 use reload::{Listening, Reloader, Settings};
 
 pub use accept::Listener;
+pub use launch::Launch;
 
 /// A server with its addresses bound.
 #[derive(Debug)]

@@ -283,6 +283,7 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
     }
     keep!(
         workers,
+        sandbox,
         user,
         group,
         disk_threads,

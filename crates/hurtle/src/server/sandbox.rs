@@ -11,6 +11,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::config::{
     Auth, Config, Files, Listen, LogTarget, MountHandler, Sandbox as Choice, Site, Symlinks, Tls,
 };
@@ -201,7 +203,7 @@ impl Permissions {
     }
 
     /// `true`: a process with these permissions also has `others`.
-    pub fn cover(&self, others: &Permissions) -> bool {
+    fn cover(&self, others: &Permissions) -> bool {
         let beneath = |place: &Place, among: &BTreeSet<Place>| {
             place.path.ancestors().filter_map(Place::at).any(|above| among.contains(&above))
         };
@@ -214,7 +216,7 @@ impl Permissions {
     ///
     /// # Errors
     /// The system has no sandbox, or not all of it.
-    fn enter(&self) -> io::Result<()> {
+    pub(super) fn enter(&self) -> io::Result<()> {
         let paths = |places: &BTreeSet<Place>| -> Vec<_> {
             places.iter().map(|place| place.path.clone()).collect()
         };
@@ -248,24 +250,28 @@ pub enum Sandbox {
 }
 
 impl Sandbox {
-    /// Confines this process to what a configuration, which may have been read from `file`, needs.
-    /// It must be called before a thread starts.
-    pub fn enter(config: &Config, file: Option<&Path>) -> Sandbox {
-        match Permissions::of(config, file) {
-            Err(reason) => Sandbox::Absent(reason.to_owned()),
-            Ok(permissions) => match permissions.enter() {
-                Ok(()) => Sandbox::Entered(permissions),
-                Err(e) => Sandbox::Absent(format!("the kernel does not offer it: {e}")),
-            },
-        }
-    }
-
     /// Logs what this process may do.
-    pub fn log(&self) {
+    pub(super) fn log(&self) {
         match self {
             Sandbox::Entered(permissions) => tracing::info!("sandbox: the server {permissions}"),
             Sandbox::Absent(reason) => tracing::info!("no sandbox: {reason}"),
         }
+    }
+
+    /// `true`: this process may do what a configuration, read from `file`, needs.
+    pub(super) fn permits(&self, config: &Config, file: Option<&Path>) -> bool {
+        match self {
+            Sandbox::Absent(_) => true,
+            Sandbox::Entered(permissions) => {
+                Permissions::of(config, file).is_ok_and(|needed| permissions.cover(&needed))
+            }
+        }
+    }
+
+    /// `true`: these problems of a configuration may be due to the sandbox.
+    pub(super) fn may_cause(&self, problems: &[String]) -> bool {
+        let denied = io::Error::from(Errno::ACCESS).to_string();
+        matches!(self, Sandbox::Entered(_)) && problems.iter().any(|line| line.contains(&denied))
     }
 }
 
