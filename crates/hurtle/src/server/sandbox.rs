@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::config::{
-    Auth, Config, Files, Listen, LogTarget, MountHandler, Sandbox as Choice, Site, Symlinks, Tls,
+    Auth, CertificateFiles, Config, Files, Listen, LogTarget, MountHandler, Sandbox as Choice,
+    Site, Symlinks,
 };
 use crate::sys;
 
@@ -102,7 +103,7 @@ impl Permissions {
         let mut needed = Permissions::default();
         needed.readable.extend(SYSTEM.iter().filter_map(|path| Place::at(Path::new(path))));
         needed.read_all(AUTHORITY_VARIABLES.iter().filter_map(env::var_os));
-        DEVICES.iter().for_each(|device| needed.write(device));
+        needed.writable.extend(DEVICES.iter().filter_map(|path| Place::at(Path::new(path))));
         if let Some(file) = file {
             needed.read_file(file);
         }
@@ -118,6 +119,7 @@ impl Permissions {
                 needed.write_file(path);
             }
         }
+        config.compress.disk.iter().for_each(|disk| needed.write(&disk.path));
         if let Some(acme) = &config.acme {
             needed.write(&acme.storage);
             for authority in &acme.authorities {
@@ -130,7 +132,10 @@ impl Permissions {
     }
 
     fn serve(&mut self, site: &Site) {
-        site.tls.iter().for_each(|tls| self.read_tls(tls));
+        if let Some(tls) = &site.tls {
+            tls.certificates.iter().for_each(|files| self.read_certificate(files));
+            tls.client_auth.iter().for_each(|auth| self.read_file(&auth.authorities));
+        }
         let auths = site.mounts.iter().filter_map(|mount| mount.auth.as_ref());
         for auth in site.auth.iter().chain(auths) {
             if let Auth::Basic(basic) = auth {
@@ -141,13 +146,17 @@ impl Permissions {
             match &mount.handler {
                 MountHandler::Files(files) => self.serve_files(files),
                 MountHandler::Proxy(proxy) => {
-                    proxy.internal.iter().for_each(|path| self.read(path));
+                    proxy.internal.iter().for_each(|path| self.read_file(path));
+                    if let Some(tls) = &proxy.upstream_tls {
+                        tls.ca.iter().for_each(|path| self.read_file(path));
+                        tls.client.iter().for_each(|files| self.read_certificate(files));
+                    }
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.write(&disk.directory));
                 }
                 MountHandler::FastCgi(fastcgi) => {
                     fastcgi.files_beside().iter().for_each(|files| self.serve_files(files));
-                    fastcgi.internal.iter().for_each(|path| self.read(path));
+                    fastcgi.internal.iter().for_each(|path| self.read_file(path));
                     // Requests of unknown length are buffered there.
                     self.write(env::temp_dir());
                 }
@@ -169,12 +178,9 @@ impl Permissions {
         }
     }
 
-    fn read_tls(&mut self, tls: &Tls) {
-        for files in &tls.certificates {
-            self.read_file(&files.chain);
-            self.read_file(&files.key);
-        }
-        tls.client_auth.iter().for_each(|auth| self.read_file(&auth.authorities));
+    fn read_certificate(&mut self, files: &CertificateFiles) {
+        self.read_file(&files.chain);
+        self.read_file(&files.key);
     }
 
     fn read_all(&mut self, paths: impl IntoIterator<Item = impl AsRef<Path>>) {

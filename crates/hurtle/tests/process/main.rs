@@ -24,6 +24,7 @@ mod pipeline;
 mod programs;
 mod purge;
 mod reload;
+mod sandbox;
 mod slow;
 mod start;
 mod stop;
