@@ -2,6 +2,8 @@
 //! how its body is sent. It calls the code that serves requests, so that it cannot disagree with
 //! it.
 
+mod gates;
+
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -38,6 +40,7 @@ use crate::handler::proxy::cache::{CacheStatus, Shortcuts};
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::wait::Waits;
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::pipeline::additions::Additions;
 use crate::protocol::InterimFields;
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
@@ -106,12 +109,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         line(&mut out, "apps", &what);
     }
     let answered_here = describe_route(&mut out, &resolved);
-    if let Some(gate) = resolved.gate() {
-        line(&mut out, "auth", &format!("requires a password for {:?}, else 401", gate.realm()));
-    }
-    if let Some(authorizer) = resolved.authorizer() {
-        line(&mut out, "auth", &format!("the authorizer {} decides first", authorizer.name()));
-    }
+    gates::describe(&mut out, &resolved);
     if !answered_here {
         return Ok(out);
     }
@@ -175,7 +173,7 @@ async fn answer(
             mount.handler().call(&context, &mut NoClient(None)).await
         }
     };
-    Ok(match handled {
+    let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
             let page = resolved.site.with_page(store, head.accept_encoding, *answer);
@@ -184,7 +182,11 @@ async fn answer(
             Some(answer)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
-    })
+    };
+    if let (Some(additions), Some(answer)) = (Additions::of(&head, resolved), &mut answer) {
+        additions.add(&mut answer.fields);
+    }
+    Ok(answer)
 }
 
 /// The client of an explained request, which is not connected and sends no body.

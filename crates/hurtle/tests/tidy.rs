@@ -27,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["answer"],
     &["transport"],
     &["deadline", "protocol"],
-    &["files", "observe", "cache"],
+    &["files", "observe", "cache", "limits"],
     &["auth", "uploads"],
     &["handler"],
     &["site"],

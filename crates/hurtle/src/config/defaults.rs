@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 use super::names::Named;
+use super::rate_limit::{MountLimits, SiteLimits};
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
@@ -106,6 +107,9 @@ impl Site {
             tls: None,
             auth: None,
             early_hints: EarlyHints::default(),
+            limits: SiteLimits::default(),
+            cors: None,
+            security_headers: false,
         }
     }
 
@@ -117,6 +121,8 @@ impl Site {
             access: Access::default(),
             auth: None,
             authorizer: None,
+            limits: MountLimits::default(),
+            cors: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }

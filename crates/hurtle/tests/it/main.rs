@@ -7,6 +7,7 @@
 mod archives;
 mod conditions;
 mod connection;
+mod cors;
 mod files;
 mod freshness;
 mod growing;
@@ -17,6 +18,7 @@ mod names;
 mod passwords;
 mod ranges;
 mod rates;
+mod request_limits;
 mod schedule;
 mod sending;
 mod sidecars;

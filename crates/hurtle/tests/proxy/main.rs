@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 
+mod additions;
 mod answers;
 mod axum_app;
 mod balance;
@@ -11,7 +12,9 @@ mod cache;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]
 mod client;
+mod concurrency;
 mod failures;
+mod forward_auth;
 mod forwarded;
 mod headers;
 mod hints;
