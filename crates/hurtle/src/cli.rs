@@ -1,6 +1,8 @@
 //! The command line: arguments, and the configuration that they select.
 
 mod admin;
+mod generate;
+mod import;
 mod purge;
 mod reload;
 mod upgrade;
@@ -22,6 +24,8 @@ use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 
 pub use admin::CommandError;
+pub use generate::{CompletionsArgs, man};
+pub use import::ImportArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
 pub use upgrade::UpgradeArgs;
@@ -61,6 +65,13 @@ pub enum Command {
     Upgrade(UpgradeArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
+    /// Translate another server's configuration, and print it as TOML.
+    Import(ImportArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page; packages install it.
+    #[command(hide = true)]
+    Man,
 }
 
 /// Selects a configuration file.

@@ -54,6 +54,9 @@ pub mod body;
 pub mod answer;
 
 #[doc(hidden)]
+pub mod compress;
+
+#[doc(hidden)]
 pub mod transport;
 
 #[doc(hidden)]
@@ -97,6 +100,9 @@ pub mod server;
 
 #[doc(hidden)]
 pub mod explain;
+
+#[doc(hidden)]
+pub mod import;
 
 #[doc(hidden)]
 pub mod cli;

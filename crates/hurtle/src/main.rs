@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             .map_err(CommandError::Config)
             .and_then(|sent| sent.map_err(CommandError::Run))
             .and_then(|answer| say(answer.trim_end())),
+        Command::Import(args) => {
+            args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
+        }
+        Command::Completions(args) => print(&args.text()),
+        Command::Man => cli::man().map_err(CommandError::Run).and_then(|page| print(&page)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,6 +101,10 @@ impl CommandError {
             }
         }
     }
+}
+
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    io::stdout().write_all(bytes).map_err(CommandError::Run)
 }
 
 fn say(text: &str) -> Result<(), CommandError> {

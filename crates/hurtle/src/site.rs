@@ -16,7 +16,8 @@ use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, Sendfile};
+use crate::compress::Policy;
+use crate::config::{self, Access, Auth, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
@@ -41,7 +42,7 @@ mod resolved;
 mod route;
 mod slashes;
 
-use mount::{Mount, mount_path, names_lane};
+use mount::{Compression, Mount, mount_path, names_lane};
 
 pub use mount::MountRef;
 
@@ -54,6 +55,7 @@ pub struct Sites {
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
     sendfile: Sendfile,
+    compress: Arc<Compress>,
     /// The next number for keys of the file cache.
     next_key: usize,
 }
@@ -70,6 +72,8 @@ pub struct Site {
     /// `true` if the site or a mount restricts client addresses.
     guarded: bool,
     demand: Demand,
+    /// The policy for deployed applications.
+    compress_apps: Option<Policy>,
     /// `true` if a handler may read request bodies.
     has_readers: bool,
     /// `true` if a mount serves files, and a known one needs no route: no limit applies to it.
@@ -121,17 +125,22 @@ impl Sites {
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         let sendfile = resources.sendfile;
+        let compress = Arc::new(config.compress.clone());
         let mut next_key = previous.map_or(0, |sites| sites.next_key);
         let mut create = |site: &config::Site| {
             let demand = Demand::new(site, tls::policy(site), https_port);
             let known = previous.and_then(|sites| sites.of_name(&site.name()));
-            let is_alike = previous.is_some_and(|sites| sites.sendfile == sendfile);
+            let is_alike = previous
+                .is_some_and(|sites| sites.sendfile == sendfile && sites.compress == compress);
             if let Some(known) =
                 known.filter(|known| is_alike && known.is_as(site, &demand, guard, resources))
             {
                 return Rc::clone(known);
             }
-            let mut created = Site::new(site, demand, (resources, slots), guard, known);
+            let policy = Policy::new(Arc::clone(&compress));
+            let compression = Compression { policy, site: site.compress };
+            let mut created =
+                Site::new(site, (demand, compression), (resources, slots), guard, known);
             // Internal files have keys of their own, because no client may request them.
             let internals = created.mounts.iter_mut().filter_map(|mount| mount.internal.as_mut());
             let keys = std::iter::once(&mut created.key).chain(internals.map(|i| &mut i.key));
@@ -143,7 +152,7 @@ impl Sites {
         };
         let built = sites.iter().map(&mut create).collect();
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: built, exact, wildcards, sendfile, next_key }
+        Sites { default, sites: built, exact, wildcards, sendfile, compress, next_key }
     }
 
     fn of_name(&self, name: &str) -> Option<&Rc<Site>> {
@@ -194,7 +203,8 @@ impl Sites {
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let cors = site.config.cors.clone();
         let forward = site.forward.clone();
-        site.mounts.push(Mount { cors, forward, ..Mount::of_app(app, site.gate.clone()) });
+        let mount = Mount::of_app(app, site.gate.clone(), site.compress_apps.clone());
+        site.mounts.push(Mount { cors, forward, ..mount });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -220,7 +230,7 @@ impl Sites {
 impl Site {
     fn new(
         config: &config::Site,
-        demand: Demand,
+        (demand, compression): (Demand, Compression),
         resources: (&Resources, &Slots),
         guard: &Guard,
         previous: Option<&Rc<Site>>,
@@ -243,7 +253,8 @@ impl Site {
             let limits = guard.limiters().of_mount(config, mount);
             let cors = mount.cors.clone().or_else(|| config.cors.clone());
             let forward = mount.auth.as_ref().map_or_else(|| own_forward.clone(), forward);
-            Mount { limits, cors, forward, ..Mount::new(mount, resources, &routes, gate, known) }
+            let mount = Mount::new(mount, resources, &routes, gate, known, &compression);
+            Mount { limits, cors, forward, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -282,6 +293,7 @@ impl Site {
                 .map_or_else(Deployed::default, |site| site.deployed.clone())
                 .with_routes(routes),
             demand,
+            compress_apps: compression.of_mount(None).1,
             config,
         }
     }
@@ -342,6 +354,15 @@ impl Site {
         target: Option<(&[u8], Option<&[u8]>)>,
     ) -> Answer {
         self.demand.answer(channel, name, target)
+    }
+
+    /// Returns the policy by which the responses of a mount's handler are compressed; `None`: they are
+    /// not. Files have their own policy.
+    pub fn compress<'a>(&'a self, mount: &'a MountRef<'_>) -> Option<&'a Policy> {
+        match mount {
+            MountRef::Configured(_, mount) => mount.compress.as_ref(),
+            MountRef::Deployed(_) => self.compress_apps.as_ref(),
+        }
     }
 
     /// Returns whether a handler reads request bodies: applications, proxies, upload directories.

@@ -25,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["disk"],
     &["body"],
     &["answer"],
+    &["compress"],
     &["transport"],
     &["deadline", "protocol"],
     &["files", "observe", "cache", "limits"],
@@ -34,7 +35,7 @@ const LAYERS: &[&[&str]] = &[
     &["pipeline"],
     &["serve"],
     &["server"],
-    &["explain"],
+    &["explain", "import"],
     &["cli"],
     &["main"],
 ];
@@ -105,6 +106,8 @@ const FENCES: &[Fence] = &[
         places: Places::Only(&[
             ("sys/", "is what the others call"),
             ("disk", "its threads wait so that no loop does"),
+            ("compress/directory", "runs on the compression threads"),
+            ("compress/files", "starts those threads"),
             ("files/lookup", "runs on the disk threads"),
             ("files/listing", "runs on the disk threads"),
             ("observe/", "logs are written by a thread of their own"),
@@ -116,6 +119,7 @@ const FENCES: &[Fence] = &[
                 "binds and unlinks sockets before the loops start; applications have a thread",
             ),
             ("explain", "a command: nobody waits but its user"),
+            ("import/include", "a command: nobody waits but its user"),
             ("cli", "a command: nobody waits but its user"),
             ("main.rs", "a command: nobody waits but its user"),
         ]),

@@ -47,6 +47,9 @@ pub(super) const KEPT_MAX: u64 = 64;
 /// CGI programs at once: each is a process.
 pub(super) const PROGRAMS_MAX: u64 = 10_000;
 
+/// The largest file that may be compressed: encoders hold it, or much of it, in memory.
+pub(super) const COMPRESSED_FILE_MAX: u64 = 256 << 20;
+
 /// Final statuses (RFC 9110, section 15: 1xx is interim, nothing above 599 is defined).
 pub(super) const FINAL_STATUS_MIN: u64 = 200;
 /// The first error status.

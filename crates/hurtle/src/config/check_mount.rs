@@ -67,8 +67,25 @@ pub(super) fn mounts(
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
-        let mount = |handler| Mount { path, handler, access, auth, authorizer, limits, cors };
-        mounts.extend(handler.map(mount));
+        let mut compress = None;
+        table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
+        if let (Some(value), Some(true), true) =
+            (table.get("compress"), compress, table.get("cache").is_some())
+        {
+            let wrong = ValueError::new("a mount with a cache does not compress");
+            let hint = "have the upstream compress: the cache keeps a variant for each coding";
+            value.report(reader, wrong.hint(hint));
+        }
+        mounts.extend(handler.map(|handler| Mount {
+            path,
+            handler,
+            access,
+            auth,
+            authorizer,
+            compress,
+            limits,
+            cors,
+        }));
     }
     mounts
 }

@@ -87,6 +87,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     site.cors = cors(table, reader);
     table.set("security_headers", reader, Value::flag, &mut site.security_headers);
     table.set("early_hints", reader, Value::choice, &mut site.early_hints);
+    table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut site.compress);
     if let Some(value) = table.get("rule") {
         site.rules = value.tables(reader).iter().filter_map(|t| rule(t, reader)).collect();
     }

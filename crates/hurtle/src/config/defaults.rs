@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+use super::compress::Compress;
 use super::names::Named;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::tls::{CertificateFiles, Tls};
@@ -63,6 +64,7 @@ impl Config {
             apps: None,
             trusted_proxies: Vec::new(),
             admin: None,
+            compress: Compress::default(),
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
@@ -110,6 +112,7 @@ impl Site {
             limits: SiteLimits::default(),
             cors: None,
             security_headers: false,
+            compress: None,
         }
     }
 
@@ -123,6 +126,7 @@ impl Site {
             authorizer: None,
             limits: MountLimits::default(),
             cors: None,
+            compress: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }

@@ -79,6 +79,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             )
         }
         ("[[site]]", "tls") => format!("{site}# {line}[[site.mount]]\nfiles = \".\""),
+        ("[compress]", "directory_bytes") => {
+            format!("root = \".\"\n[compress]\ndirectory = \".\"\n{line}")
+        }
         ("[proxy_protocol]", "on") => {
             format!("root = \".\"\n[proxy_protocol]\nfrom = \"10.0.0.0/8\"\n{line}")
         }

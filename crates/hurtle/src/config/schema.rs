@@ -12,6 +12,7 @@ use super::bounds::{
 use super::names::{FormatName, names};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
 use super::schema_acme::{ACME, AUTHORITY};
+use super::schema_compress::COMPRESS;
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
@@ -172,6 +173,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &EJECTION,
     &UPSTREAM_TLS,
     &CACHE,
+    &COMPRESS,
     &RULE,
     &HEADER,
     &ERRORS,
@@ -240,6 +242,8 @@ pub(super) static TOP: Section = Section {
             "Settings of listeners behind a load balancer that sends the PROXY protocol."),
         Key::new("acme", Table(&ACME), Words("required where a certificate is `\"auto\"`"),
             "{ accept_terms = true }", "Automatic certificates."),
+        Key::new("compress", Table(&COMPRESS), Words("see `[compress]`"), "{}",
+            "What is compressed, and the cache of compressed files."),
         Key::new("limits", Table(&LIMITS), Words("see `[limits]`"), "{}",
             "Limits on what a client may send, hold or delay."),
         Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
@@ -296,6 +300,9 @@ pub(super) static SITE: Section = Section {
         Key::new("security_headers", Flag, Toml("false"), "true",
             "Add a preset of security headers to every response that does not have them; see \
              [access.md](access.md)."),
+        Key::new("compress", Flag, Words("files only"), "false",
+            "Compress the responses of the site's mounts. Without this key files are compressed, and \
+             nothing else; see [compression.md](compression.md) for the risk."),
         Key::new("rule", Tables(&RULE), Words("none"), "[]", "Redirects and rewrites by path."),
         Key::new("header", Tables(&HEADER), Words("none"),
             "[]", "Response fields to set and remove."),

@@ -76,6 +76,9 @@ pub(super) static MOUNT: Section = Section {
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,
+        Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
+            "Compress responses; see [compression.md](compression.md). Responses that depend on \
+             secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),
             "\"public\"",
             "Serve this directory. It may be a symbolic link whose target changes."),

@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use super::acme::Acme;
 use super::archive::Archive;
 use super::auth::Auth;
+use super::compress::Compress;
 use super::cors::Cors;
 use super::gateway::{Cgi, FastCgi};
 use super::print;
@@ -71,6 +72,8 @@ pub struct Config {
     /// Path of the unix socket for administration commands; `None`: there is no socket.
     #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
+    /// Compression of responses.
+    pub compress: Compress,
     /// Limits on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -327,6 +330,8 @@ pub struct Site {
     pub cors: Option<Cors>,
     /// `true`: the preset of security headers is added to responses.
     pub security_headers: bool,
+    /// `true`: compress the responses of all mounts, `false`: of none, `None`: of files.
+    pub compress: Option<bool>,
     /// Handlers by path; the longest matching path wins. Paths are unique.
     #[serde(rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
@@ -415,6 +420,8 @@ pub struct Mount {
     pub limits: MountLimits,
     /// Access by scripts of other origins, in place of the site's.
     pub cors: Option<Cors>,
+    /// Compression of responses, in place of the site's.
+    pub compress: Option<bool>,
     /// The handler.
     #[serde(flatten)]
     pub handler: MountHandler,

@@ -20,10 +20,11 @@ use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
+use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
 use crate::files::archive::{Archives, Format};
-use crate::files::entry::{FieldRules, Representation};
+use crate::files::entry::{FieldRules, MadeVariants, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
@@ -44,6 +45,9 @@ pub struct Directory {
     archives: Option<Box<Archives>>,
     memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
+    compressor: Compressor,
+    /// `None`: files are sent as they are.
+    policy: Option<Policy>,
 }
 
 /// Shared services that handlers are built with.
@@ -59,6 +63,8 @@ pub struct Resources {
     pub changed: Changed,
     /// The caches of upstream responses.
     pub caches: Caches,
+    /// Makes encoded files.
+    pub compressor: Compressor,
     /// Configurations of TLS to upstreams.
     pub upstream_tls: UpstreamConfigs,
 }
@@ -74,7 +80,8 @@ struct Found {
 
 impl Directory {
     /// Serves a directory as configured; its disk jobs have the lane of its root.
-    pub fn new(config: Files, resources: &Resources) -> Directory {
+    /// `policy`: files are compressed as it says.
+    pub fn new(config: Files, resources: &Resources, policy: Option<Policy>) -> Directory {
         let lane = resources.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
@@ -84,6 +91,8 @@ impl Directory {
             config,
             lane,
             listings: resources.listings.clone(),
+            compressor: resources.compressor.clone(),
+            policy,
             archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
@@ -287,17 +296,29 @@ impl Directory {
         let Found { lookup, looked_up_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
         let edits = self.apply_header_rules(matched, &path);
-        let varies = opened.len() > 1;
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
-        let codings = states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
+        let mut codings: Vec<_> =
+            states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
+        let file = opened.first().map(|identity| Arc::clone(&identity.file));
+        let file = file.filter(|file| self.compresses(&edits, file.stamp.len).is_ok());
+        let varies = opened.len() > 1 || file.is_some();
         let representations: Vec<_> = opened
             .into_iter()
             .map(|opened| Representation::new(opened, &edits, varies, now_secs))
             .collect();
+        let weak = representations.iter().any(|r| r.weak);
+        // A file that was modified just now may be modified again.
+        let made = file.filter(|_| !weak).map(|file| {
+            // The operator's own variants are preferred.
+            let others = CODINGS.iter().filter(|coding| !codings.contains(coding));
+            codings.extend(others.copied().collect::<Vec<_>>());
+            Box::new(MadeVariants::new(&self.compressor, &file, edits, now_secs))
+        });
         Entry {
-            weak: representations.iter().any(|r| r.weak),
+            weak,
             representations,
             codings,
+            made,
             lookup,
             target: Target::File { path, states },
             mount: matched.mount,
@@ -305,6 +326,25 @@ impl Directory {
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }
+    }
+
+    /// Returns whether the file at `path` is compressed.
+    ///
+    /// # Errors
+    /// The reason why it is not.
+    pub fn compression(
+        &self,
+        matched: &MatchedPath<'_>,
+        path: &[u8],
+        len: u64,
+    ) -> Result<(), Uncompressed> {
+        self.compresses(&self.apply_header_rules(matched, path), len)
+    }
+
+    fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
+        let (media_type, set, rate) = (&rules.media_type, &rules.set[..], self.config.rate);
+        let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
+        policy.admit(&FileFacts { media_type, len, set, rate })
     }
 
     fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {

@@ -127,13 +127,14 @@ impl<T: Protocol> Exchange<T> {
         &self,
         request: &'a RequestHead<'a>,
         (worker, resolved): (&'a Worker, &'a Resolved<'_>),
-        (mount, matched): (&MountRef<'_>, MatchedPath<'a>),
+        (mount, matched): (&'a MountRef<'a>, MatchedPath<'a>),
         granted: &'a [(Vec<u8>, Vec<u8>)],
         now_ms: u64,
     ) -> RequestContext<'a> {
         let has_internal_files = mount.internal().is_some();
         let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
-        RequestContext { granted, has_internal_files, ..context }
+        let compress = resolved.site.compress(mount);
+        RequestContext { granted, compress, has_internal_files, ..context }
     }
 
     /// Returns the request as gates get it that also decide about paths without a mount.
@@ -164,6 +165,7 @@ impl<T: Protocol> Exchange<T> {
             },
             gate: resolved.gate(),
             granted: &[],
+            compress: None,
             has_internal_files: false,
             store: &worker.store,
             buffers: &worker.buffers,

@@ -32,6 +32,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
@@ -328,6 +329,7 @@ impl Server {
         let changed = Changed::default();
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
+        let compressor = Compressor::start(&config.compress)?;
         let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
@@ -344,6 +346,7 @@ impl Server {
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
+                compressor: compressor.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };

@@ -275,6 +275,12 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
         config.limits.programs = before.limits.programs;
         later.push("limits.programs takes effect at the next start".to_owned());
     }
+    let (new, old) = (&mut config.compress, &before.compress);
+    if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {
+        new.cache_bytes = old.cache_bytes;
+        new.disk.clone_from(&old.disk);
+        later.push("compress.cache_bytes and directory take effect at the next start".to_owned());
+    }
     keep!(
         workers,
         user,

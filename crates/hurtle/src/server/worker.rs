@@ -22,6 +22,7 @@ use super::mount::MountedApp;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) compressor: Compressor,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
@@ -185,6 +187,7 @@ async fn serve(
         let handed_over = async move { drop(orders.wait_for(Command::is_hand_over).await) };
         spawn_local(admin::serve(socket, shared.caches.clone(), commands, handed_over))
     });
+    let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
@@ -193,6 +196,7 @@ async fn serve(
         let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
+    rt::spawn(Rc::clone(&worker.store).share_memory(compressor));
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if let Some(log) = &worker.log {
@@ -331,6 +335,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        compressor: shared.compressor.clone(),
         upstream_tls: shared.settings.upstream_tls.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::internal::Internal;
 use crate::auth::Gate;
+use crate::compress::Policy;
 use crate::config::{self, Access, Cors, MountHandler};
 use crate::disk::{Disk, Lane};
 use crate::files::Routes;
@@ -28,6 +29,9 @@ pub struct Mount {
     pub(super) handler: Handler,
     /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
+    /// The policy by which the handler's responses are compressed; `None`: they are not. Files have
+    /// their own.
+    pub(super) compress: Option<Policy>,
     /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
     /// The limits of this mount, in addition to the site's.
@@ -90,17 +94,19 @@ impl Mount {
         routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
         previous: Option<&Rc<Proxy>>,
+        compression: &Compression,
     ) -> Mount {
+        let (of_files, compress) = compression.of_mount(config.compress);
         let named = match &config.handler {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
             MountHandler::FastCgi(app) => app.internal.as_ref(),
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
             _ => None,
         };
-        let internal = named.map(|root| Internal::new(root, resources));
+        let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                let directory = Directory::new(files.clone(), resources);
+                let directory = Directory::new(files.clone(), resources, of_files);
                 Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
@@ -116,7 +122,8 @@ impl Mount {
                 }))
             }
             MountHandler::FastCgi(app) => {
-                let beside = app.files_beside().map(|files| Directory::new(files, resources));
+                let beside = app.files_beside();
+                let beside = beside.map(|files| Directory::new(files, resources, of_files));
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
                 Handler::Gateway { gateway, beside }
             }
@@ -141,6 +148,7 @@ impl Mount {
             gate,
             handler,
             internal,
+            compress,
             authorizer,
             limits,
             cors: None,
@@ -149,18 +157,24 @@ impl Mount {
     }
 
     /// Creates the mount of an application.
-    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>) -> Mount {
+    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>, compress: Option<Policy>) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate)
+        Mount::open(path, Handler::App(app), gate, compress)
     }
 
     /// Creates the mount of an application that is deployed at run time.
     pub(super) fn of_deployment(path: &str, proxy: Proxy, gate: Option<Rc<Gate>>) -> Mount {
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate)
+        // A later configuration of the site may compress.
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None)
     }
 
     /// Creates a mount that admits every address.
-    fn open(path: Vec<u8>, handler: Handler, gate: Option<Rc<Gate>>) -> Mount {
+    fn open(
+        path: Vec<u8>,
+        handler: Handler,
+        gate: Option<Rc<Gate>>,
+        compress: Option<Policy>,
+    ) -> Mount {
         let access = Access::default();
         let limits = PlaceLimits::default();
         Mount {
@@ -169,6 +183,7 @@ impl Mount {
             gate,
             handler,
             internal: None,
+            compress,
             authorizer: None,
             limits,
             cors: None,
@@ -195,6 +210,23 @@ impl Mount {
 
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         holds(&self.path, path)
+    }
+}
+
+/// The compression of a site.
+#[derive(Clone, Debug)]
+pub(super) struct Compression {
+    pub(super) policy: Policy,
+    /// The site's `compress`.
+    pub(super) site: Option<bool>,
+}
+
+impl Compression {
+    /// Returns the policies of a mount: for files, and for all else. `own` is the mount's `compress`.
+    pub(super) fn of_mount(&self, own: Option<bool>) -> (Option<Policy>, Option<Policy>) {
+        let written = own.or(self.site);
+        let policy = |is_on| if is_on { Some(self.policy.clone()) } else { None };
+        (policy(written.unwrap_or(true)), policy(written.unwrap_or(false)))
     }
 }
 

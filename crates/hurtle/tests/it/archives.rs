@@ -116,6 +116,7 @@ fn an_archive_holds_only_names_that_listings_lead_to() {
             authorizer: None,
             limits: hurtle::config::MountLimits::default(),
             cors: None,
+            compress: None,
         });
         let rule = |pattern: &str, to: &str| Rule {
             pattern: Glob(pattern.to_owned()),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archives;
+mod compression;
 mod conditions;
 mod connection;
 mod cors;

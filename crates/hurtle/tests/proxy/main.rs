@@ -12,6 +12,10 @@ mod cache;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]
 mod client;
+#[allow(dead_code)]
+#[path = "../it/support/coding.rs"]
+mod coding;
+mod compression;
 mod concurrency;
 mod failures;
 mod forward_auth;

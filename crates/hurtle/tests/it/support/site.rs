@@ -115,6 +115,7 @@ pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
         authorizer: None,
         limits: hurtle::config::MountLimits::default(),
         cors: None,
+        compress: None,
     }
 }
 
