@@ -263,6 +263,10 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             let config = proxy.config();
             line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
             line(out, "balance", &config.balancing.describe());
+            describe_cache(out, proxy);
+            if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+                line(out, "compress", what);
+            }
             return false;
         }
         Handler::Gateway { gateway, .. } => {
@@ -289,13 +293,10 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         }
     };
     line(out, "mount", &what);
-    if let Handler::Proxy(proxy) = handler {
-        describe_cache(out, proxy);
-    }
     if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
         line(out, "compress", what);
     }
-    !matches!(handler, Handler::App(_) | Handler::Proxy(_))
+    !matches!(handler, Handler::App(_))
 }
 
 /// Describes which responses of an upstream the cache stores, as far as the configuration tells.
