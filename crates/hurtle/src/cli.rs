@@ -389,7 +389,7 @@ impl ServeArgs {
                 Auth::Basic(basic) => {
                     Auth::Basic(Basic { cleartext: self.auth_cleartext, ..basic })
                 }
-                Auth::None => Auth::None,
+                other @ (Auth::None | Auth::Forward(_)) => other,
             });
         }
         for mount in &mut site.mounts {

@@ -4,6 +4,7 @@
 
 mod client;
 mod compression;
+mod gates;
 
 use std::fmt::Write;
 use std::io;
@@ -37,6 +38,7 @@ use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::pipeline::additions::Additions;
 use crate::server;
 use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
@@ -111,12 +113,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         line(&mut out, "apps", &what);
     }
     let answered_here = describe_route(&mut out, &resolved);
-    if let Some(gate) = resolved.gate() {
-        line(&mut out, "auth", &format!("requires a password for {:?}, else 401", gate.realm()));
-    }
-    if let Some(authorizer) = resolved.authorizer() {
-        line(&mut out, "auth", &format!("the authorizer {} decides first", authorizer.name()));
-    }
+    gates::describe(&mut out, &resolved);
     if !answered_here {
         return Ok(out);
     }
@@ -181,7 +178,7 @@ async fn answer(
             mount.handler().call(&context, &mut NoClient::default()).await
         }
     };
-    Ok(match handled {
+    let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
             let page = resolved.site.with_page(store, head.accept_encoding, *answer);
@@ -190,7 +187,11 @@ async fn answer(
             Some(answer)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
-    })
+    };
+    if let (Some(additions), Some(answer)) = (Additions::of(&head, resolved), &mut answer) {
+        additions.add(&mut answer.fields);
+    }
+    Ok(answer)
 }
 
 fn line(out: &mut String, label: &str, text: &str) {
@@ -268,6 +269,10 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             let config = proxy.config();
             line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
             line(out, "balance", &config.balancing.describe());
+            describe_cache(out, proxy);
+            if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+                line(out, "compress", what);
+            }
             return false;
         }
         Handler::Gateway { gateway, .. } => {
@@ -294,13 +299,10 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         }
     };
     line(out, "mount", &what);
-    if let Handler::Proxy(proxy) = handler {
-        describe_cache(out, proxy);
-    }
     if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
         line(out, "compress", what);
     }
-    !matches!(handler, Handler::App(_) | Handler::Proxy(_))
+    !matches!(handler, Handler::App(_))
 }
 
 /// Describes which responses of an upstream the cache stores, as far as the configuration tells.

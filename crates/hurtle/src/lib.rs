@@ -69,6 +69,9 @@ pub mod observe;
 pub mod cache;
 
 #[doc(hidden)]
+pub mod limits;
+
+#[doc(hidden)]
 pub mod auth;
 
 #[doc(hidden)]

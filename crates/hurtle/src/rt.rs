@@ -2,6 +2,7 @@
 
 mod alarm;
 pub mod oneshot;
+mod permits;
 #[cfg(test)]
 pub mod simulated;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 pub use alarm::Alarm;
+pub use permits::{Permit, Permits};
 
 thread_local! {
     /// Turns of this worker's tasks that were not part of a long body.

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use http::HeaderValue;
-use hurtle_http::h1::response::Fields;
+use http::{HeaderValue, header};
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::{Fields, field};
 use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
@@ -22,8 +23,9 @@ use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
-use crate::handler::proxy::Proxy;
+use crate::handler::proxy::{ForwardAuth, Proxy};
 use crate::handler::request::MatchedPath;
+use crate::limits::PlaceLimits;
 use crate::tls;
 use access::admits;
 use deployed::Deployed;
@@ -40,7 +42,7 @@ mod resolved;
 mod route;
 mod slashes;
 
-use mount::{Compression, Mount, mount_path};
+use mount::{Compression, Mount, mount_path, names_lane};
 
 pub use mount::MountRef;
 
@@ -74,16 +76,24 @@ pub struct Site {
     compress_apps: Option<Policy>,
     /// `true` if a handler may read request bodies.
     has_readers: bool,
-    /// `true` if a mount serves files.
-    has_files: bool,
+    /// `true` if a mount serves files, and a known one needs no route: no limit applies to it.
+    has_open_files: bool,
     /// `true` if a mount has a response cache, and no route depends on the client.
     stores_for_all: bool,
     /// The authentication of mounts without their own.
     gate: Option<Rc<Gate>>,
     /// `true` if the site or a mount requires authentication.
     gated: bool,
-    /// `true` if a mount has an authorizer.
+    /// The authentication server of paths without a mount, and of mounts without their own `auth`.
+    forward: Option<Rc<ForwardAuth>>,
+    /// `true` if a mount has an authorizer, or another server authenticates requests.
     has_authorizers: bool,
+    /// The limits of the whole site.
+    limits: PlaceLimits,
+    /// `true` if the site or a mount limits requests.
+    is_limited: bool,
+    /// `true` if responses get fields of CORS or of the security preset.
+    adds_fields: bool,
 }
 
 impl Sites {
@@ -191,7 +201,10 @@ impl Sites {
     pub fn mount(&mut self, number: usize, app: App) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
-        site.mounts.push(Mount::of_app(app, site.gate.clone(), site.compress_apps.clone()));
+        let cors = site.config.cors.clone();
+        let forward = site.forward.clone();
+        let mount = Mount::of_app(app, site.gate.clone(), site.compress_apps.clone());
+        site.mounts.push(Mount { cors, forward, ..mount });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -223,15 +236,25 @@ impl Site {
         previous: Option<&Rc<Site>>,
     ) -> Site {
         let gate = |auth: &Auth| match auth {
-            Auth::None => None,
+            Auth::None | Auth::Forward(_) => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
+        let names = (&resources.0.disk, names_lane(&resources.0.disk));
+        let forward = |auth: &Auth| match auth {
+            Auth::None | Auth::Basic(_) => None,
+            Auth::Forward(config) => Some(Rc::new(ForwardAuth::new(config, names))),
+        };
+        let own_forward = config.auth.as_ref().and_then(forward);
         let own = config.auth.as_ref().and_then(gate);
         let routes = Arc::new(routes(config));
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            Mount::new(mount, resources, &routes, gate, known, &compression)
+            let limits = guard.limiters().of_mount(config, mount);
+            let cors = mount.cors.clone().or_else(|| config.cors.clone());
+            let forward = mount.auth.as_ref().map_or_else(|| own_forward.clone(), forward);
+            let mount = Mount::new(mount, resources, &routes, gate, known, &compression);
+            Mount { limits, cors, forward, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -240,16 +263,30 @@ impl Site {
         let config = effective(config);
         let guarded = restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access));
         let gated = own.is_some() || mounts.iter().any(|m| m.gate.is_some());
-        let has_authorizers = mounts.iter().any(|m| m.authorizer.is_some());
+        let asks = |m: &Mount| m.authorizer.is_some() || m.forward.is_some();
+        let has_authorizers = own_forward.is_some() || mounts.iter().any(asks);
         let stores = mounts.iter().any(Mount::has_cache);
+        let limits = guard.limiters().of_site(&config);
+        let has_cors = config.cors.is_some() || mounts.iter().any(|m| m.cors.is_some());
+        let adds_fields = has_cors || config.security_headers;
+        let is_limited = !limits.is_empty() || mounts.iter().any(|m| !m.limits.is_empty());
         Site {
             key: 0,
             guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            has_files: mounts.iter().any(Mount::has_files),
-            stores_for_all: stores && !guarded && !gated && !has_authorizers,
+            has_open_files: !is_limited && !has_cors && mounts.iter().any(Mount::has_files),
+            stores_for_all: stores
+                && !guarded
+                && !gated
+                && !has_authorizers
+                && !is_limited
+                && !has_cors,
             gated,
+            forward: own_forward,
             has_authorizers,
+            limits,
+            is_limited,
+            adds_fields,
             gate: own,
             mounts,
             deployed: previous
@@ -293,6 +330,11 @@ impl Site {
         self.key
     }
 
+    /// Returns whether responses get fields of CORS or of the security preset.
+    pub fn adds_fields(&self) -> bool {
+        self.adds_fields
+    }
+
     /// Returns the value of Strict-Transport-Security (RFC 6797).
     pub fn hsts(&self) -> Option<&HeaderValue> {
         self.config.tls.as_ref()?.hsts.as_ref()
@@ -328,9 +370,9 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Returns whether a mount serves files.
-    pub fn has_files(&self) -> bool {
-        self.has_files
+    /// Returns whether a mount serves files, and a known one may be sent without a route.
+    pub fn has_open_files(&self) -> bool {
+        self.has_open_files
     }
 
     /// Returns whether a mount has a response cache, and no route depends on the client.
@@ -346,8 +388,9 @@ impl Site {
 
     /// Returns whether this client was authenticated recently for a file from the file cache.
     pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
-        if self.has_authorizers && self.mounts[entry.mount].authorizer.is_some() {
-            // The authorizer must decide about each request.
+        let mount = &self.mounts[entry.mount];
+        if self.has_authorizers && (mount.authorizer.is_some() || mount.forward.is_some()) {
+            // Another server must decide about each request.
             return false;
         }
         let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
@@ -378,7 +421,7 @@ impl Site {
         }
     }
 
-    /// Replaces a plain error response with the site's error page.
+    /// Replaces a plain error response with the site's error page, which gets its fields.
     pub async fn with_page(
         &self,
         store: &Rc<Store>,
@@ -396,7 +439,16 @@ impl Site {
         let Handler::Directory(directory) = &mount.handler else { return plain };
         let matched = self.matched_path(path, &MountRef::Configured(number, mount));
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
-        page.unwrap_or(plain)
+        let Some(mut page) = page else { return plain };
+        if let (Fields::Ready(lines), Fields::Map(fields)) = (&mut page.fields, &plain.fields) {
+            // Retry-After, Allow and the like.
+            let mut kept = Vec::new();
+            for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_TYPE) {
+                field(&mut kept, name.as_str(), value.as_bytes());
+            }
+            *lines = forward::edit_lines(lines, &kept, &[], b"").into();
+        }
+        page
     }
 }
 

@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["compress"],
     &["transport"],
     &["deadline", "protocol"],
-    &["files", "observe", "cache"],
+    &["files", "observe", "cache", "limits"],
     &["auth", "uploads"],
     &["handler"],
     &["site"],

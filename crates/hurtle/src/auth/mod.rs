@@ -19,6 +19,7 @@ use crate::answer::Answer;
 use crate::clock;
 use crate::config::{Basic, Config, User, read_users};
 use crate::disk::{Disk, Failure, Lane};
+use crate::limits::Limiters;
 
 /// Number of threads that verify passwords.
 const THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
@@ -30,12 +31,14 @@ const REMEMBERED_MS: u64 = 60_000;
 /// entries, then all.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// All users of the configuration, and the threads that verify passwords. One per process.
+/// The state of all gates: the users of the configuration, the threads that verify passwords, and the
+/// request limits. One per process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     files: Arc<HashMap<PathBuf, Arc<Users>>>,
     /// `None` if no site or mount requires a password.
     checkers: Option<(Disk, Lane)>,
+    limiters: Limiters,
 }
 
 /// The users of one file.
@@ -87,12 +90,18 @@ impl Guard {
                 Some((disk, lane))
             }
         };
-        Ok(Guard { files: Arc::new(files), checkers })
+        let limiters = Limiters::new(config, previous.map(|guard| &guard.limiters));
+        Ok(Guard { files: Arc::new(files), checkers, limiters })
     }
 
     /// A guard without users, for `hurtle explain`, which verifies no passwords.
     pub fn closed() -> Guard {
-        Guard { files: Arc::default(), checkers: None }
+        Guard { files: Arc::default(), checkers: None, limiters: Limiters::default() }
+    }
+
+    /// The request limits.
+    pub fn limiters(&self) -> &Limiters {
+        &self.limiters
     }
 
     /// Returns the gate of a site or mount.

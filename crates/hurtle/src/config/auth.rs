@@ -2,15 +2,19 @@
 //! in clear. `users` parses the file of users; `crate::auth` checks passwords.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use http::{HeaderName, header};
 use serde::Serialize;
 
 use super::error::{ValueError, shown};
+use super::field::field_name;
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
 use super::table::Table;
 use super::types::{Config, Listen, Site};
+use super::upstream::{Upstream, upstream};
 use super::value::Value;
 
 /// Authentication required of a client.
@@ -21,6 +25,8 @@ pub enum Auth {
     None,
     /// A name and a password (RFC 7617).
     Basic(Basic),
+    /// The decision of an HTTP server about each request.
+    Forward(ForwardAuth),
 }
 
 /// Basic authentication.
@@ -36,16 +42,51 @@ pub struct Basic {
     pub cleartext: bool,
 }
 
+/// Forward authentication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ForwardAuth {
+    /// The URL as it is printed: the upstream and the path.
+    #[serde(rename = "forward")]
+    pub url: String,
+    /// The server.
+    #[serde(skip)]
+    pub upstream: Upstream,
+    /// The path of the subrequest, with its query.
+    #[serde(skip)]
+    pub path: String,
+    /// Fields of its response that the request gets; a client's own are removed.
+    #[serde(serialize_with = "print::field_names")]
+    pub copy_headers: Vec<HeaderName>,
+    /// Time limit of the whole subrequest.
+    #[serde(rename = "auth_timeout", serialize_with = "print::duration")]
+    pub timeout: Duration,
+}
+
 /// The values of the key `auth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuthName {
     None,
     Basic,
+    Forward,
 }
 
 impl Named for AuthName {
-    const NAMES: &'static [(&'static str, Self)] = &[("none", Self::None), ("basic", Self::Basic)];
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("basic", Self::Basic), ("forward", Self::Forward)];
 }
+
+/// The keys that belong to one value of `auth`, and that value.
+const KEYS_OF: &[(&str, AuthName, &str)] = &[
+    ("users", AuthName::Basic, "\"basic\""),
+    ("realm", AuthName::Basic, "\"basic\""),
+    ("auth_cleartext", AuthName::Basic, "\"basic\""),
+    ("forward", AuthName::Forward, "\"forward\""),
+    ("copy_headers", AuthName::Forward, "\"forward\""),
+    ("auth_timeout", AuthName::Forward, "\"forward\""),
+];
+
+/// The default time limit of a subrequest.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default realm.
 pub(super) const REALM: &str = "hurtle";
@@ -75,7 +116,7 @@ fn basic_auths(site: &Site) -> impl Iterator<Item = &Basic> {
     let auths = site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()));
     auths.filter_map(|auth| match auth {
         Auth::Basic(basic) => Some(basic),
-        Auth::None => None,
+        Auth::None | Auth::Forward(_) => None,
     })
 }
 
@@ -91,14 +132,16 @@ pub fn is_exposed(listen: &Listen) -> bool {
 pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     let written = table.get("auth")?;
     let users = table.get("users");
-    match written.choice::<AuthName>(reader)? {
-        AuthName::None => {
-            if let Some(users) = users {
-                let wrong = ValueError::new("goes with auth = \"basic\" only");
-                users.report(reader, wrong.hint("remove it, or write auth = \"basic\""));
-            }
-            Some(Auth::None)
+    let name = written.choice::<AuthName>(reader)?;
+    for (key, of, value) in KEYS_OF {
+        if let Some(other) = table.get(key).filter(|_| name != *of) {
+            let wrong = ValueError::new(format!("goes with auth = {value} only"));
+            other.report(reader, wrong.hint(format!("remove it, or write auth = {value}")));
         }
+    }
+    match name {
+        AuthName::None => Some(Auth::None),
+        AuthName::Forward => forward_auth(table, &written, reader).map(Auth::Forward),
         AuthName::Basic => {
             let Some(users) = users else {
                 let wrong = ValueError::new("the file of users is missing");
@@ -117,6 +160,69 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
             Some(Auth::Basic(basic))
         }
     }
+}
+
+/// Reads `forward` and the keys that belong to it.
+fn forward_auth(
+    table: &Table<'_>,
+    auth: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<ForwardAuth> {
+    let Some(written) = table.get("forward") else {
+        let wrong = ValueError::new("the server to ask is missing");
+        let hint = "write for example forward = \"http://127.0.0.1:4180/verify\"";
+        reader.report_missing(&auth.spot, wrong.hint(hint));
+        return None;
+    };
+    let text = written.text(reader)?;
+    if text.starts_with("https://") {
+        let wrong =
+            ValueError::new(format!("{} needs TLS, which this key does not have", shown(text)));
+        let hint = "write an http:// URL on this machine or on a network you trust";
+        written.report(reader, wrong.hint(hint));
+        return None;
+    }
+    let (server, path) = match text.split_once("://") {
+        Some((scheme, rest)) => match rest.split_once('/') {
+            Some((host, path)) => (format!("{scheme}://{host}"), format!("/{path}")),
+            None => (text.to_owned(), "/".to_owned()),
+        },
+        // A unix socket has no room for a path of the request.
+        None => (text.to_owned(), "/".to_owned()),
+    };
+    let server = upstream(&server, |path| reader.absolute(path));
+    let server = server.map_err(|wrong| written.report(reader, wrong)).ok();
+    if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+        let wrong = ValueError::new(format!("{} has a path that cannot be sent", shown(text)));
+        written.report(reader, wrong.hint("write it percent-encoded, without #"));
+        return None;
+    }
+    let mut copy_headers = Vec::new();
+    let names = |value: &Value<'_>, reader: &mut Reader<'_>| {
+        Some(value.list(reader, |item, reader| item.parse(reader, copied_name)))
+    };
+    table.set("copy_headers", reader, names, &mut copy_headers);
+    let mut timeout = FORWARD_TIMEOUT;
+    table.set("auth_timeout", reader, Value::duration, &mut timeout);
+    let upstream = server?;
+    let url = match &upstream {
+        Upstream::Unix(_) => upstream.to_string(),
+        _ => format!("{upstream}{path}"),
+    };
+    Some(ForwardAuth { url, upstream, path, copy_headers, timeout })
+}
+
+/// Parses the name of a field that a request gets from the authentication server.
+fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
+    let name = field_name(text)?;
+    if name == header::HOST {
+        return Err(ValueError::new("Host routes the request").hint("remove it"));
+    }
+    if name.as_str().starts_with("x-forwarded-") || name == "forwarded" || name == "x-real-ip" {
+        return Err(ValueError::new(format!("{} is a forwarding field", shown(text)))
+            .hint("have the server send another name, such as Remote-User"));
+    }
+    Ok(name)
 }
 
 /// Reports every setting that would let a password cross a network in clear.

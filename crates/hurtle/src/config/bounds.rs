@@ -36,6 +36,11 @@ pub(super) const ARCHIVE_ENTRIES_MAX: u64 = 500_000;
 /// Interrupted uploads kept: all are counted whenever a new one begins.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 
+/// Requests of a rate in one period, or in a burst: more is no limit.
+pub(super) const RATE_REQUESTS_MAX: u64 = 1_000_000;
+/// Requests of a mount at once, or in its queue: each is a connection or a stream.
+pub(super) const CONCURRENCY_MAX: u64 = 1_000_000;
+
 /// Idle connections to a FastCGI application that each worker keeps.
 pub(super) const KEPT_MAX: u64 = 64;
 

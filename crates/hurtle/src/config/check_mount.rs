@@ -9,11 +9,13 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
+use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
 use super::network::network;
+use super::rate_limit::mount_limits;
 use super::reader::Reader;
 use super::schema::one_of;
 use super::table::Table;
@@ -47,7 +49,18 @@ pub(super) fn mounts(
         let access = access(table, reader);
         let auth = auth::auth(table, reader);
         let authorizer = authorizer(table, reader);
+        let limits = mount_limits(table, reader);
+        let cors = cors(table, reader);
         let handler = handler(table, auth.as_ref().or(site), reader);
+        if let (Some(MountHandler::Proxy(proxy)), Some(Auth::Forward(_)), Some(written)) =
+            (&handler, auth.as_ref().or(site), table.get("cache"))
+            && proxy.cache.is_some()
+        {
+            let wrong = ValueError::new(
+                "one user's responses would be stored for all (auth = \"forward\")",
+            );
+            written.report(reader, wrong.hint("remove it, or write auth = \"none\" in this mount"));
+        }
         let Some(path) = path else { continue };
         if let Some(owner) = taken.get(&path) {
             let wrong = ValueError::new(format!("the path {} is already {owner}'s", shown(&path)));
@@ -70,6 +83,8 @@ pub(super) fn mounts(
             auth,
             authorizer,
             compress,
+            limits,
+            cors,
         }));
     }
     mounts

@@ -9,11 +9,13 @@ use super::auth::auth;
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
+use super::cors::cors;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
 use super::pattern::{fill_placeholders, pattern, wildcards};
+use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
 use super::table::Table;
 use super::target::{authority, location, url_path};
@@ -78,9 +80,12 @@ fn read_sites(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<S
 
 fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader<'_>) -> Site {
     let asked_before = reader.needs_privacy.len();
-    let mut site = Site { access: access(table, reader), auth: auth(table, reader), ..Site::new() };
+    let (access, auth) = (access(table, reader), auth(table, reader));
+    let mut site = Site { access, auth, limits: site_limits(table, reader), ..Site::new() };
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
+    site.cors = cors(table, reader);
+    table.set("security_headers", reader, Value::flag, &mut site.security_headers);
     table.set("early_hints", reader, Value::choice, &mut site.early_hints);
     table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut site.compress);
     if let Some(value) = table.get("rule") {

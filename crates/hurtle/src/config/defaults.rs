@@ -12,6 +12,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::compress::Compress;
 use super::names::Named;
+use super::rate_limit::{MountLimits, SiteLimits};
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
@@ -110,6 +111,9 @@ impl Site {
             tls: None,
             auth: None,
             early_hints: EarlyHints::default(),
+            limits: SiteLimits::default(),
+            cors: None,
+            security_headers: false,
             compress: None,
         }
     }
@@ -122,6 +126,8 @@ impl Site {
             access: Access::default(),
             auth: None,
             authorizer: None,
+            limits: MountLimits::default(),
+            cors: None,
             compress: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }

@@ -16,6 +16,7 @@ mod check_mount;
 mod check_site;
 mod check_tls;
 mod compress;
+mod cors;
 mod defaults;
 mod error;
 mod field;
@@ -32,12 +33,15 @@ mod print;
 #[cfg(test)]
 mod properties;
 mod proxied;
+mod rate_limit;
 mod reader;
 mod reference;
 mod response_cache;
 mod schema;
+mod schema_access;
 mod schema_acme;
 mod schema_compress;
+mod schema_limits;
 mod schema_mount;
 mod schema_proxy;
 mod schema_tls;
@@ -56,16 +60,20 @@ mod value;
 
 pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use archive::Archive;
-pub use auth::{Auth, Basic, is_exposed};
+pub use auth::{Auth, Basic, ForwardAuth, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};
 pub use check::check;
 pub use compress::{Compress, CompressDirectory};
+pub use cors::{Cors, CorsHeader, OriginPattern};
 pub use error::{ConfigError, Position};
 pub use gateway::{Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits};
 pub use load::{check_files, load};
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use print::print;
 pub use proxied::ProxyProtocol;
+pub use rate_limit::{
+    Concurrency, LimitKey, MountLimits, Period, RateLimit, RequestRate, SiteLimits,
+};
 pub use reference::reference;
 pub use response_cache::{DiskCache, ResponseCache};
 pub use tls::{CertificateFiles, ClientAuth, Tls};

@@ -89,10 +89,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", _) => {
             format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })
         }
-        ("[[site]]", "users" | "realm" | "auth_cleartext") => {
+        ("[[site]]", name) if is_of_auth(name) => {
             format!("{site}{}[[site.mount]]\nfiles = \".\"", basic(name, &line))
         }
-        ("[[site.mount]]", "users" | "realm" | "auth_cleartext") => {
+        ("[[site.mount]]", name) if is_of_auth(name) => {
             format!("{site}[[site.mount]]\nfiles = \".\"\n{}", basic(name, &line))
         }
         ("[[site.mount]]", "uploads") => {
@@ -135,6 +135,19 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         ("[[site.mount]]", "upstream_tls") => {
             format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
+        }
+        ("[[site.rate_limit]]" | "[[site.mount.rate_limit]]", name) => {
+            let requests = if name == "requests" { "" } else { "requests = \"5/s\"\n" };
+            let header = section.header;
+            format!("{site}[[site.mount]]\nfiles = \".\"\n{header}\n{requests}{line}")
+        }
+        ("[site.cors]" | "[site.mount.cors]", name) => {
+            let origins = if name == "origins" { "" } else { "origins = \"http://a\"\n" };
+            let header = section.header;
+            format!("{site}[[site.mount]]\nfiles = \".\"\n{header}\n{origins}{line}")
+        }
+        ("[[site.mount]]", "queue" | "queue_timeout") => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\nconcurrency = 1\n{line}")
         }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
@@ -203,8 +216,17 @@ fn with_acme(section: &Section, name: &str, line: &str) -> String {
     )
 }
 
+/// `true` for a key that needs `auth`.
+fn is_of_auth(name: &str) -> bool {
+    super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with.first() == Some(&"auth"))
+}
+
 /// A line of a user setting with the keys it needs.
 fn basic(name: &str, line: &str) -> String {
+    if matches!(name, "forward" | "copy_headers" | "auth_timeout") {
+        let server = if name == "forward" { "" } else { "forward = \"http://a\"\n" };
+        return format!("auth = \"forward\"\n{server}{line}");
+    }
     let users = if name == "users" { "" } else { "users = \"u\"\n" };
     format!("auth = \"basic\"\n{users}{line}")
 }

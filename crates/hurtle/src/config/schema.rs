@@ -10,8 +10,10 @@ use super::bounds::{
     HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::names::{FormatName, names};
+use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
+use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
@@ -160,7 +162,11 @@ pub(super) static SECTIONS: &[&Section] = &[
     &AUTHORITY,
     &SITE,
     &TLS,
+    &SITE_RATE_LIMIT,
+    &SITE_CORS,
     &MOUNT,
+    &MOUNT_RATE_LIMIT,
+    &MOUNT_CORS,
     &ARCHIVE,
     &UPLOADS,
     &UPSTREAM,
@@ -270,8 +276,9 @@ pub(super) static SITE: Section = Section {
             "Client addresses refused with 403. Where `allow` and `deny` both contain an address, \
              the more specific network wins."),
         Key::new("auth", Choice(names::<AuthName>), Words("none"), "\"none\"",
-            "Authentication required of clients: none, or a name and a password (HTTP Basic). \
-             Passwords are checked against bcrypt hashes on threads of their own."),
+            "Authentication required of clients: none, a name and a password (HTTP Basic), or the \
+             decision of another server (`\"forward\"`); see [access.md](access.md). Passwords are \
+             checked against bcrypt hashes on threads of their own."),
         Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
             "\"users.htpasswd\"",
             "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
@@ -281,11 +288,21 @@ pub(super) static SITE: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        FORWARD,
+        COPY_HEADERS,
+        AUTH_TIMEOUT,
         Key::new("early_hints", Choice(names::<EarlyHints>), Toml("\"h2\""), "\"always\"",
             "Clients that get 103 Early Hints: the Link fields that `[[site.header]]` sets on an \
              upstream's response, and the hints of applications. `\"h2\"`: over HTTP/2 only; \
              `\"always\"`: over HTTP/1.1 too, where some clients take the 103 for the final \
              response. Hints of an upstream are forwarded over both unless `\"off\"`."),
+        Key::new("rate_limit", Tables(&SITE_RATE_LIMIT), Words("unlimited"), "[]",
+            "Limits on the rate of requests (429)."),
+        Key::new("cors", Table(&SITE_CORS), Words("off"), "{ origins = \"*\" }",
+            "Access by scripts of other origins."),
+        Key::new("security_headers", Flag, Toml("false"), "true",
+            "Add a preset of security headers to every response that does not have them; see \
+             [access.md](access.md)."),
         Key::new("compress", Flag, Words("files only"), "false",
             "Compress the responses of the site's mounts. Without this key files are compressed, and \
              nothing else; see [compression.md](compression.md) for the risk."),

@@ -4,15 +4,20 @@ use super::auth::AuthName;
 use super::balance::Balance;
 use super::bounds::{
     APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
-    CACHE_MEMORY_MIN, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
 use super::schema::DefaultValue::{Toml, Words};
-use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
+use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time};
 use super::schema::{AUTH, Key, Section};
+use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
+use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
 use super::types::{EtagSource, Symlinks};
+
+/// The key that limits requests at once.
+const CONCURRENCY: &[&str] = &["concurrency"];
 
 /// The handler key of files.
 const FILES: &[&str] = &["files"];
@@ -43,9 +48,22 @@ pub(super) static MOUNT: Section = Section {
             "Client addresses admitted, in addition to the site's rule."),
         Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",
             "Client addresses refused, in addition to the site's rule."),
+        Key::new("rate_limit", Tables(&MOUNT_RATE_LIMIT), Words("the site's only"), "[]",
+            "Limits on the rate of requests (429), in addition to the site's."),
+        Key::new("cors", Table(&MOUNT_CORS), Words("the site's"), "{ origins = \"*\" }",
+            "Access by scripts of other origins, in place of the site's."),
+        Key::new("concurrency", Integer(1, CONCURRENCY_MAX), Words("unlimited"), "100",
+            "Requests handled at once, over all workers; a request counts until its response is \
+             sent. More wait in a queue, or get 503; see [limits.md](limits.md)."),
+        Key::new("queue", Integer(0, CONCURRENCY_MAX), Toml("0"), "50",
+            "Requests that may wait for one of `concurrency`, first come, first served.")
+            .with(CONCURRENCY),
+        Key::new("queue_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"30s\"",
+            "Longest wait in the queue (503).").with(CONCURRENCY),
         Key::new("auth", Choice(names::<AuthName>), Words("the site's"), "\"none\"",
-            "Authentication required of clients: none, or a name and a password (HTTP Basic). \
-             Passwords are checked against bcrypt hashes on threads of their own."),
+            "Authentication required of clients: none, a name and a password (HTTP Basic), or the \
+             decision of another server (`\"forward\"`); see [access.md](access.md). Passwords are \
+             checked against bcrypt hashes on threads of their own."),
         Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
             "\"users.htpasswd\"",
             "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
@@ -55,6 +73,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        FORWARD,
+        COPY_HEADERS,
+        AUTH_TIMEOUT,
         Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),

@@ -16,9 +16,11 @@ use super::acme::Acme;
 use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
+use super::cors::Cors;
 use super::gateway::{Cgi, FastCgi};
 use super::print;
 use super::proxied::ProxyProtocol;
+use super::rate_limit::{MountLimits, SiteLimits};
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
@@ -334,6 +336,13 @@ pub struct Site {
     pub auth: Option<Auth>,
     /// Clients that get early hints.
     pub early_hints: EarlyHints,
+    /// Request limits.
+    #[serde(flatten)]
+    pub limits: SiteLimits,
+    /// Access by scripts of other origins; `None`: browsers' own rule.
+    pub cors: Option<Cors>,
+    /// `true`: the preset of security headers is added to responses.
+    pub security_headers: bool,
     /// `true`: compress the responses of all mounts, `false`: of none, `None`: of files.
     pub compress: Option<bool>,
     /// Handlers by path; the longest matching path wins. Paths are unique.
@@ -419,6 +428,11 @@ pub struct Mount {
     /// The FastCGI application in the authorizer role that decides on each request.
     #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,
+    /// Request limits.
+    #[serde(flatten)]
+    pub limits: MountLimits,
+    /// Access by scripts of other origins, in place of the site's.
+    pub cors: Option<Cors>,
     /// Compression of responses, in place of the site's.
     pub compress: Option<bool>,
     /// The handler.

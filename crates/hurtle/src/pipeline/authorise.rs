@@ -1,27 +1,38 @@
-//! The second step: the checks before a request reaches a handler. They are the channel, credentials
-//! and authorizers.
+//! The second step: the checks before a request reaches a handler. They are the channel, CORS
+//! preflights, rate limits, credentials, authorizers and concurrency limits, in this order.
 
 use http::{HeaderValue, StatusCode};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::host;
 
 use super::Exchange;
+use super::additions::preflight;
+use super::client::{ExchangeClient, Incoming};
 use super::resolve::path_of;
 use super::worker::Worker;
 use crate::answer::Answer;
-use crate::handler::request::AuthorizerVariables;
+use crate::clock;
+use crate::handler::client::{Client as _, ExchangeError};
+use crate::handler::proxy::AuthDecision;
+use crate::handler::request::{AuthorizerVariables, MatchedPath};
+use crate::handler::{Handled, HandlerError};
+use crate::limits::concurrency::{Admission, QueueFullError};
+use crate::limits::rate::{RateLimiter, Requester};
 use crate::protocol::Protocol;
+use crate::rt::Permit;
 use crate::site::{Channel, Resolved};
 use crate::tls;
 
 /// The decision about a request before it is handled.
 pub(super) enum Authorised {
-    /// The request needs neither credentials nor an authorizer.
+    /// The request needs no credentials, no authorizer and no permit.
     Open,
-    /// `check_credentials` decides.
+    /// `check_credentials` and `wait_for_permit` decide.
     Gated,
     /// The client gets this response.
     Refused(Box<Answer>),
+    /// The request exceeds a rate limit. The client gets this response, or the site's page for it.
+    Limited(Box<Answer>),
 }
 
 impl<T: Protocol> Exchange<T> {
@@ -36,10 +47,68 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         resolved: &Resolved<'_>,
     ) -> Authorised {
-        match self.refuse_channel(request, Some(resolved)) {
-            Some(answer) => Authorised::Refused(Box::new(answer)),
-            None if resolved.is_open() => Authorised::Open,
-            None => Authorised::Gated,
+        let preflight = || preflight(request, resolved.cors()?);
+        match self.refuse_channel(request, Some(resolved)).or_else(preflight) {
+            Some(answer) => return Authorised::Refused(Box::new(answer)),
+            None if !resolved.is_limited() => {}
+            None => {
+                if let Err(answer) = self.check_rates(request, resolved) {
+                    return Authorised::Limited(answer);
+                }
+            }
+        }
+        match resolved.is_open() {
+            true => Authorised::Open,
+            false => Authorised::Gated,
+        }
+    }
+
+    /// Checks the request against the rate limits. One that a limit refuses counts for none.
+    ///
+    /// # Errors
+    /// The response: 429.
+    fn check_rates(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<(), Box<Answer>> {
+        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        let requester = Requester { address: self.client, path, head: request };
+        let now_ns = clock::now_ms().saturating_mul(1_000_000);
+        let keyed = |limiter: &'_ _| RateLimiter::key(limiter, &requester);
+        for (number, limiter) in resolved.rate_limits().enumerate() {
+            let Some(key) = keyed(limiter) else { continue };
+            if let Err(error) = limiter.take(key, now_ns) {
+                for taken in resolved.rate_limits().take(number) {
+                    keyed(taken).into_iter().for_each(|key| taken.put_back(key));
+                }
+                return Err(Box::new(limiter.refusal(error)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the permit of the mount's concurrency limit. `Ok(None)`: the mount has none.
+    ///
+    /// # Errors
+    /// The response (503), or the client is gone.
+    pub(super) async fn wait_for_permit(
+        &mut self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<Option<Permit>, HandlerError> {
+        let Some(limiter) = resolved.concurrency() else { return Ok(None) };
+        let place = match limiter.admit() {
+            Ok(Admission::Now(permit)) => return Ok(Some(permit)),
+            Ok(Admission::Queued(place)) => place,
+            Err(QueueFullError) => return Err(unavailable("the queue is full")),
+        };
+        let wait_ms = u64::try_from(limiter.config().queue_timeout.as_millis()).unwrap_or(u64::MAX);
+        let due_ms = clock::now_ms().saturating_add(wait_ms);
+        match ExchangeClient::new(self, request).until(due_ms, place.wait()).await {
+            Ok(permit) => Ok(Some(permit)),
+            Err(ExchangeError::UpstreamTimeout) => Err(unavailable("the queue is too slow")),
+            Err(gone) => Err(HandlerError::Exchange(gone)),
         }
     }
 
@@ -82,6 +151,33 @@ impl<T: Protocol> Exchange<T> {
         (!is_open).then(|| resolved.site.elsewhere(channel, name, resolved.target))
     }
 
+    /// Asks the authentication server. Returns the request's field lines as the server edited them;
+    /// `Ok(None)`: there is no server.
+    ///
+    /// # Errors
+    /// The outcome for the client, and the state of the request's body.
+    pub(super) async fn ask_auth_server(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        now_ms: u64,
+    ) -> Result<Option<Vec<u8>>, Box<(Handled, Incoming)>> {
+        let Some(server) = resolved.forward_auth() else { return Ok(None) };
+        let matched = match resolved.mount() {
+            Some((_, matched)) => matched,
+            None => {
+                let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+                MatchedPath { path, rest: path, mount: 0, headers: &[], cacheable: false }
+            }
+        };
+        let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
+        let mut client = ExchangeClient::new(self, request);
+        match server.check(&context, &mut client).await {
+            AuthDecision::Granted(lines) => Ok(Some(lines)),
+            AuthDecision::Denied(handled) => Err(Box::new((handled, client.incoming))),
+        }
+    }
+
     /// Checks the client's credentials, then calls the authorizer. Returns the authorizer's
     /// variables, or the response that refuses the request.
     pub(super) async fn check_credentials(
@@ -100,4 +196,8 @@ impl<T: Protocol> Exchange<T> {
         let context = self.context(request, (worker, resolved), (mount, matched), &[], now_ms);
         authorizer.check(&context).await
     }
+}
+
+fn unavailable(why: &str) -> HandlerError {
+    HandlerError::Answer(Box::new(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why))))
 }

@@ -167,15 +167,21 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         };
         let is_reusable =
             exchange.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
-        let head = Head {
-            status: reply.status,
-            fields: HeadFields::Forwarded(reply, edits),
-            delimiter,
-            persistence: persistence(request, is_reusable),
-            date: &clock::date(clock::now_ms()),
-        };
         let mut bytes = Output::new();
-        exchange.io.encode_head(bytes.vec(), &head);
+        let mut encode = |edits: &HeaderEdits<'_>| {
+            let head = Head {
+                status: reply.status,
+                fields: HeadFields::Forwarded(reply, edits),
+                delimiter,
+                persistence: persistence(request, is_reusable),
+                date: &clock::date(clock::now_ms()),
+            };
+            exchange.io.encode_head(bytes.vec(), &head);
+        };
+        match &exchange.additions {
+            None => encode(edits),
+            Some(additions) => additions.edits(reply, edits, encode),
+        }
         EncodedHead { bytes, is_reusable }
     }
 

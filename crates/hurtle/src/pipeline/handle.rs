@@ -30,7 +30,7 @@ impl<T: Protocol> Exchange<T> {
             return None;
         }
         let site = resolved.site;
-        if site.has_files()
+        if site.has_open_files()
             && let Some(answer) = self.known_file(request, resolved, now_ms)
         {
             return Some(answer);
@@ -131,6 +131,21 @@ impl<T: Protocol> Exchange<T> {
         granted: &'a [(Vec<u8>, Vec<u8>)],
         now_ms: u64,
     ) -> RequestContext<'a> {
+        let has_internal_files = mount.internal().is_some();
+        let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
+        let compress = resolved.site.compress(mount);
+        RequestContext { granted, compress, has_internal_files, ..context }
+    }
+
+    /// Returns the request as gates get it that also decide about paths without a mount.
+    #[inline(always)] // A move costs as much as making it.
+    pub(super) fn context_without_mount<'a>(
+        &self,
+        request: &'a RequestHead<'a>,
+        (worker, resolved): (&'a Worker, &'a Resolved<'_>),
+        matched: MatchedPath<'a>,
+        now_ms: u64,
+    ) -> RequestContext<'a> {
         let site = resolved.site;
         RequestContext {
             head: request,
@@ -149,9 +164,9 @@ impl<T: Protocol> Exchange<T> {
                 version: self.io.version(),
             },
             gate: resolved.gate(),
-            granted,
-            compress: site.compress(mount),
-            has_internal_files: mount.internal().is_some(),
+            granted: &[],
+            compress: None,
+            has_internal_files: false,
             store: &worker.store,
             buffers: &worker.buffers,
             shortcuts: &worker.shortcuts,

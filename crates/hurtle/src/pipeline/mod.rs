@@ -2,6 +2,7 @@
 //! five steps: `resolve`, `authorise`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
+pub(crate) mod additions;
 mod authorise;
 mod body;
 mod body_writer;
@@ -31,6 +32,7 @@ use hurtle_http::request::RequestHead;
 
 pub(crate) use self::body::Ended;
 
+use self::additions::Additions;
 use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
 use self::worker::{ConnectionSlot, Worker};
@@ -38,6 +40,7 @@ use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
 use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::proxy::with_fields;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -57,6 +60,8 @@ pub struct Exchange<T> {
     pub(crate) cache_status: Option<CacheStatus>,
     /// The value of Strict-Transport-Security for the current request.
     pub(crate) hsts: Option<HeaderValue>,
+    /// Fields that the site adds to the current response.
+    additions: Option<Box<Additions>>,
     /// The forwarding fields (Forwarded and similar) that upstreams get.
     pub(crate) forwarded_headers: ForwardedHeaders,
     /// Requests answered on this connection.
@@ -100,6 +105,7 @@ impl<T: Protocol> Exchange<T> {
             sent,
             cache_status: None,
             hsts: None,
+            additions: None,
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
             begun: None,
@@ -115,6 +121,7 @@ impl<T: Protocol> Exchange<T> {
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let mut now_ms = clock::now_ms();
         self.cache_status = None;
+        self.additions = None;
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
         }
@@ -124,6 +131,9 @@ impl<T: Protocol> Exchange<T> {
         let Some(resolved) = self.resolve(&worker, request) else {
             return Box::pin(self.misdirected(request)).await;
         };
+        if resolved.site.adds_fields() {
+            self.additions = Additions::of(request, &resolved);
+        }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
             return self.respond(request, &mut answer, now_ms, false).await;
@@ -137,6 +147,10 @@ impl<T: Protocol> Exchange<T> {
             }
             Authorised::Refused(answer) => {
                 return Box::pin(self.write_refusal(request, &resolved, *answer)).await;
+            }
+            Authorised::Limited(answer) => {
+                let (at, incoming) = ((&*worker, &resolved), Incoming::of(request));
+                return Box::pin(self.write_error(request, at, *answer, incoming)).await;
             }
         }
 
@@ -166,7 +180,7 @@ impl<T: Protocol> Exchange<T> {
         }
     }
 
-    /// Runs an exchange that needs credentials or an authorizer.
+    /// Runs an exchange that needs credentials, an authorizer or a permit.
     async fn gated_exchange(
         &mut self,
         request: &RequestHead<'_>,
@@ -175,13 +189,33 @@ impl<T: Protocol> Exchange<T> {
         now_ms: u64,
     ) -> Next {
         let at = (worker, &resolved);
+        let lines;
+        let edited;
+        let request = match self.ask_auth_server(request, at, now_ms).await {
+            Ok(None) => request,
+            Ok(Some(edited_lines)) => {
+                lines = edited_lines;
+                edited = with_fields(request, &lines);
+                &edited
+            }
+            Err(denied) => {
+                let (handled, incoming) = *denied;
+                return self.write(request, at, handled, incoming).await;
+            }
+        };
         let granted = match self.check_credentials(request, at, now_ms).await {
             Ok(granted) => granted,
             Err(answer) => return self.write_refusal(request, &resolved, answer).await,
         };
+        // Held until the response is sent.
+        let _permit = match self.wait_for_permit(request, &resolved).await {
+            Ok(permit) => permit,
+            Err(error) => return self.write(request, at, Err(error), Incoming::of(request)).await,
+        };
         let Some((mount, matched)) = resolved.mount() else {
             return self.answer_for_site(request, worker, resolved).await;
         };
+        let now_ms = clock::now_ms();
         let context = self.context(request, at, (mount, matched), &granted, now_ms);
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;

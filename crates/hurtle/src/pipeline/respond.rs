@@ -95,6 +95,9 @@ impl<T: Protocol> Exchange<T> {
         now_ms: u64,
     ) -> Output {
         Self::pin(self.hsts.as_ref(), answer);
+        if let Some(additions) = &self.additions {
+            additions.add(&mut answer.fields);
+        }
         let mut out = Output::new();
         let date = clock::date(now_ms);
         let head = Head {

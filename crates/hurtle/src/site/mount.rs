@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::internal::Internal;
 use crate::auth::Gate;
 use crate::compress::Policy;
-use crate::config::{self, Access, MountHandler};
+use crate::config::{self, Access, Cors, MountHandler};
 use crate::disk::{Disk, Lane};
 use crate::files::Routes;
 use crate::files::routes::holds;
@@ -16,7 +16,8 @@ use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
-use crate::handler::proxy::Proxy;
+use crate::handler::proxy::{ForwardAuth, Proxy};
+use crate::limits::PlaceLimits;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -33,6 +34,12 @@ pub struct Mount {
     pub(super) compress: Option<Policy>,
     /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
+    /// The limits of this mount, in addition to the site's.
+    pub(super) limits: PlaceLimits,
+    /// Access by scripts of other origins.
+    pub(super) cors: Option<Cors>,
+    /// The authentication server, in place of the site's.
+    pub(super) forward: Option<Rc<ForwardAuth>>,
 }
 
 /// The mount of a path. Deployed applications may be replaced while a request uses them.
@@ -134,7 +141,19 @@ impl Mount {
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
         let path = mount_path(&config.path);
-        Mount { path, access, gate, handler, internal, compress, authorizer }
+        let limits = PlaceLimits::default();
+        Mount {
+            path,
+            access,
+            gate,
+            handler,
+            internal,
+            compress,
+            authorizer,
+            limits,
+            cors: None,
+            forward: None,
+        }
     }
 
     /// Creates the mount of an application.
@@ -157,7 +176,19 @@ impl Mount {
         compress: Option<Policy>,
     ) -> Mount {
         let access = Access::default();
-        Mount { path, access, gate, handler, internal: None, compress, authorizer: None }
+        let limits = PlaceLimits::default();
+        Mount {
+            path,
+            access,
+            gate,
+            handler,
+            internal: None,
+            compress,
+            authorizer: None,
+            limits,
+            cors: None,
+            forward: None,
+        }
     }
 
     pub(super) fn takes_uploads(&self) -> bool {

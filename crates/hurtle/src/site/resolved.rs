@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::StatusCode;
 use hurtle_http::h1::forward::edit_lines;
@@ -15,9 +16,13 @@ use hurtle_http::semantics::target::decoded;
 use super::{MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::Gate;
+use crate::config::Cors;
 use crate::handler::apply_header_rules;
 use crate::handler::gateway::Authorizer;
+use crate::handler::proxy::ForwardAuth;
 use crate::handler::request::MatchedPath;
+use crate::limits::concurrency::ConcurrencyLimiter;
+use crate::limits::rate::RateLimiter;
 
 /// A request's site, and its route, which is computed at first use: a cached file needs none.
 #[derive(Debug)]
@@ -79,9 +84,54 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Returns whether the request needs neither authentication nor authorization.
+    /// Returns whether the request needs neither authentication nor authorization, and no permit of a
+    /// concurrency limit.
     pub fn is_open(&self) -> bool {
-        self.gate().is_none() && self.authorizer().is_none()
+        self.gate().is_none()
+            && self.forward_auth().is_none()
+            && self.authorizer().is_none()
+            && self.concurrency().is_none()
+    }
+
+    /// Returns the rate limits of the request: the site's, then the mount's.
+    pub fn rate_limits(&self) -> impl Iterator<Item = &Arc<RateLimiter>> {
+        let mounted = match self.site.is_limited.then(|| self.route()).flatten() {
+            Some(Route::Mount { mount, .. }) => &mount.limits.rates[..],
+            Some(Route::Answer(..)) | None => &[],
+        };
+        self.site.limits.rates.iter().chain(mounted)
+    }
+
+    /// Returns the concurrency limit of the mount.
+    pub fn concurrency(&self) -> Option<&Arc<ConcurrencyLimiter>> {
+        if !self.site.is_limited {
+            return None;
+        }
+        match self.route()? {
+            Route::Answer(..) => None,
+            Route::Mount { mount, .. } => mount.limits.concurrency.as_ref(),
+        }
+    }
+
+    /// Returns the rules for scripts of other origins. `None`: browsers' own rule.
+    pub fn cors(&self) -> Option<&Cors> {
+        if !self.site.adds_fields {
+            return None;
+        }
+        match self.route() {
+            Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => mount.cors.as_ref(),
+            Some(Route::Mount { .. } | Route::Answer(..)) | None => self.site.config.cors.as_ref(),
+        }
+    }
+
+    /// Returns whether responses get the security preset.
+    pub fn has_security(&self) -> bool {
+        self.site.config.security_headers
+    }
+
+    /// Returns whether the site or one of its mounts limits requests.
+    pub fn is_limited(&self) -> bool {
+        self.site.is_limited
     }
 
     /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
@@ -114,6 +164,20 @@ impl<'a> Resolved<'a> {
             Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
             Route::Answer(..) => self.site.gate.as_ref(),
             Route::Mount { mount, .. } => mount.gate.as_ref(),
+        }
+    }
+
+    /// Returns the authentication server that decides about the request. `None`: none, or the route
+    /// refuses the request.
+    pub fn forward_auth(&self) -> Option<&Rc<ForwardAuth>> {
+        if !self.site.has_authorizers {
+            return None;
+        }
+        match self.route()? {
+            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
+            Route::Answer(..) => self.site.forward.as_ref(),
+            Route::Mount { mount: MountRef::Deployed(_), .. } => self.site.forward.as_ref(),
+            Route::Mount { mount, .. } => mount.forward.as_ref(),
         }
     }
 

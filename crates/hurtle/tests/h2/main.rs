@@ -13,6 +13,7 @@ mod files;
 mod floods;
 mod handlers;
 mod hints;
+mod limits;
 mod messages;
 mod peer;
 mod priorities;

@@ -114,6 +114,8 @@ fn an_archive_holds_only_names_that_listings_lead_to() {
             access: Access::default(),
             auth: None,
             authorizer: None,
+            limits: hurtle::config::MountLimits::default(),
+            cors: None,
             compress: None,
         });
         let rule = |pattern: &str, to: &str| Rule {

@@ -4,6 +4,26 @@ use crate::child::{hurtle, write_config};
 use crate::support::Dir;
 
 #[test]
+fn the_limits_of_a_path_are_shown() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\nrate_limit = [{ requests = '10/s', burst = 20 }]\n[[site.mount]]\n\
+         files = '{root}'\nconcurrency = 9\nqueue = 3\n[[site.mount.rate_limit]]\n\
+         requests = '5/m'\nkey = ['path', 'header:X-Key']\n",
+    );
+    let output = hurtle().args(["explain", "/a.txt", "--config"]).arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let limits: Vec<_> = said.lines().filter(|line| line.starts_with("limit")).collect();
+    let expected = [
+        "limit    10/s for each address, 20 at once, else 429",
+        "limit    5/m for each path and header:x-key, 5 at once, else 429",
+        "limit    9 requests at once, 3 more wait for at most 5000 ms, else 503",
+    ];
+    assert_eq!(limits, expected, "{said}");
+}
+
+#[test]
 fn an_authorizer_is_named_for_the_paths_it_decides_on() {
     let dir = Dir::new(&[("private/a.txt", "a\n"), ("b.txt", "b\n")]);
     let config = write_config(

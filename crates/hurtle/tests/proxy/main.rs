@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 
+mod additions;
 mod answers;
 mod axum_app;
 mod balance;
@@ -15,7 +16,9 @@ mod client;
 #[path = "../it/support/coding.rs"]
 mod coding;
 mod compression;
+mod concurrency;
 mod failures;
+mod forward_auth;
 mod forwarded;
 mod headers;
 mod hints;

@@ -113,6 +113,8 @@ pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
         access: Access::default(),
         auth: None,
         authorizer: None,
+        limits: hurtle::config::MountLimits::default(),
+        cors: None,
         compress: None,
     }
 }

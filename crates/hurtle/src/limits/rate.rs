@@ -1,0 +1,371 @@
+//! Request rate limits by the generic cell rate algorithm (GCRA, ITU-T I.371): a key stores the time
+//! at which its allowance is whole again. Each request moves that time by one interval. A request is
+//! refused if the time would then be further away than the burst allows.
+//!
+//! Workers share a table of keys in shards, each with a lock that is held for one look-up. A key is a
+//! keyed hash and costs 16 bytes and its share of the hash table, at most 36 bytes. A table that is
+//! full forgets whole allowances first, which changes nothing. Then it forgets a quarter of the
+//! shard, the keys with the most allowance left. So a client that is refused is forgotten last.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use hurtle_http::request::RequestHead;
+use hurtle_http::semantics::target;
+
+use crate::answer::Answer;
+use crate::config::{LimitKey, RateLimit};
+use crate::transport::address_key;
+
+/// Number of shards; a power of two.
+const SHARDS: usize = 64;
+
+/// Maximum number of keys in a shard: 262,144 in a table, about 9 MiB.
+const SHARD_KEYS_MAX: usize = 4_096;
+
+/// Number of keys in a shard before whole allowances are first removed.
+const SHARD_KEYS_MIN: usize = 64;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// A rate limit and the allowance of each key.
+#[derive(Debug)]
+pub struct RateLimiter {
+    config: RateLimit,
+    /// Time in which the allowance of one request grows back, in nanoseconds.
+    interval_ns: u64,
+    /// Time in which the whole burst grows back, in nanoseconds.
+    window_ns: u64,
+    shards: Box<[Mutex<Shard>]>,
+    /// Keyed, so that clients cannot choose keys that collide.
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Shard {
+    /// Time at which the allowance is whole again, in nanoseconds, by key.
+    whole_ns: HashMap<u64, u64>,
+    /// Size at which room is made.
+    clear_at: usize,
+}
+
+/// A request's parts that a key may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// `None`: a unix socket.
+    pub address: Option<IpAddr>,
+    /// The path as sent.
+    pub path: &'a [u8],
+    /// The head.
+    pub head: &'a RequestHead<'a>,
+}
+
+/// A request beyond the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateExceededError {
+    /// Time until the next request is accepted, in nanoseconds; at least 1.
+    wait_ns: u64,
+}
+
+impl RateLimiter {
+    /// Creates a limiter whose keys all have the whole allowance.
+    pub fn new(config: &RateLimit) -> RateLimiter {
+        let period_ns = config.requests.period.secs() * NS_PER_SEC;
+        let interval_ns = (period_ns / config.requests.count.max(1)).max(1);
+        let window_ns = interval_ns.saturating_mul(config.burst.max(1));
+        RateLimiter {
+            config: config.clone(),
+            interval_ns,
+            window_ns,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The limit as configured.
+    pub fn config(&self) -> &RateLimit {
+        &self.config
+    }
+
+    /// Returns the request's key. `None`: the key is the client's address, and it has none.
+    pub fn key(&self, requester: &Requester<'_>) -> Option<u64> {
+        if requester.address.is_none() && self.config.key == [LimitKey::Address] {
+            return None;
+        }
+        let mut hasher = self.hasher.build_hasher();
+        for part in &self.config.key {
+            match part {
+                LimitKey::Address => hash_address(&mut hasher, requester.address),
+                LimitKey::Path => hash_bytes(
+                    &mut hasher,
+                    &match target::decoded(requester.path) {
+                        Ok(path) => path,
+                        Err(_) => requester.path.into(),
+                    },
+                ),
+                LimitKey::Header(name) => hash_field(&mut hasher, name, requester),
+            }
+        }
+        Some(hasher.finish())
+    }
+
+    /// Takes one request from the allowance of a key.
+    ///
+    /// # Errors
+    /// The allowance is used up; it stays as it is.
+    pub fn take(&self, key: u64, now_ns: u64) -> Result<(), RateExceededError> {
+        let mut shard = self.shard(key);
+        let whole_ns = shard.whole_ns.get(&key).map_or(now_ns, |whole_ns| now_ns.max(*whole_ns));
+        let next_ns = whole_ns.saturating_add(self.interval_ns);
+        let wait_ns = next_ns.saturating_sub(now_ns).saturating_sub(self.window_ns);
+        if wait_ns > 0 {
+            return Err(RateExceededError { wait_ns });
+        }
+        if shard.whole_ns.insert(key, next_ns).is_none() {
+            shard.make_room(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Returns a taken request, because another limit refused it.
+    pub fn put_back(&self, key: u64) {
+        if let Some(whole_ns) = self.shard(key).whole_ns.get_mut(&key) {
+            *whole_ns = whole_ns.saturating_sub(self.interval_ns);
+        }
+    }
+
+    /// Returns the response to a request beyond the rate: 429 (RFC 6585 section 4) with Retry-After
+    /// and the fields of draft-ietf-httpapi-ratelimit-headers.
+    pub fn refusal(&self, error: RateExceededError) -> Answer {
+        let why = format!("the limit is {}", self.config.requests);
+        let answer = Answer::error(StatusCode::TOO_MANY_REQUESTS, Some(&why));
+        let wait_secs = error.wait_ns.div_ceil(NS_PER_SEC);
+        let window_secs = self.window_ns.div_ceil(NS_PER_SEC);
+        let burst = self.config.burst;
+        let policy = format!("\"default\";q={burst};w={window_secs}");
+        let state = format!("\"default\";r=0;t={wait_secs}");
+        let fields = [
+            (header::RETRY_AFTER, wait_secs.to_string()),
+            (HeaderName::from_static("ratelimit-policy"), policy),
+            (HeaderName::from_static("ratelimit"), state),
+        ];
+        fields.into_iter().fold(answer, |answer, (name, value)| {
+            match HeaderValue::try_from(value) {
+                Ok(value) => answer.with(name, value),
+                // Numbers and quotes are valid in a field value.
+                Err(_) => answer,
+            }
+        })
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
+        let shard = (key >> 32) as usize % SHARDS;
+        // No code under this lock can panic, so poisoning is harmless.
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        Shard { whole_ns: HashMap::new(), clear_at: SHARD_KEYS_MIN }
+    }
+}
+
+impl Shard {
+    /// Removes keys if there are too many. The cost is amortised: each new key pays for a bounded
+    /// number of checks.
+    fn make_room(&mut self, now_ns: u64) {
+        if self.whole_ns.len() < self.clear_at {
+            return;
+        }
+        self.whole_ns.retain(|_, whole_ns| *whole_ns > now_ns);
+        if self.whole_ns.len() >= SHARD_KEYS_MAX {
+            let mut times: Vec<u64> = self.whole_ns.values().copied().collect();
+            let mut excess = times.len() / 4;
+            let (_, last_ns, _) = times.select_nth_unstable(excess);
+            let last_ns = *last_ns;
+            self.whole_ns.retain(|_, whole_ns| {
+                let is_kept = *whole_ns > last_ns || excess == 0;
+                excess -= usize::from(!is_kept);
+                is_kept
+            });
+        }
+        let len = self.whole_ns.len();
+        self.whole_ns.shrink_to(2 * len);
+        self.clear_at = (2 * len).clamp(SHARD_KEYS_MIN, SHARD_KEYS_MAX);
+    }
+}
+
+/// Hashes bytes with their length, so that parts of a key do not run together.
+fn hash_bytes(hasher: &mut impl Hasher, bytes: &[u8]) {
+    hasher.write_usize(bytes.len());
+    hasher.write(bytes);
+}
+
+fn hash_address(hasher: &mut impl Hasher, address: Option<IpAddr>) {
+    hasher.write_u128(address.map_or(0, address_key));
+}
+
+/// Hashes the values of a field. A request without the field counts under its client's address.
+fn hash_field(hasher: &mut impl Hasher, name: &HeaderName, requester: &Requester<'_>) {
+    let mut is_present = false;
+    for (other, value) in requester.head.fields.iter() {
+        if other.eq_ignore_ascii_case(name.as_str().as_bytes()) {
+            is_present = true;
+            hash_bytes(hasher, value);
+        }
+    }
+    hasher.write_u8(u8::from(is_present));
+    if !is_present {
+        hash_address(hasher, requester.address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Period;
+
+    const START_NS: u64 = 1_000 * NS_PER_SEC;
+
+    fn limiter(count: u64, period: Period, burst: u64) -> RateLimiter {
+        RateLimiter::new(&RateLimit { burst, ..RateLimit::new(count, period) })
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let limiter = limiter(10, Period::Second, 20);
+        for n in 0..20 {
+            assert_eq!(limiter.take(1, START_NS), Ok(()), "{n}");
+        }
+        let wait_ns = NS_PER_SEC / 10;
+        assert_eq!(limiter.take(1, START_NS), Err(RateExceededError { wait_ns }));
+        assert_eq!(limiter.take(2, START_NS), Ok(()), "another key");
+        assert!(limiter.take(1, START_NS + wait_ns - 1).is_err());
+        assert_eq!(limiter.take(1, START_NS + wait_ns), Ok(()));
+        assert!(limiter.take(1, START_NS + wait_ns).is_err());
+        // A refused request costs nothing: in ten seconds of hammering, 100 pass.
+        let (start_ns, mut passed) = (START_NS + wait_ns, 0);
+        for ms in 1..=10_000 {
+            passed += u32::from(limiter.take(1, start_ns + ms * 1_000_000).is_ok());
+        }
+        assert_eq!(passed, 100);
+        let later_ns = start_ns + 60 * NS_PER_SEC;
+        let burst = (0..30).filter(|_| limiter.take(1, later_ns).is_ok()).count();
+        assert_eq!(burst, 20, "the allowance has a bound");
+    }
+
+    #[test]
+    fn a_request_that_another_limit_refuses_is_put_back() {
+        let limiter = limiter(1, Period::Hour, 1);
+        assert_eq!(limiter.take(1, START_NS), Ok(()));
+        limiter.put_back(1);
+        assert_eq!(limiter.take(1, START_NS), Ok(()));
+        assert!(limiter.take(1, START_NS).is_err());
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back() {
+        let limiter = limiter(30, Period::Minute, 5);
+        (0..5).for_each(|_| limiter.take(1, START_NS).unwrap());
+        let answer = limiter.refusal(limiter.take(1, START_NS).unwrap_err());
+        assert_eq!(answer.status, 429);
+        let hurtle_http::h1::response::Fields::Map(fields) = answer.fields else { panic!("a map") };
+        assert_eq!(fields["retry-after"], "2");
+        assert_eq!(fields["ratelimit-policy"], "\"default\";q=5;w=10");
+        assert_eq!(fields["ratelimit"], "\"default\";r=0;t=2");
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_forgets_a_refused_key_last() {
+        let limiter = limiter(1, Period::Hour, 3);
+        // One shard: the bits that choose it are 0.
+        let key = |n: u64| (n & 0xffff_ffff) | (n >> 32 << 40);
+        while limiter.take(key(0), START_NS).is_ok() {}
+        for n in 1..20_000 {
+            assert_eq!(limiter.take(key(n), START_NS), Ok(()), "a new key has its own allowance");
+        }
+        assert!(limiter.shard(key(0)).whole_ns.len() <= SHARD_KEYS_MAX);
+        assert!(limiter.take(key(0), START_NS).is_err(), "the busy one is still known");
+        // Whole allowances are removed, and their memory with them.
+        let later_ns = START_NS + 4 * 3_600 * NS_PER_SEC;
+        (0..4_096).for_each(|n| limiter.take(key(100_000 + n), later_ns).unwrap());
+        assert!(limiter.shard(key(0)).whole_ns.len() <= SHARD_KEYS_MAX);
+        assert!(!limiter.shard(key(0)).whole_ns.contains_key(&key(0)));
+    }
+
+    #[test]
+    fn parts_of_a_request_make_its_key() {
+        let head = |lines: &'static [u8]| {
+            let joined = Box::leak(Box::default());
+            let limits = hurtle_http::request::HeadLimits {
+                head_bytes: 1 << 10,
+                target_bytes: 1 << 10,
+                fields: 9,
+            };
+            hurtle_http::h1::request::parse(lines, joined, &limits).unwrap()
+        };
+        let plain = head(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let one = head(b"GET / HTTP/1.1\r\nHost: a\r\nX-Key: 1\r\n\r\n");
+        let two = head(b"GET / HTTP/1.1\r\nHost: a\r\nx-key: 2\r\n\r\n");
+        let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        let key = |parts: &[LimitKey]| RateLimit {
+            key: parts.to_vec(),
+            ..RateLimit::new(1, Period::Second)
+        };
+        let field = LimitKey::Header(HeaderName::from_static("x-key"));
+        let requester = |address, path: &'static [u8], head| Requester { address, path, head };
+        let (a, b) = (address("192.0.2.1"), address("192.0.2.2"));
+        let (v6, same_net) = (address("2001:db8::1"), address("2001:db8::2"));
+        let rows = [
+            (
+                "addresses",
+                key(&[LimitKey::Address]),
+                (a, &b"/"[..], &one),
+                (b, &b"/"[..], &one),
+                false,
+            ),
+            ("a /64", key(&[LimitKey::Address]), (v6, b"/", &one), (same_net, b"/", &one), true),
+            ("paths", key(&[LimitKey::Path]), (a, b"/x", &one), (a, b"/y", &one), false),
+            (
+                "one path, encoded",
+                key(&[LimitKey::Path]),
+                (a, b"/x", &one),
+                (b, b"/%78", &one),
+                true,
+            ),
+            ("fields", key(std::slice::from_ref(&field)), (a, b"/", &one), (a, b"/", &two), false),
+            (
+                "one field",
+                key(std::slice::from_ref(&field)),
+                (a, b"/", &one),
+                (b, b"/", &one),
+                true,
+            ),
+            (
+                "no field: by address",
+                key(std::slice::from_ref(&field)),
+                (a, b"/", &plain),
+                (b, b"/", &plain),
+                false,
+            ),
+            (
+                "both",
+                key(&[LimitKey::Address, LimitKey::Path]),
+                (a, b"/", &one),
+                (a, b"/x", &one),
+                false,
+            ),
+        ];
+        for (sentence, config, one, other, same) in rows {
+            let limiter = RateLimiter::new(&config);
+            let key = |(address, path, head)| limiter.key(&requester(address, path, head));
+            assert_eq!(key(one) == key(other), same, "{sentence}");
+        }
+        let limiter = RateLimiter::new(&key(&[LimitKey::Address]));
+        assert_eq!(limiter.key(&requester(None, b"/", &one)), None, "a unix socket");
+    }
+}

@@ -1,0 +1,34 @@
+//! Permits that tasks of all threads share, given in the order in which they were requested.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A number of permits.
+#[derive(Clone, Debug)]
+pub struct Permits(Arc<Semaphore>);
+
+/// A permit, returned when dropped.
+#[derive(Debug)]
+pub struct Permit {
+    /// Held for its `Drop`.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Permits {
+    /// Creates `count` permits.
+    pub fn new(count: usize) -> Permits {
+        Permits(Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS))))
+    }
+
+    /// Takes a permit if one is free and no task waits for it.
+    pub fn try_take(&self) -> Option<Permit> {
+        Arc::clone(&self.0).try_acquire_owned().ok().map(|permit| Permit { _permit: Some(permit) })
+    }
+
+    /// Waits for a permit. A dropped future gives its turn to the next task.
+    pub async fn take(&self) -> Permit {
+        // Only a closed semaphore refuses, and this one is never closed.
+        Permit { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
+    }
+}

@@ -1,0 +1,128 @@
+//! Tests of concurrency limits with upstreams that respond when the test says so.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::support::{Proxy, Upstream};
+
+/// A response after which the upstream's connection ends.
+const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+/// A server with two workers and these keys of its mount.
+fn limited(upstream: &Upstream, keys: &str) -> Proxy {
+    Proxy::on(2, "", &format!("proxy = \"http://{}\"\n{keys}", upstream.address))
+}
+
+fn ask(proxy: &Proxy, path: &str) -> Client {
+    proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+}
+
+/// Sends this many requests at once; their heads arrive in the order in which they are answered.
+fn race(proxy: &Proxy, count: usize) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..count {
+        let (mut client, sender) = (ask(proxy, "/"), sender.clone());
+        thread::spawn(move || sender.send(client.answer().0));
+    }
+    receiver
+}
+
+#[test]
+fn requests_beyond_the_limit_wait_and_those_beyond_the_queue_are_refused() {
+    let upstream = Upstream::new();
+    let keys = "concurrency = 1\nqueue = 2\nqueue_timeout = \"1h\"";
+    let proxy = limited(&upstream, keys);
+    let mut running = ask(&proxy, "/running");
+    let (mut peer, _) = upstream.next_request();
+    let answers = race(&proxy, 4);
+    for _ in 0..2 {
+        let head = answers.recv().unwrap();
+        assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\n"), "{head}");
+        assert!(head.contains("Retry-After: 1\n"), "{head}");
+    }
+    upstream.expect_no_connection();
+    peer.send(LAST_OK);
+    assert_eq!(running.answer().1, "ok");
+    // One at a time, each once the one before is answered.
+    for _ in 0..2 {
+        let (mut peer, _) = upstream.next_request();
+        upstream.expect_no_connection();
+        peer.send(LAST_OK);
+        let head = answers.recv().unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    }
+}
+
+#[test]
+fn a_request_waits_no_longer_than_the_limit() {
+    let upstream = Upstream::new();
+    let proxy = limited(&upstream, "concurrency = 1\nqueue = 9\nqueue_timeout = \"50ms\"");
+    let _running = ask(&proxy, "/running");
+    let (_peer, _) = upstream.next_request();
+    let (head, body) = ask(&proxy, "/late").answer();
+    assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\n"), "{head}");
+    assert_eq!(body, "503 Service Unavailable: the queue is too slow\n");
+    upstream.expect_no_connection();
+}
+
+#[test]
+fn a_client_that_resets_leaves_the_queue() {
+    let upstream = Upstream::new();
+    let keys = "concurrency = 1\nqueue = 1\nqueue_timeout = \"1h\"";
+    let proxy = limited(&upstream, keys);
+    let mut running = ask(&proxy, "/running");
+    let (mut peer, _) = upstream.next_request();
+    let mut gone = ask(&proxy, "/gone");
+    // Until another request is refused, the first may not have arrived; then it takes the queue.
+    let answered = |client: &Client| {
+        client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        client.stream.peek(&mut [0]).is_ok_and(|n| n > 0)
+    };
+    let probe = ask(&proxy, "/probe");
+    if !answered(&probe) {
+        // The probe came first, so the other one was refused.
+        assert!(answered(&gone));
+        gone = probe;
+    }
+    gone.reset();
+    let mut next = loop {
+        let client = ask(&proxy, "/next");
+        if !answered(&client) {
+            break client;
+        }
+    };
+    peer.send(LAST_OK);
+    assert_eq!(running.answer().1, "ok");
+    let (mut peer, head) = upstream.next_request();
+    assert!(head.starts_with("GET /next "), "{head}");
+    peer.send(LAST_OK);
+    next.stream.set_read_timeout(Some(crate::client::PATIENCE)).unwrap();
+    assert_eq!(next.answer().1, "ok");
+}
+
+#[test]
+fn a_permit_returns_after_every_end() {
+    let upstream = Upstream::new();
+    let proxy = limited(&upstream, "concurrency = 1");
+    for what in ["answered", "gone", "broken"] {
+        // The permit of the request before may be returned a moment after its end.
+        let (client, mut peer) = loop {
+            let mut client = ask(&proxy, "/");
+            client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            let is_refused = client.stream.peek(&mut [0]).is_ok_and(|n| n > 0);
+            client.stream.set_read_timeout(Some(crate::client::PATIENCE)).unwrap();
+            if is_refused {
+                assert!(client.answer().0.starts_with("HTTP/1.1 503 "), "{what}");
+            } else {
+                break (client, upstream.next_request().0);
+            }
+        };
+        match what {
+            "answered" => peer.send(LAST_OK),
+            "gone" => client.reset(),
+            _ => drop(peer),
+        }
+    }
+}
