@@ -3,6 +3,7 @@
 mod admin;
 mod purge;
 mod reload;
+mod status;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -22,6 +23,7 @@ use crate::tls::{Keyring, local};
 
 pub use purge::PurgeArgs;
 pub use reload::{ReloadArgs, ReloadError};
+pub use status::StatusArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -53,6 +55,8 @@ pub enum Command {
     KeepApp(KeepAppArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
+    /// Print the counters of a running server: requests, connections, caches, upstreams.
+    Status(StatusArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
 }

@@ -27,11 +27,8 @@ fn main() -> ExitCode {
         }),
         Command::KeepApp(args) => return keep_app(&args.options()),
         Command::Reload(args) => return reload(&args),
-        Command::Purge(args) => args
-            .send()
-            .map_err(CommandError::Config)
-            .and_then(|sent| sent.map_err(CommandError::Run))
-            .and_then(|answer| say(answer.trim_end())),
+        Command::Status(args) => say_reply(args.send()),
+        Command::Purge(args) => say_reply(args.send()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,6 +92,12 @@ impl CommandError {
             }
         }
     }
+}
+
+/// Prints a server's reply to a command.
+fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), CommandError> {
+    let reply = sent.map_err(CommandError::Config)?.map_err(CommandError::Run)?;
+    say(reply.trim_end())
 }
 
 fn say(text: &str) -> Result<(), CommandError> {

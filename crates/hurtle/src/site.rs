@@ -6,6 +6,7 @@ mod https;
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::HeaderValue;
@@ -22,6 +23,7 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::proxy::Proxy;
 use crate::handler::request::MatchedPath;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
 use access::admits;
 use deployed::Deployed;
@@ -79,6 +81,8 @@ pub struct Site {
     gated: bool,
     /// `true` if a mount has an authorizer.
     has_authorizers: bool,
+    /// Counters of the responses that no mount makes.
+    metrics: Arc<RouteMetrics>,
 }
 
 impl Sites {
@@ -176,11 +180,22 @@ impl Sites {
         }
     }
 
+    /// Publishes the state of all upstreams.
+    pub fn publish_upstreams(&self, now_ms: u64) {
+        for mount in self.sites.iter().flat_map(|site| &site.mounts) {
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.publish(now_ms);
+            }
+        }
+        self.sites.iter().for_each(|site| site.deployed.publish(now_ms));
+    }
+
     /// Mounts an application in the site with this number, at a path without a mount.
-    pub fn mount(&mut self, number: usize, app: App) {
+    pub fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
-        site.mounts.push(Mount::of_app(app, site.gate.clone()));
+        let route = metrics.route(&site.config.name(), app.mount());
+        site.mounts.push(Mount::of_app(app, site.gate.clone(), route));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -219,7 +234,7 @@ impl Site {
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            Mount::new(mount, resources, gate, known)
+            Mount::new(mount, &config.name(), resources, gate, known)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -238,6 +253,7 @@ impl Site {
             stores_for_all: stores && !guarded && !gated && !has_authorizers,
             gated,
             has_authorizers,
+            metrics: resources.0.metrics.route(&config.name(), ""),
             gate: own,
             mounts,
             deployed: previous.map(|site| site.deployed.clone()).unwrap_or_default(),
@@ -266,6 +282,17 @@ impl Site {
     /// Returns its number in keys of the file cache.
     pub fn key(&self) -> usize {
         self.key
+    }
+
+    /// Returns the counters of the mount of a file from the file cache.
+    #[inline]
+    pub fn file_metrics(&self, entry: &Entry) -> &Arc<RouteMetrics> {
+        self.mounts.get(entry.mount).map_or(&self.metrics, Mount::metrics)
+    }
+
+    /// Returns the counters of the responses that no mount makes.
+    pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).

@@ -13,6 +13,7 @@ use super::check_site::sites;
 use super::defaults::workers;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
+use super::monitoring::metrics;
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::proxied::proxy_protocol;
@@ -55,6 +56,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
+    if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
+        config.metrics = Some(metrics(&table, reader));
+    }
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
@@ -105,7 +109,7 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
+pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
     let items = value.items(reader);
     if items.is_empty() && value.is_empty_list() {
         value.report(

@@ -1,7 +1,7 @@
 //! Keeps the file cache current: looks up new paths, and repeats a look-up before an entry is older
 //! than `revalidate`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
 use crate::answer::Answer;
 use crate::body::WINDOW_BYTES;
 use crate::disk::{Disk, Failure};
+use crate::metrics::WorkerMetrics;
 use crate::{clock, rt};
 
 /// The files known to one worker.
@@ -23,6 +24,8 @@ pub struct Store {
     revalidate_ms: u64,
     /// Time of the last change by this server.
     changed: Changed,
+    /// Look-ups of paths that were not cached.
+    misses: Cell<u64>,
 }
 
 /// A look-up that failed.
@@ -61,7 +64,13 @@ impl LookupError {
 impl Store {
     /// Creates a store with an empty cache.
     pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64, changed: Changed) -> Rc<Store> {
-        Rc::new(Store { cache: RefCell::new(cache), disk, revalidate_ms, changed })
+        Rc::new(Store {
+            cache: RefCell::new(cache),
+            disk,
+            revalidate_ms,
+            changed,
+            misses: Cell::new(0),
+        })
     }
 
     /// Returns an entry that needs no look-up. If it is about to expire, its look-up is repeated in
@@ -119,6 +128,7 @@ impl Store {
     /// # Errors
     /// The disk failed.
     pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
+        self.misses.set(self.misses.get() + 1);
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
         if let Outcome::File { opened, .. } = &found
@@ -145,6 +155,12 @@ impl Store {
             }
             found => found.map_err(LookupError::Disk),
         }
+    }
+
+    /// Publishes the size and the misses of the cache.
+    pub fn publish(&self, metrics: &WorkerMetrics) {
+        self.cache.borrow().publish(metrics);
+        metrics.file_misses.set(self.misses.get());
     }
 
     /// Removes the entries of all sites but these.

@@ -27,6 +27,7 @@ use crate::files::store::LookupError;
 use crate::files::{
     self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Store, Target, Try,
 };
+use crate::metrics::WorkerMetrics;
 use crate::uploads::{UploadClient, Uploads};
 
 /// A directory served as files.
@@ -53,6 +54,8 @@ pub struct Resources {
     pub changed: Changed,
     /// The caches of upstream responses.
     pub caches: Caches,
+    /// The worker's counters.
+    pub metrics: Arc<WorkerMetrics>,
 }
 
 /// Result of a file look-up.

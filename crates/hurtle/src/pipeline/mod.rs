@@ -23,6 +23,7 @@ pub mod worker;
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderValue;
@@ -38,6 +39,7 @@ use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
 use crate::handler::proxy::cache::CacheStatus;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -61,8 +63,12 @@ pub struct Exchange<T> {
     pub(crate) forwarded_headers: ForwardedHeaders,
     /// Requests answered on this connection.
     pub(crate) served: u64,
-    /// Time at which the current request was read, if there is an access log.
+    /// Time at which the current request was read; `None`: its duration is not measured.
     pub(crate) begun: Option<Instant>,
+    /// The counters of the worker.
+    pub(crate) metrics: Arc<WorkerMetrics>,
+    /// The counters of the current request's mount.
+    pub(crate) route: Arc<RouteMetrics>,
     /// The peer has closed its sending side; requests already received are still answered.
     pub(crate) ended: bool,
     /// Declared last, so that the slot is released after the connection is closed.
@@ -90,6 +96,8 @@ impl<T: Protocol> Exchange<T> {
         let worker = slot.worker();
         let watch = worker.deadlines.watch();
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
+        let metrics = Arc::clone(&worker.metrics);
+        let route = Arc::clone(&metrics.unrouted);
         Exchange {
             io,
             input,
@@ -103,6 +111,8 @@ impl<T: Protocol> Exchange<T> {
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
             begun: None,
+            metrics,
+            route,
             ended: false,
             slot,
         }
@@ -122,12 +132,17 @@ impl<T: Protocol> Exchange<T> {
 
         // Resolve.
         let Some(resolved) = self.resolve(&worker, request) else {
+            self.count_for(&worker.metrics.unrouted);
             return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
+            self.time_known(&answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
+
+        self.count_for(resolved.metrics());
+        self.begun.get_or_insert_with(Instant::now);
 
         // Authorise.
         match self.authorise(request, &resolved) {

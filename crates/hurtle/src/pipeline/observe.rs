@@ -1,16 +1,26 @@
 //! Access log entries.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::{StatusCode, Version};
-use hurtle_http::request::RequestHead;
+use hurtle_http::request::{ParseError, RequestHead};
 
 use super::Exchange;
+use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
+use crate::metrics::{self, LimitKind, RouteMetrics};
 use crate::observe::{Completion, Exchange as LogRecord};
 use crate::protocol::Protocol;
+
+/// Largest body of a known file that is not always timed, in bytes. It leaves in one write.
+const UNTIMED_BYTES_MAX: u64 = 64 << 10;
+
+/// Statuses of heads that exceed a limit (RFC 9110 section 15.5.15, RFC 6585 section 5).
+const HEAD_LIMITS: [StatusCode; 2] =
+    [StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
 impl<T: Protocol> Exchange<T> {
     /// Returns the protocol version of a request.
@@ -22,8 +32,63 @@ impl<T: Protocol> Exchange<T> {
         }
     }
 
-    /// Writes the access log line. `None`: no request could be parsed.
-    pub(super) fn log(
+    /// Counts the current request under a mount.
+    #[inline]
+    pub(super) fn count_for(&mut self, route: &Arc<RouteMetrics>) {
+        // Requests of a connection are usually for the same mount.
+        if !Arc::ptr_eq(&self.route, route) {
+            self.route = Arc::clone(route);
+        }
+    }
+
+    /// Decides whether the response of a known file or a stored response is timed. Reading the clock
+    /// twice would cost such a request some percent, so small ones are timed now and then.
+    #[inline]
+    pub(super) fn time_known(&mut self, answer: &Answer) {
+        let is_large = answer.body.exact_len().is_none_or(|len| len > UNTIMED_BYTES_MAX);
+        if is_large || self.route.is_due() {
+            self.begun.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Counts a request that could not be parsed, and the limit that it has hit.
+    pub(super) fn count_refusal(&mut self, error: ParseError) {
+        let unrouted = Arc::clone(&self.metrics.unrouted);
+        self.count_for(&unrouted);
+        let limit = match error {
+            ParseError::HeadTooSlow => LimitKind::HeadTime,
+            ParseError::BodyTooSlow => LimitKind::BodyTime,
+            ParseError::BodyTooLarge => LimitKind::Body,
+            error if HEAD_LIMITS.contains(&error.status()) => LimitKind::Head,
+            _ => return,
+        };
+        self.metrics.hit(limit);
+    }
+
+    /// Counts a response and writes the access log line. `None`: no request could be parsed.
+    pub(super) fn observe(
+        &self,
+        request: Option<&RequestHead<'_>>,
+        status: StatusCode,
+        head_bytes: u64,
+        completed: Result<(), ExchangeError>,
+    ) {
+        let protocol = match self.io.version() {
+            Version::HTTP_2 => metrics::Protocol::Http2,
+            _ => metrics::Protocol::Http1,
+        };
+        let moved = self.sent.moved.get();
+        self.route.count(protocol, status.as_u16(), moved.saturating_sub(head_bytes));
+        self.route.time(self.begun.map(|begun| begun.elapsed()));
+        self.metrics.sent.add(moved);
+        if let Some(result) = self.cache_status {
+            self.route.count_cached(result.name());
+        }
+        self.log(request, status, head_bytes, completed);
+    }
+
+    /// Writes the access log line.
+    fn log(
         &self,
         request: Option<&RequestHead<'_>>,
         status: StatusCode,

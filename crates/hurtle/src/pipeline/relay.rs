@@ -45,7 +45,7 @@ impl<T: Protocol> Exchange<T> {
         match whole_body(&mut exchange, &framing, &incoming) {
             Some((input, len)) => {
                 if let Err(error) = self.send_from(out, input, len).await {
-                    self.log(Some(request), status, head_bytes, Err(error));
+                    self.observe(Some(request), status, head_bytes, Err(error));
                     return next_after(error);
                 }
             }
@@ -55,7 +55,7 @@ impl<T: Protocol> Exchange<T> {
                 match Box::pin(relaying).await {
                     Ok(()) => {}
                     Err(RelayEnd::Cut(error)) => {
-                        self.log(Some(request), status, head_bytes, Err(error));
+                        self.observe(Some(request), status, head_bytes, Err(error));
                         return cut_by(error, delimiter);
                     }
                     Err(RelayEnd::Unsent(status)) => {
@@ -67,7 +67,7 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         }
-        self.log(Some(request), status, head_bytes, Ok(()));
+        self.observe(Some(request), status, head_bytes, Ok(()));
         if keeps_upstream {
             exchange.upstream.finish();
         }

@@ -1,5 +1,6 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache; `POST /reload` puts the configuration file in force. A
+//! removes responses from the cache; `POST /reload` puts the configuration file in force; `GET
+//! /metrics` and `GET /status` return the counters. A
 //! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
 //! one at a time.
 
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use http::StatusCode;
 use hurtle_http::h1::request;
-use hurtle_http::request::HeadLimits;
 use hurtle_http::request::Joined;
 use hurtle_http::semantics::target::{self, Target, encode_path};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
+use super::command::{self, Reply};
+use super::monitoring::Monitor;
 use crate::cache::Caches;
 use crate::rt;
 
@@ -26,15 +27,15 @@ const MODE: u32 = 0o600;
 /// Connections that the kernel may queue.
 const BACKLOG: u32 = 16;
 
-/// Size and time limits of a command.
-const LIMITS: HeadLimits = HeadLimits { head_bytes: 16 << 10, target_bytes: 8 << 10, fields: 50 };
-const TIME_MAX: Duration = Duration::from_secs(5);
-
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The methods of the commands.
-const ALLOW: &str = "POST, PURGE";
+const ALLOW: &str = "GET, POST, PURGE";
+
+/// The commands, for those who send another one.
+const HINT: &str = "write GET /metrics, GET /status, POST /reload, PURGE http://HOST/PATH, or \
+                    PURGE http://HOST/PREFIX*\n";
 
 /// The sender of a reload's result: what to tell the operator, or all problems.
 pub(super) type ReloadRequest = oneshot::Sender<Result<String, Vec<String>>>;
@@ -54,8 +55,8 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 /// Serves commands as long as the worker runs.
 pub(super) async fn serve(
     socket: std::os::unix::net::UnixListener,
-    caches: Caches,
-    reloads: mpsc::UnboundedSender<ReloadRequest>,
+    monitor: Monitor,
+    commands: mpsc::UnboundedSender<ReloadRequest>,
 ) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
@@ -64,49 +65,30 @@ pub(super) async fn serve(
     loop {
         let Ok((peer, _)) = listener.accept().await else {
             // Descriptors are exhausted; try again later.
-            rt::sleep(TIME_MAX).await;
+            rt::sleep(command::TIME_MAX).await;
             continue;
         };
-        let _ = exchange(peer, &caches, &reloads).await;
+        command::exchange(peer, async |head: &[u8]| answer(head, &monitor, &commands).await).await;
     }
 }
 
-async fn exchange(
-    mut peer: UnixStream,
-    caches: &Caches,
-    reloads: &mpsc::UnboundedSender<ReloadRequest>,
-) -> io::Result<()> {
-    let Some(head) = rt::timeout(TIME_MAX, read_head(&mut peer)).await else { return Ok(()) };
-    let executed = match head? {
-        head if head.is_empty() => return Ok(()),
-        head if head.starts_with(b"POST /reload ") => reload(reloads).await,
-        head => execute(&head, caches),
+/// Executes a command.
+async fn answer(
+    head: &[u8],
+    monitor: &Monitor,
+    commands: &mpsc::UnboundedSender<ReloadRequest>,
+) -> Reply {
+    let executed = match command::target(head) {
+        (b"GET", b"/metrics") => return monitor.metrics(head).await,
+        (b"GET", b"/status") => return monitor.status().await,
+        (b"POST", b"/reload") => reload(commands).await,
+        (b"PURGE", _) => execute(head, &monitor.caches),
+        _ => return Reply::method_not_allowed(ALLOW, HINT),
     };
-    let (status, text) = match executed {
-        Ok(text) => (StatusCode::OK, text),
-        Err(refused) => refused,
-    };
-    let allow = match status {
-        StatusCode::METHOD_NOT_ALLOWED => format!("Allow: {ALLOW}\r\n"),
-        _ => String::new(),
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
-         {allow}Connection: close\r\n\r\n{text}",
-        text.len()
-    );
-    rt::timeout(TIME_MAX, peer.write_all(answer.as_bytes())).await.unwrap_or(Ok(()))
-}
-
-/// Reads the head of a command; empty: the peer has left.
-async fn read_head(peer: &mut UnixStream) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") && head.len() < LIMITS.head_bytes {
-        if peer.read_buf(&mut head).await? == 0 {
-            return Ok(Vec::new());
-        }
+    match executed {
+        Ok(text) => Reply::ok(text),
+        Err((status, text)) => Reply::new(status, text),
     }
-    Ok(head)
 }
 
 /// Has the process reload its configuration. 422: it has problems, and the one before stays.
@@ -126,15 +108,11 @@ async fn reload(
     }
 }
 
-/// Executes a command; returns the text of the response.
+/// Removes responses from the caches; returns the text of the response.
 fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)> {
     let joined = Joined::default();
-    let request = request::parse(head, &joined, &LIMITS)
+    let request = request::parse(head, &joined, &command::LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
-    if request.method.as_bytes() != b"PURGE" {
-        let hint = "write POST /reload, PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
-        return Err((StatusCode::METHOD_NOT_ALLOWED, hint.to_owned()));
-    }
     let (Target::Origin { path, query } | Target::Absolute { path, query, .. }) = request.target
     else {
         return Err((StatusCode::BAD_REQUEST, "the path is missing\n".to_owned()));

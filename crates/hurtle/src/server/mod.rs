@@ -8,6 +8,8 @@ mod admin;
 mod admission;
 pub mod apps;
 mod certificates;
+mod command;
+mod monitoring;
 mod mount;
 pub mod process;
 mod protocols;
@@ -20,7 +22,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -33,10 +35,12 @@ use crate::config::{Config, Listen, MountHandler, is_exposed};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
+use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use accept::BoundListener;
 use admin::ReloadRequest;
+use monitoring::Monitor;
 use protocols::Protocols;
 use reload::{Listening, Reloader, Settings};
 
@@ -56,6 +60,8 @@ pub struct Server {
     settings: Settings,
     /// The socket for administration commands.
     admin: Option<UnixListener>,
+    /// Listeners for metrics.
+    monitored: Vec<Listener>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
@@ -205,6 +211,7 @@ impl Server {
         check_passwords(&config, &bound.clear)?;
         let acme = acme::load(&config)?;
         let admin = config.admin.as_deref().map(admin::bind).transpose()?;
+        let monitored = monitoring::bind(config.metrics.as_ref())?;
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
         let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
@@ -217,6 +224,7 @@ impl Server {
             access_log: None,
             apps: vec![],
             admin,
+            monitored,
             acme,
             deployments: None,
         })
@@ -269,8 +277,16 @@ impl Server {
         let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
+        let registry = Arc::new(Registry::default());
         let mut upload_roots = upload_roots(&config);
-        let mut admin = self.admin;
+        let (mut admin, mut monitored) = (self.admin, self.monitored);
+        let monitor = Monitor {
+            registry: Arc::clone(&registry),
+            disk: disk.clone(),
+            caches: caches.clone(),
+            keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
+            access_log: self.access_log.clone(),
+        };
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -280,11 +296,14 @@ impl Server {
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
+                metrics: registry.worker(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
             let duties = worker::Duties {
                 admin: admin.take().map(|socket| (socket, commands.clone())),
+                monitored: std::mem::take(&mut monitored),
+                monitor: monitor.clone(),
                 // One worker clears all of them.
                 upload_roots: std::mem::take(&mut upload_roots),
                 inherited: self.inherited,
@@ -305,6 +324,7 @@ impl Server {
             updates,
             watching,
             ordering,
+            registry,
         };
         Ok(Running {
             threads,

@@ -15,6 +15,7 @@ use super::apps::Apps;
 use super::reload::Reloader;
 use super::{AccessLogHandle, BoundAddresses, Running, Server, Stop, activation};
 use crate::config::{Config, Listen};
+use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
 use crate::sys;
 
@@ -72,7 +73,8 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     print_greeting(&bound, &roots)?;
     activation::notify("READY=1");
     let logs = AccessLogHandle(access_log.clone());
-    let reload = Reload { reloader: Arc::new(Mutex::new(reloader)), load, file };
+    let registry = Arc::clone(&reloader.registry);
+    let reload = Reload { registry, reloader: Arc::new(Mutex::new(reloader)), load, file };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
     let ended = move || super::join(threads, access_log.as_deref());
@@ -103,7 +105,10 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
         Listen::Tcp(_) => None,
     };
     let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
-    listening.chain(config.admin.clone()).collect()
+    listening
+        .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
+        .chain(config.admin.clone())
+        .collect()
 }
 
 fn bind(config: Config, any_port: bool) -> io::Result<Server> {
@@ -266,6 +271,7 @@ impl Process<'_> {
     async fn reload(&self) -> Result<String, Vec<String>> {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
+        self.reload.registry.count_reload(outcome.is_ok());
         activation::notify("READY=1");
         let reloaded = match &self.reload.file {
             Some(file) => format!("reloaded {}", file.display()),
@@ -292,6 +298,7 @@ impl Process<'_> {
 
 /// The means of a reload.
 struct Reload {
+    registry: Arc<Registry>,
     reloader: Arc<Mutex<Reloader>>,
     load: LoadConfig,
     file: Option<PathBuf>,

@@ -16,6 +16,7 @@ use super::protocols::{self, Protocols};
 use super::{acme, certificates, check_passwords};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
+use crate::metrics::Registry;
 use crate::tls::Keyring;
 use crate::transport::Addresses;
 
@@ -68,6 +69,7 @@ pub(super) struct Reloader {
     pub(super) watching: Option<Sender<()>>,
     /// Certificates are ordered until this is dropped.
     pub(super) ordering: Option<acme::AcmeHandle>,
+    pub(super) registry: Arc<Registry>,
 }
 
 impl Update {
@@ -273,7 +275,8 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
         access_log,
         error_log,
         apps,
-        admin
+        admin,
+        metrics
     );
     later
 }

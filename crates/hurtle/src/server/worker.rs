@@ -13,10 +13,11 @@ use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
 
-use super::accept::BoundListener;
+use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
 use super::admin::{self, ReloadRequest};
 use super::admission::Admission;
+use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, share, upload_roots};
@@ -29,6 +30,7 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
+use crate::metrics::WorkerMetrics;
 use crate::observe::WorkerLog;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::{Worker, WorkerThread};
@@ -58,6 +60,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) metrics: Arc<WorkerMetrics>,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
@@ -67,6 +70,9 @@ pub(super) struct Shared {
 pub(super) struct Duties {
     /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<ReloadRequest>)>,
+    /// Listeners for metrics; one worker serves them.
+    pub(super) monitored: Vec<Listener>,
+    pub(super) monitor: Monitor,
     /// Directories to clear of unfinished uploads; one worker does it.
     pub(super) upload_roots: Vec<PathBuf>,
     /// `true`: another process holds the listeners too.
@@ -94,6 +100,7 @@ struct Updating<'a> {
     deployments: Option<watch::Receiver<Deployments>>,
     /// Directories that are cleared of unfinished uploads.
     upload_roots: Vec<PathBuf>,
+    monitor: Monitor,
     thread: &'a Rc<WorkerThread>,
     admission: &'a Admission,
 }
@@ -139,13 +146,15 @@ impl Updating<'_> {
         let worker = worker(&self.shared, lasting, Some(&before.sites));
         if let Some(list) = &self.deployments {
             let list = Arc::clone(&list.borrow());
-            worker.sites.deploy(&list, &self.shared.disk);
+            worker.sites.deploy(&list, &self.shared.disk, &self.shared.metrics);
         }
         worker.sites.watch_upstreams();
         worker.store.retain_sites(&worker.sites.keys());
         drop(before);
         self.thread.replace(worker);
         self.shared.caches.retain_used();
+        self.shared.metrics.retain_used();
+        self.monitor.set_keyring(self.shared.settings.keyring.clone());
         self.clear_new_uploads();
         let Settings { config, connections_by_address, .. } = &self.shared.settings;
         self.admission.set_limits(connections_max(config), connections_by_address.clone());
@@ -175,9 +184,13 @@ async fn serve(
     listeners: Vec<BoundListener>,
     duties: Duties,
 ) -> io::Result<()> {
-    let Duties { admin, upload_roots, inherited, deployments, updates, mut orders } = duties;
+    let Duties { admin, monitored, monitor, .. } = duties;
+    let Duties { upload_roots, inherited, deployments, updates, mut orders, .. } = duties;
     if let Some((socket, commands)) = admin {
-        rt::spawn(admin::serve(socket, shared.caches.clone(), commands));
+        rt::spawn(admin::serve(socket, monitor.clone(), commands));
+    }
+    for listener in monitored {
+        rt::spawn(monitoring::serve(listener, monitor.clone()));
     }
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
@@ -187,6 +200,8 @@ async fn serve(
         let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
+    let measured = Rc::clone(&thread);
+    rt::spawn(async move { monitoring::measure(&measured).await });
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if let Some(log) = &worker.log {
@@ -203,6 +218,7 @@ async fn serve(
         shared,
         deployments,
         upload_roots,
+        monitor,
         thread: &thread,
         admission: &admission,
     };
@@ -265,7 +281,7 @@ async fn apply_deployments(
     loop {
         let deployments = Arc::clone(&list.borrow_and_update());
         let worker = thread.worker();
-        worker.sites.deploy(&deployments, &worker.store.disk);
+        worker.sites.deploy(&deployments, &worker.store.disk, &worker.metrics);
         drop(worker);
         // The path of a cached file may now belong to an application.
         changed.note();
@@ -313,10 +329,11 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        metrics: Arc::clone(&shared.metrics),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {
-        sites.mount(*site, app.for_worker(disk));
+        sites.mount(*site, app.for_worker(disk), &shared.metrics);
     }
     let Lasting { store, deadlines, log, buffers, sections } = lasting;
     Worker {
@@ -335,6 +352,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines,
+        metrics: Arc::clone(&shared.metrics),
         log,
         buffers,
         shortcuts: Shortcuts::default(),

@@ -11,6 +11,7 @@ use crate::config;
 use crate::disk::Disk;
 use crate::handler::Handler;
 use crate::handler::proxy::{Availability, Proxy};
+use crate::metrics::WorkerMetrics;
 
 /// An application in the form that workers receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +60,23 @@ impl Deployed {
         found.map(|app| Rc::clone(&app.mount))
     }
 
+    /// Publishes the state of the applications' upstreams.
+    pub(super) fn publish(&self, now_ms: u64) {
+        for app in &*self.0.borrow() {
+            if let Handler::Proxy(proxy) = &app.mount.handler {
+                proxy.publish(now_ms);
+            }
+        }
+    }
+
     /// Replaces the list. Applications that stay keep their connections.
-    fn update(&self, list: &[&Deployment], disk: &Disk, gate: Option<&Rc<Gate>>) {
+    fn update(
+        &self,
+        list: &[&Deployment],
+        disk: &Disk,
+        gate: Option<&Rc<Gate>>,
+        metrics: &WorkerMetrics,
+    ) {
         let mut before = self.0.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
@@ -68,7 +84,10 @@ impl Deployed {
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
                 let proxy = Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None);
                 proxy.watch();
-                let mount = Mount::of_deployment(&deployment.path, proxy, gate.cloned());
+                let Deployment { site, path, .. } = deployment;
+                proxy.count_in(metrics, site, path);
+                let route = metrics.route(site, path);
+                let mount = Mount::of_deployment(path, proxy, gate.cloned(), route);
                 Mounted { serial: deployment.serial, mount: Rc::new(mount) }
             });
             app.set_availability(deployment.availability);
@@ -84,11 +103,11 @@ impl Deployed {
 
 impl Sites {
     /// Replaces the deployed applications of all sites.
-    pub fn deploy(&self, list: &[Deployment], disk: &Disk) {
+    pub fn deploy(&self, list: &[Deployment], disk: &Disk, metrics: &WorkerMetrics) {
         for site in &self.sites {
             let name = site.config.name();
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
-            site.deployed.update(&own, disk, site.gate.as_ref());
+            site.deployed.update(&own, disk, site.gate.as_ref(), metrics);
         }
     }
 }

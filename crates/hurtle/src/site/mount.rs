@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::internal::Internal;
 use crate::auth::Gate;
@@ -13,6 +14,7 @@ use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::Proxy;
+use crate::metrics::RouteMetrics;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Mount {
     pub(super) internal: Option<Internal>,
     /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
+    /// Counters of its requests.
+    metrics: Arc<RouteMetrics>,
 }
 
 /// The mount of a path. Deployed applications may be replaced while a request uses them.
@@ -62,6 +66,12 @@ impl Mount {
         if path.is_empty() { "/" } else { path }
     }
 
+    /// Returns the counters of its requests.
+    #[inline]
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
+    }
+
     /// Returns the handler.
     pub fn handler(&self) -> &Handler {
         &self.handler
@@ -72,10 +82,11 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount. `previous` is the proxy that was at its path; it stays if its configuration
+    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it stays if its configuration
     /// does.
     pub(super) fn new(
         config: &config::Mount,
+        site: &str,
         (resources, slots): (&Resources, &Slots),
         gate: Option<Rc<Gate>>,
         previous: Option<&Rc<Proxy>>,
@@ -117,28 +128,42 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
+        if let Handler::Proxy(proxy) = &handler {
+            proxy.count_in(&resources.metrics, site, &config.path);
+        }
+        let metrics = resources.metrics.route(site, &config.path);
         let access = config.access.clone();
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
         let path = mount_path(&config.path);
-        Mount { path, access, gate, handler, internal, authorizer }
+        Mount { path, access, gate, handler, internal, authorizer, metrics }
     }
 
     /// Creates the mount of an application.
-    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>) -> Mount {
+    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>, metrics: Arc<RouteMetrics>) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate)
+        Mount::open(path, Handler::App(app), gate, metrics)
     }
 
     /// Creates the mount of an application that is deployed at run time.
-    pub(super) fn of_deployment(path: &str, proxy: Proxy, gate: Option<Rc<Gate>>) -> Mount {
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate)
+    pub(super) fn of_deployment(
+        path: &str,
+        proxy: Proxy,
+        gate: Option<Rc<Gate>>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, metrics)
     }
 
     /// Creates a mount that admits every address.
-    fn open(path: Vec<u8>, handler: Handler, gate: Option<Rc<Gate>>) -> Mount {
+    fn open(
+        path: Vec<u8>,
+        handler: Handler,
+        gate: Option<Rc<Gate>>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         let access = Access::default();
-        Mount { path, access, gate, handler, internal: None, authorizer: None }
+        Mount { path, access, gate, handler, internal: None, authorizer: None, metrics }
     }
 
     pub(super) fn takes_uploads(&self) -> bool {

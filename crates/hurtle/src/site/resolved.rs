@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::StatusCode;
 use hurtle_http::h1::forward::edit_lines;
@@ -18,6 +19,7 @@ use crate::auth::Gate;
 use crate::handler::apply_header_rules;
 use crate::handler::gateway::Authorizer;
 use crate::handler::request::MatchedPath;
+use crate::metrics::RouteMetrics;
 
 /// A request's site, and its route, which is computed at first use: a cached file needs none.
 #[derive(Debug)]
@@ -90,6 +92,14 @@ impl<'a> Resolved<'a> {
         match self.route()? {
             Route::Answer(..) => None,
             Route::Mount { path, mount, .. } => Some((mount, self.site.matched_path(path, mount))),
+        }
+    }
+
+    /// Returns the counters of the path's mount, or of the site if it responds itself.
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        match self.route() {
+            Some(Route::Mount { mount, .. }) => mount.metrics(),
+            _ => self.site.own_metrics(),
         }
     }
 

@@ -6,11 +6,12 @@ use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, Waker, ready};
 
-use rustls::ServerConnection;
+use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
 use super::plain::SLICES_MAX;
 use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
+use crate::metrics::TlsVersion;
 use crate::tls::{ClientCertificate, HTTP2};
 
 /// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
@@ -56,6 +57,19 @@ impl Tls {
             is_unfinished: Cell::new(false),
             flushed: Cell::new(0),
         }
+    }
+
+    /// Returns the version of TLS.
+    pub fn version(&self) -> TlsVersion {
+        match self.session.borrow().protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+            _ => TlsVersion::Tls13,
+        }
+    }
+
+    /// Returns whether the handshake resumed a session.
+    pub fn is_resumed(&self) -> bool {
+        self.session.borrow().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Returns whether the handshake selected HTTP/2 (ALPN, RFC 7301).

@@ -18,6 +18,7 @@ mod frames;
 mod fuse;
 mod hung;
 mod logs;
+mod metrics;
 mod mid_download;
 mod names;
 mod pipeline;

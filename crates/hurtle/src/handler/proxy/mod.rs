@@ -26,6 +26,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::cache::Cache;
 use crate::config::{self, Balance};
 use crate::disk::{Disk, Lane};
+use crate::metrics::WorkerMetrics;
 use crate::rt;
 
 pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
@@ -110,6 +111,19 @@ impl Proxy {
             let checker = health::HealthChecker::new(peer, &check.path, check.interval);
             rt::spawn(checker.run());
         }
+    }
+
+    /// Counts requests to its upstreams under this site and mount.
+    pub fn count_in(&self, metrics: &WorkerMetrics, site: &str, mount: &str) {
+        for peer in &self.peers {
+            peer.count_in(|| metrics.upstream(site, mount, &peer.to_string()));
+        }
+    }
+
+    /// Publishes the state of its upstreams.
+    pub fn publish(&self, now_ms: u64) {
+        let alone = self.peers.len() == 1;
+        self.peers.iter().for_each(|peer| peer.publish(alone, now_ms));
     }
 
     /// The Host field of a request without one.

@@ -1,9 +1,10 @@
 //! One upstream: connecting to it, its idle connections and its health.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -13,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::link::Link;
 use crate::config::Upstream;
 use crate::disk::{Disk, Lane};
+use crate::metrics::UpstreamMetrics;
 use crate::transport::UpstreamSocket;
 use crate::{clock, rt};
 
@@ -52,6 +54,7 @@ pub(super) struct Peer {
     looked_up_ms: Cell<u64>,
     disk: Disk,
     lane: Lane,
+    metrics: OnceCell<Arc<UpstreamMetrics>>,
 }
 
 #[derive(Debug)]
@@ -119,7 +122,24 @@ impl Peer {
             looked_up_ms: Cell::new(0),
             disk,
             lane,
+            metrics: OnceCell::new(),
         }
+    }
+
+    /// Sets the counters of its requests, once.
+    pub(super) fn count_in(&self, metrics: impl FnOnce() -> Arc<UpstreamMetrics>) {
+        self.metrics.get_or_init(metrics);
+    }
+
+    /// Returns the counters of its requests.
+    pub(super) fn metrics(&self) -> &UpstreamMetrics {
+        self.metrics.get_or_init(Arc::default)
+    }
+
+    /// Publishes its state; `alone`: there is no other upstream.
+    pub(super) fn publish(&self, alone: bool, now_ms: u64) {
+        let is_up = self.is_up(alone, now_ms);
+        self.metrics().publish(is_up, self.in_flight.get(), self.idle.borrow().len());
     }
 
     /// Returns whether the upstream may get a request. An only upstream gets requests despite
@@ -208,6 +228,7 @@ impl Peer {
 
     /// Opens a new connection.
     pub(super) async fn connect(&self) -> Result<Link, UpstreamError> {
+        self.metrics().count_connect();
         if let Upstream::Unix(path) = &self.upstream {
             let io = UpstreamSocket::connect_unix(path).await.map_err(UpstreamError::Refused)?;
             return Ok(Link::new(io, false));

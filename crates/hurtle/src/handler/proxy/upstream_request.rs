@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
@@ -18,6 +18,7 @@ use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
+use crate::metrics::UpstreamOutcome;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output, Taken};
 
@@ -39,6 +40,8 @@ pub struct UpstreamRequest {
     /// Idempotent method (RFC 9110 section 9.2.2).
     idempotent: bool,
     phase: Cell<Phase>,
+    /// Time at which the upstream was chosen.
+    chosen: Option<Instant>,
 }
 
 /// The upstream that has the request, counted among its requests in flight.
@@ -100,6 +103,7 @@ impl UpstreamRequest {
             idempotent: onward.upgrade.is_none()
                 && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
             phase: Cell::new(Phase::Connecting),
+            chosen: None,
         }
     }
 
@@ -120,6 +124,7 @@ impl UpstreamRequest {
         let picked = self.proxy.pick(key, &self.tried, now_ms);
         self.assigned = picked.map(|number| AssignedPeer::new(number, &self.proxy.peers[number]));
         self.tries += 1;
+        self.chosen = Some(Instant::now());
         self.assigned.is_some()
     }
 
@@ -254,6 +259,17 @@ impl UpstreamRequest {
         if silent && self.link.as_ref().is_some_and(|link| link.reused) {
             return at.peer.close_idle();
         }
+        self.count_failed(UpstreamOutcome::Failed);
+    }
+
+    /// Records a timeout of the upstream.
+    pub fn timed_out(&mut self) {
+        self.count_failed(UpstreamOutcome::TimedOut);
+    }
+
+    fn count_failed(&mut self, outcome: UpstreamOutcome) {
+        let Some(at) = &self.assigned else { return };
+        at.peer.metrics().count(outcome, None);
         at.peer.failed(clock::now_ms());
         self.tried.push(at.number);
     }
@@ -261,6 +277,8 @@ impl UpstreamRequest {
     /// Records a response of the upstream.
     pub fn succeeded(&self) {
         if let Some(at) = &self.assigned {
+            let time = self.chosen.map(|chosen| chosen.elapsed());
+            at.peer.metrics().count(UpstreamOutcome::Answered, time);
             at.peer.succeeded();
         }
     }
