@@ -13,7 +13,7 @@ use super::check_site::sites;
 use super::defaults::workers;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
-use super::monitoring::metrics;
+use super::monitoring::{metrics, tracing};
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::proxied::proxy_protocol;
@@ -58,6 +58,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
     if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
         config.metrics = Some(metrics(&table, reader));
+    }
+    if let Some(table) = top.get("tracing").and_then(|value| value.table(reader)) {
+        config.tracing = Some(tracing(&table, reader));
     }
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);

@@ -61,6 +61,7 @@ impl Config {
             group: None,
             apps: None,
             trusted_proxies: Vec::new(),
+            tracing: None,
             metrics: None,
             admin: None,
             limits: Limits::default(),

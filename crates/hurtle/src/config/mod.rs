@@ -55,7 +55,7 @@ pub use error::{ConfigError, Position};
 pub use gateway::{Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits};
 pub use load::{check_files, load};
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
-pub use monitoring::Metrics;
+pub use monitoring::{Metrics, Tracing};
 pub use print::print;
 pub use proxied::ProxyProtocol;
 pub use reference::reference;

@@ -9,7 +9,7 @@ use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
     HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
-use super::monitoring::METRICS;
+use super::monitoring::{METRICS, TRACING};
 use super::names::{FormatName, names};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{CACHE, MOUNT, UPLOADS};
@@ -152,9 +152,10 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 16] = [
+pub(super) static SECTIONS: [&Section; 17] = [
     &TOP,
     &METRICS,
+    &TRACING,
     &PROXY_PROTOCOL,
     &ACME,
     &AUTHORITY,
@@ -228,6 +229,7 @@ pub(super) static TOP: Section = Section {
              server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),
         Key::new("metrics", Table(&METRICS), Words("off"), "{ listen = \"127.0.0.1:9100\" }",
             "Listeners for a monitoring system."),
+        Key::new("tracing", Table(&TRACING), Words("off"), "{ request_id = true }", "Request IDs."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Words("off"),
             "{ from = \"10.0.0.0/24\" }",
             "Settings of listeners behind a load balancer that sends the PROXY protocol."),

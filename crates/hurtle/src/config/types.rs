@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use super::acme::Acme;
 use super::auth::Auth;
 use super::gateway::{Cgi, FastCgi};
-use super::monitoring::Metrics;
+use super::monitoring::{Metrics, Tracing};
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::tls::Tls;
@@ -66,6 +66,8 @@ pub struct Config {
     /// Proxies in front of this server whose forwarded client address is trusted.
     #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
+    /// The IDs that requests get; `None`: none.
+    pub tracing: Option<Tracing>,
     /// Listeners for metrics; `None`: there are none.
     pub metrics: Option<Metrics>,
     /// Path of the unix socket for administration commands; `None`: there is no socket.

@@ -8,6 +8,7 @@ mod body_writer;
 mod client;
 mod duplex;
 mod handle;
+mod identify;
 mod observe;
 mod relay;
 mod resolve;
@@ -28,12 +29,13 @@ use std::time::Instant;
 
 use http::HeaderValue;
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::request::RequestHead;
+use hurtle_http::request::{RequestFields, RequestHead};
 
 pub(crate) use self::body::Ended;
 
 use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
+use self::identify::Identity;
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
@@ -65,6 +67,8 @@ pub struct Exchange<T> {
     pub(crate) served: u64,
     /// Time at which the current request was read; `None`: its duration is not measured.
     pub(crate) begun: Option<Instant>,
+    /// The IDs of the current request; `None`: it has none yet.
+    identity: Option<Box<Identity>>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -111,6 +115,7 @@ impl<T: Protocol> Exchange<T> {
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
             begun: None,
+            identity: None,
             metrics,
             route,
             ended: false,
@@ -123,8 +128,9 @@ impl<T: Protocol> Exchange<T> {
     /// Handles one request and sends its response. What is rare is boxed, because a connection is as
     /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
-        let mut now_ms = clock::now_ms();
+        let now_ms = clock::now_ms();
         self.cache_status = None;
+        self.identity = None;
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
         }
@@ -143,12 +149,41 @@ impl<T: Protocol> Exchange<T> {
 
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
+        if worker.tracing.is_on() {
+            return Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await;
+        }
+        self.routed_exchange(request, &worker, resolved, now_ms).await
+    }
 
+    /// Gives the request its IDs as fields, then runs the exchange.
+    async fn identified_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        now_ms: u64,
+    ) -> Next {
+        let identity = Identity::of(request, worker.tracing, self.trusts_peer());
+        let (lines, field_count) = identity.lines(request);
+        self.identity = Some(Box::new(identity));
+        let fields = RequestFields::Lines(&lines);
+        let request = RequestHead { fields, field_count, section: None, ..request.clone() };
+        self.routed_exchange(&request, worker, resolved, now_ms).await
+    }
+
+    /// Runs the exchange of a request that no cache answers.
+    async fn routed_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        mut now_ms: u64,
+    ) -> Next {
         // Authorise.
         match self.authorise(request, &resolved) {
             Authorised::Open => {}
             Authorised::Gated => {
-                return Box::pin(self.gated_exchange(request, &worker, resolved, now_ms)).await;
+                return Box::pin(self.gated_exchange(request, worker, resolved, now_ms)).await;
             }
             Authorised::Refused(answer) => {
                 return Box::pin(self.write_refusal(request, &resolved, *answer)).await;
@@ -157,9 +192,9 @@ impl<T: Protocol> Exchange<T> {
 
         // Handle.
         let Some((mount, matched)) = resolved.mount() else {
-            return Box::pin(self.answer_for_site(request, &worker, resolved)).await;
+            return Box::pin(self.answer_for_site(request, worker, resolved)).await;
         };
-        let at = (&*worker, &resolved);
+        let at = (worker, &resolved);
         let (mut handled, incoming);
         {
             let context = self.context(request, at, (mount, matched), &[], now_ms);

@@ -10,7 +10,7 @@ use hurtle_http::request::section::SectionCache;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
-use crate::config::{Limits, Schedule};
+use crate::config::{Limits, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
@@ -51,6 +51,8 @@ pub struct Worker {
     pub trusted_proxies: Vec<IpNet>,
     /// Load balancers whose PROXY protocol header is trusted.
     pub balancers: Balancers,
+    /// The IDs that requests get.
+    pub tracing: Tracing,
     /// Decides when a connection that has answered reads again.
     pub schedule: Schedule,
     /// Bounds on clients.

@@ -348,6 +348,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         },
         keyring: keyring.clone(),
         balancers: Balancers::new(config.proxy_protocol.as_ref()),
+        tracing: config.tracing.unwrap_or_default(),
         schedule: config.schedule,
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
