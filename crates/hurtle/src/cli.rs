@@ -1,6 +1,7 @@
 //! The command line: arguments, and the configuration that they select.
 
 mod admin;
+mod log_level;
 mod purge;
 mod reload;
 mod status;
@@ -21,6 +22,7 @@ use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
 use crate::tls::{Keyring, local};
 
+pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::{ReloadArgs, ReloadError};
 pub use status::StatusArgs;
@@ -57,6 +59,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Print the counters of a running server: requests, connections, caches, upstreams.
     Status(StatusArgs),
+    /// Change the level of a running server's error log, until its next start.
+    LogLevel(LogLevelArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
 }
@@ -485,7 +489,7 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
     };
     let format = match format {
         "combined" => LogFormat::Combined,
-        "json" => LogFormat::Json(LogField::all()),
+        "json" => LogFormat::Json(LogField::common()),
         "brief" => LogFormat::Brief,
         _ => return Err("write off, combined, json or brief, and :PATH for a file".to_owned()),
     };

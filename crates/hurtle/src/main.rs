@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::KeepApp(args) => return keep_app(&args.options()),
         Command::Reload(args) => return reload(&args),
         Command::Status(args) => say_reply(args.send()),
+        Command::LogLevel(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
     };
     match outcome {

@@ -196,7 +196,7 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     let table = value.table(reader)?;
     let mut log = AccessLog::default();
     let mut name = FormatName::Combined;
-    let mut fields = LogField::all();
+    let mut fields = LogField::common();
     table.set("format", reader, Value::choice, &mut name);
     table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
@@ -227,7 +227,10 @@ fn json_fields(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<LogFiel
         }
     }
     if value.is_empty_list() {
-        value.report(reader, ValueError::new("no field").hint("leave the key out for all of them"));
+        value.report(
+            reader,
+            ValueError::new("no field").hint("leave the key out for the common ones"),
+        );
     }
     Some(fields)
 }

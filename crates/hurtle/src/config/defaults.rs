@@ -168,8 +168,14 @@ pub(super) fn workers() -> NonZeroUsize {
 }
 
 impl LogField {
-    /// The default fields of a JSON access log: all.
-    pub fn all() -> Vec<LogField> {
-        LogField::NAMES.iter().map(|(_, field)| *field).collect()
+    /// The default fields of a JSON access log: those of every request, whatever answers it.
+    pub fn common() -> Vec<LogField> {
+        let common = LogField::NAMES.iter().filter(|(_, field)| !field.is_detail());
+        common.map(|(_, field)| *field).collect()
+    }
+
+    /// Returns whether the field must be named to be logged.
+    pub fn is_detail(self) -> bool {
+        self as usize > LogField::Completion as usize
     }
 }

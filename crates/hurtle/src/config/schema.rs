@@ -383,7 +383,7 @@ pub(super) static ACCESS_LOG: Section = Section {
     keys: &[
         Key::new("format", Choice(names::<FormatName>), Toml("\"combined\""), "\"json\"",
             "Apache's and nginx's combined format, a JSON object, or a short line for a person."),
-        Key::new("fields", Choices(names::<LogField>), Words("all"),
+        Key::new("fields", Choices(names::<LogField>), Words("those up to `completion`"),
             "[\"time\", \"status\", \"target\"]",
             "Members of the JSON object, in this order; for `format = \"json\"`."),
         Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stdout\""),

@@ -246,6 +246,18 @@ pub enum LogField {
     UserAgent,
     Cache,
     Completion,
+    RequestId,
+    TraceId,
+    Site,
+    Mount,
+    HeadBytes,
+    TlsVersion,
+    TlsCipher,
+    ServerName,
+    Upstream,
+    UpstreamConnectUs,
+    UpstreamHeadUs,
+    UpstreamUs,
 }
 
 /// Destination of log lines.

@@ -52,19 +52,26 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a time. Returns its bucket and its microseconds, for [`Histogram::repeat`].
+    /// Counts a time. Returns its bucket and its microseconds, for `repeat`.
     pub fn observe(&self, time: Duration) -> (usize, u64) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let bucket = TIME_BOUNDS_US.partition_point(|bound| *bound < us);
-        self.repeat((bucket, us));
+        self.repeat((bucket, us), 1);
         (bucket, us)
     }
 
-    /// Counts a time that `observe` has measured once more.
-    #[inline]
-    pub fn repeat(&self, (bucket, us): (usize, u64)) {
-        self.buckets[bucket.min(TIME_BUCKETS - 1)].add(1);
-        self.sum_us.add(us);
+    /// Counts a time that `observe` has measured `times` times more.
+    pub(super) fn repeat(&self, (bucket, us): (usize, u64), times: u64) {
+        self.buckets[bucket.min(TIME_BUCKETS - 1)].add(times);
+        self.sum_us.add(us.saturating_mul(times));
+    }
+
+    /// Takes the counts of another histogram.
+    pub(super) fn copy(&self, other: &Histogram) {
+        for (count, of) in self.buckets.iter().zip(&other.buckets) {
+            count.set(of.get());
+        }
+        self.sum_us.set(other.sum_us.get());
     }
 
     /// Returns the counts of the buckets, not cumulative.

@@ -107,7 +107,7 @@ pub(super) static REQUESTS: [Family; 17] = [
         kind: Counter,
         unit: "bytes",
         labels: &[],
-        help: "Bytes of responses that were sent, without those of TLS.",
+        help: "Bytes of response bodies that were sent, of responses that have ended.",
         write: |out, s| out.put(&[], s.sent_bytes),
     },
     Family {

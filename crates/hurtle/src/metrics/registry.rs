@@ -73,11 +73,13 @@ impl Registry {
         let (http1, http2) = (total(|w| &w.http1), total(|w| &w.http2));
         let http1_idle = total(|w| &w.http1_idle).min(http1);
         let http2_active = total(|w| &w.http2_active).min(http2);
+        let routes = routes(&workers);
+        let sent_bytes = routes.iter().map(|route| route.response_bytes.sum as u64).sum();
         Snapshot {
             time: process::seconds(SystemTime::now()),
             version: env!("CARGO_PKG_VERSION"),
             process: process::read(self.start),
-            routes: routes(&workers),
+            routes,
             connections: ConnectionSnapshot {
                 accepted: total(|w| &w.accepted),
                 handshaking,
@@ -88,7 +90,7 @@ impl Registry {
                 other: open.saturating_sub(handshaking + http1 + http2),
             },
             received_bytes: total(|w| &w.received),
-            sent_bytes: total(|w| &w.sent),
+            sent_bytes,
             tls: tls(&workers),
             file_cache: FileCacheSnapshot {
                 hits: total(|w| &w.file_hits),

@@ -1,5 +1,8 @@
 //! The requests of one mount in one worker.
 
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
 use super::Histogram;
@@ -30,7 +33,7 @@ const CACHE_RESULTS: [&str; 7] =
     ["hit", "stale", "revalidated", "miss", "collapsed", "pass", "bypass"];
 
 /// A response of a known file is timed once in this many; the others count as the last that was.
-const TIMED_ONE_IN: u64 = 16;
+const TIMED_ONE_IN: u64 = 32;
 
 /// Counts of the requests to a mount of a site, by one worker.
 #[derive(Debug)]
@@ -44,18 +47,18 @@ pub struct RouteMetrics {
     sizes: [Counter; SIZE_BUCKETS],
     size_sum: Counter,
     cached: [Counter; CACHE_RESULTS.len()],
-    /// Requests since the last that was timed.
+    /// Responses since the last that was timed. They count as that one, but are added to the
+    /// histogram with the next one, or by the reader.
     untimed: Counter,
     /// Bucket and microseconds of the last that was timed.
     last_bucket: Counter,
     last_us: Counter,
+    /// Odd while the histogram and the counters above change together.
+    version: AtomicU64,
 }
 
 impl RouteMetrics {
     pub(super) fn new(site: &str, mount: &str) -> RouteMetrics {
-        let untimed = Counter::default();
-        // The first request is timed.
-        untimed.set(TIMED_ONE_IN);
         RouteMetrics {
             site: site.to_owned(),
             mount: mount.to_owned(),
@@ -64,10 +67,21 @@ impl RouteMetrics {
             sizes: Default::default(),
             size_sum: Counter::default(),
             cached: Default::default(),
-            untimed,
+            untimed: Counter::default(),
             last_bucket: Counter::default(),
             last_us: Counter::default(),
+            version: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the site's name; `None`: no site has the requested host.
+    pub fn site(&self) -> Option<&str> {
+        Some(self.site.as_str()).filter(|site| !site.is_empty())
+    }
+
+    /// Returns the mount's path; `None`: the site itself responded.
+    pub fn mount(&self) -> Option<&str> {
+        Some(self.mount.as_str()).filter(|mount| !mount.is_empty())
     }
 
     /// Counts a response.
@@ -82,23 +96,49 @@ impl RouteMetrics {
     /// Returns whether the next response of a known file should be timed.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.untimed.get() + 1 >= TIMED_ONE_IN
+        // The first response is timed.
+        self.untimed.get() + 1 >= TIMED_ONE_IN || self.version.load(Relaxed) == 0
     }
 
     /// Counts the time of a response. `None`: it was not measured, and counts as the last that was.
     #[inline]
     pub fn time(&self, time: Option<Duration>) {
         match time {
-            Some(time) => {
-                let (bucket, us) = self.times.observe(time);
-                self.last_bucket.set(bucket as u64);
-                self.last_us.set(us);
-                self.untimed.set(0);
+            Some(time) => self.add_time(time),
+            None => self.untimed.add(1),
+        }
+    }
+
+    /// Adds a time to the histogram, and the responses before it.
+    fn add_time(&self, time: Duration) {
+        let version = self.version.load(Relaxed);
+        self.version.store(version + 1, Relaxed);
+        fence(Release);
+        let last = (self.last_bucket.get() as usize, self.last_us.get());
+        self.times.repeat(last, self.untimed.get());
+        self.untimed.set(0);
+        let (bucket, us) = self.times.observe(time);
+        self.last_bucket.set(bucket as u64);
+        self.last_us.set(us);
+        self.version.store(version + 2, Release);
+    }
+
+    /// Reads the histogram with the responses that were not timed. Repeats while the worker changes
+    /// it, which takes some nanoseconds.
+    fn times(&self) -> Distribution {
+        loop {
+            let version = self.version.load(Acquire);
+            let times = Histogram::default();
+            times.copy(&self.times);
+            let last = (self.last_bucket.get() as usize, self.last_us.get());
+            times.repeat(last, self.untimed.get());
+            fence(Acquire);
+            if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
+                let mut read = Distribution::default();
+                read.add_times(&times);
+                return read;
             }
-            None => {
-                self.untimed.add(1);
-                self.times.repeat((self.last_bucket.get() as usize, self.last_us.get()));
-            }
+            spin_loop();
         }
     }
 
@@ -125,7 +165,7 @@ impl RouteMetrics {
                 }
             }
         }
-        all.duration_seconds.add_times(&self.times);
+        all.duration_seconds.add(&self.times());
         let bounds = (0..SIZE_BOUNDS).map(|at| (256_u64 << (2 * at)) as f64);
         let size = Distribution::new(
             bounds.collect(),
@@ -184,7 +224,7 @@ mod tests {
         assert!(route.is_due());
         let mut all = RouteSnapshot::default();
         route.add_to(&mut all);
-        assert_eq!(all.duration_seconds.count, 16);
-        assert!((all.duration_seconds.sum - 0.032).abs() < 1e-9);
+        assert_eq!(all.duration_seconds.count, TIMED_ONE_IN);
+        assert!((all.duration_seconds.sum - 0.064).abs() < 1e-9);
     }
 }

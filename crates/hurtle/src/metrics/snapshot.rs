@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub connections: ConnectionSnapshot,
     /// Bytes received from clients, without those of TLS.
     pub received_bytes: u64,
-    /// Bytes of responses that were sent, without those of TLS.
+    /// Bytes of response bodies that were sent.
     pub sent_bytes: u64,
     /// TLS handshakes and certificates.
     pub tls: TlsSnapshot,

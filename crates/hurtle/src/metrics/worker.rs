@@ -76,8 +76,6 @@ pub struct WorkerMetrics {
     pub http1_idle: Counter,
     /// Bytes received from clients, without those of TLS.
     pub received: Counter,
-    /// Bytes of responses that were sent, without those of TLS.
-    pub sent: Counter,
     /// Handshakes by version, and whether the session was resumed.
     pub handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
     /// Failed handshakes.
@@ -116,7 +114,6 @@ impl Default for WorkerMetrics {
             http1: Counter::default(),
             http1_idle: Counter::default(),
             received: Counter::default(),
-            sent: Counter::default(),
             handshakes: Default::default(),
             handshake_failures: Default::default(),
             file_hits: Counter::default(),

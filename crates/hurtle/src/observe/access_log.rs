@@ -39,6 +39,8 @@ pub struct Writer {
 pub struct WorkerLog {
     format: Arc<LogFormat>,
     colour: bool,
+    /// `true` if the lines have details.
+    has_details: bool,
     feed: Feed,
     home: SyncSender<Vec<u8>>,
     spares: Receiver<Vec<u8>>,
@@ -70,6 +72,10 @@ impl Writer {
         WorkerLog {
             format: Arc::clone(&self.format),
             colour: self.colour,
+            has_details: matches!(
+                &*self.format,
+                LogFormat::Json(fields) if fields.iter().any(|field| field.is_detail())
+            ),
             feed: self.sink.feed(),
             home,
             spares,
@@ -96,6 +102,11 @@ impl Writer {
 }
 
 impl WorkerLog {
+    /// Returns whether the lines have details ([`Exchange::details`]).
+    pub fn has_details(&self) -> bool {
+        self.has_details
+    }
+
     /// Logs a finished request. It never blocks.
     pub fn record(&self, exchange: &Exchange<'_>) {
         let pending = &mut *self.pending.borrow_mut();
@@ -138,7 +149,7 @@ mod tests {
 
     use http::Version;
 
-    use super::super::Completion;
+    use super::super::{Completion, Details};
 
     use super::*;
     use crate::config::{LogField, LogTarget};
@@ -171,6 +182,7 @@ mod tests {
             cache: None,
             completion: Completion::Complete,
             unix_secs: 971_186_136,
+            details: Details::NONE,
         });
     }
 
@@ -312,6 +324,7 @@ mod tests {
                 cache: None,
                 completion: Completion::Complete,
                 unix_secs: 0,
+                details: Details::NONE,
             });
             assert!(log.pending.borrow().lines.capacity() <= BUFFER_BYTES);
         }

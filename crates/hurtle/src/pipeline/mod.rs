@@ -40,6 +40,7 @@ use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
+use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
@@ -67,8 +68,8 @@ pub struct Exchange<T> {
     pub(crate) served: u64,
     /// Time at which the current request was read; `None`: its duration is not measured.
     pub(crate) begun: Option<Instant>,
-    /// The IDs of the current request; `None`: it has none yet.
-    identity: Option<Box<Identity>>,
+    /// Details of the current request for the log.
+    details: Option<Box<RequestDetails>>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -77,6 +78,15 @@ pub struct Exchange<T> {
     pub(crate) ended: bool,
     /// Declared last, so that the slot is released after the connection is closed.
     pub(crate) slot: Rc<ConnectionSlot>,
+}
+
+/// Details of a request that few logs have.
+#[derive(Debug, Default)]
+struct RequestDetails {
+    /// The IDs that were given to the request.
+    identity: Option<Identity>,
+    /// The upstream of the response.
+    upstream: Option<UpstreamLog>,
 }
 
 /// The next step of the connection after a response.
@@ -115,7 +125,7 @@ impl<T: Protocol> Exchange<T> {
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
             begun: None,
-            identity: None,
+            details: None,
             metrics,
             route,
             ended: false,
@@ -130,7 +140,6 @@ impl<T: Protocol> Exchange<T> {
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
         self.cache_status = None;
-        self.identity = None;
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
         }
@@ -149,10 +158,12 @@ impl<T: Protocol> Exchange<T> {
 
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
-        if worker.tracing.is_on() {
-            return Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await;
-        }
-        self.routed_exchange(request, &worker, resolved, now_ms).await
+        let next = match worker.tracing.is_on() {
+            true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
+            false => self.routed_exchange(request, &worker, resolved, now_ms).await,
+        };
+        self.details = None;
+        next
     }
 
     /// Gives the request its IDs as fields, then runs the exchange.
@@ -165,7 +176,7 @@ impl<T: Protocol> Exchange<T> {
     ) -> Next {
         let identity = Identity::of(request, worker.tracing, self.trusts_peer());
         let (lines, field_count) = identity.lines(request);
-        self.identity = Some(Box::new(identity));
+        self.details.get_or_insert_default().identity = Some(identity);
         let fields = RequestFields::Lines(&lines);
         let request = RequestHead { fields, field_count, section: None, ..request.clone() };
         self.routed_exchange(&request, worker, resolved, now_ms).await

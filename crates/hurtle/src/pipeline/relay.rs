@@ -42,6 +42,7 @@ impl<T: Protocol> Exchange<T> {
         let UpstreamResponse { mut exchange, head, framing, status, keeps_upstream } = response;
         let EncodedHead { bytes: out, is_reusable } = head;
         let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
+        self.note_upstream(&exchange.upstream);
         match whole_body(&mut exchange, &framing, &incoming) {
             Some((input, len)) => {
                 if let Err(error) = self.send_from(out, input, len).await {

@@ -157,10 +157,7 @@ impl<T: Transport> Exchange<H1<T>> {
                 self.set_head_deadline(begun);
             }
             self.watch.set_idle(!begun);
-            let idle = u64::from(!begun);
-            self.metrics.http1_idle.add(idle);
             let filled = self.fill().await;
-            self.metrics.http1_idle.sub(idle);
             self.watch.set_idle(false);
             match filled {
                 Ok(()) => received = true,

@@ -19,6 +19,8 @@ use super::accept::bind_unix;
 use super::command::{self, Reply};
 use super::monitoring::Monitor;
 use crate::cache::Caches;
+use crate::config::LogLevel;
+use crate::observe;
 use crate::rt;
 
 /// Mode of the socket: only its owner may connect.
@@ -34,7 +36,8 @@ const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 const ALLOW: &str = "GET, POST, PURGE";
 
 /// The commands, for those who send another one.
-const HINT: &str = "write GET /metrics, GET /status, POST /reload, PURGE http://HOST/PATH, or \
+const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /log-level?level=LEVEL, \
+                    PURGE http://HOST/PATH, or \
                     PURGE http://HOST/PREFIX*\n";
 
 /// The sender of a reload's result: what to tell the operator, or all problems.
@@ -82,6 +85,7 @@ async fn answer(
         (b"GET", b"/metrics") => return monitor.metrics(head).await,
         (b"GET", b"/status") => return monitor.status().await,
         (b"POST", b"/reload") => reload(commands).await,
+        (b"POST", b"/log-level") => set_log_level(head),
         (b"PURGE", _) => execute(head, &monitor.caches),
         _ => return Reply::method_not_allowed(ALLOW, HINT),
     };
@@ -106,6 +110,19 @@ async fn reload(
         Some(Err(_)) => Err(stopping()),
         None => Err((StatusCode::GATEWAY_TIMEOUT, "the reload takes too long\n".to_owned())),
     }
+}
+
+/// Changes the level of the error log, up to the next reload that changes it.
+fn set_log_level(head: &[u8]) -> Result<String, (StatusCode, String)> {
+    let name = command::query(head).and_then(|query| query.strip_prefix(b"level="));
+    let name = name.map(String::from_utf8_lossy).unwrap_or_default();
+    let Some(level) = LogLevel::named(&name) else {
+        let hint = "write POST /log-level?level=LEVEL: error, warn, info, debug or trace\n";
+        return Err((StatusCode::BAD_REQUEST, hint.to_owned()));
+    };
+    observe::set_level(level);
+    tracing::info!("the log level is {name}");
+    Ok(format!("the log level is {name}\n"))
 }
 
 /// Removes responses from the caches; returns the text of the response.

@@ -100,6 +100,12 @@ pub(super) fn target(head: &[u8]) -> (&[u8], &[u8]) {
     (method, target.split(|&b| b == b'?').next().unwrap_or_default())
 }
 
+/// Returns the query of a request's target.
+pub(super) fn query(head: &[u8]) -> Option<&[u8]> {
+    let target = head.split(|&b| b == b' ').nth(1)?;
+    target.iter().position(|&b| b == b'?').map(|at| &target[at + 1..])
+}
+
 /// Returns the value of the first field with this name, in lower case.
 pub(super) fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let lines = head.split(|&b| b == b'\n').skip(1);

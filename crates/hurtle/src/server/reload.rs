@@ -17,6 +17,7 @@ use super::{acme, certificates, check_passwords};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
+use crate::observe;
 use crate::tls::Keyring;
 use crate::transport::Addresses;
 
@@ -131,6 +132,10 @@ impl Reloader {
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
         self.publish(settings, listeners)?;
+        let level = self.settings.config.error_log.level;
+        if level != before.error_log.level {
+            observe::set_level(level);
+        }
         if orders_change {
             self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
         }
@@ -265,6 +270,10 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
         config.limits.programs = before.limits.programs;
         later.push("limits.programs takes effect at the next start".to_owned());
     }
+    if config.error_log.to != before.error_log.to {
+        config.error_log.to.clone_from(&before.error_log.to);
+        later.push("error_log.path takes effect at the next start".to_owned());
+    }
     keep!(
         workers,
         user,
@@ -273,7 +282,6 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
         cache_bytes,
         revalidate,
         access_log,
-        error_log,
         apps,
         admin,
         metrics

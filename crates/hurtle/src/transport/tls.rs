@@ -263,6 +263,15 @@ impl Transport for Tls {
         self.session.borrow().server_name().map(str::to_owned)
     }
 
+    fn cipher(&self) -> Option<(&'static str, &'static str)> {
+        let suite = self.session.borrow().negotiated_cipher_suite()?.suite();
+        let version = match self.version() {
+            TlsVersion::Tls12 => "TLSv1.2",
+            TlsVersion::Tls13 => "TLSv1.3",
+        };
+        Some((version, suite.as_str().unwrap_or("unknown")))
+    }
+
     fn client(&self) -> Option<ClientCertificate> {
         let proved = || self.session.borrow().peer_certificates().map(ClientCertificate::new);
         self.client.get_or_init(proved).clone()

@@ -30,4 +30,5 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod tracing;
 mod uploads;

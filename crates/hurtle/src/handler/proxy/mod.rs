@@ -35,7 +35,7 @@ pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
+pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use gate::AvailabilityGate;

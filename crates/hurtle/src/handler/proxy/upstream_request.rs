@@ -42,6 +42,22 @@ pub struct UpstreamRequest {
     phase: Cell<Phase>,
     /// Time at which the upstream was chosen.
     chosen: Option<Instant>,
+    /// Times since then.
+    connected: Option<Duration>,
+    answered: Cell<Duration>,
+}
+
+/// An upstream that has sent a response, with its times, for the log.
+#[derive(Clone, Debug)]
+pub struct UpstreamLog {
+    /// The upstream as configured.
+    pub name: String,
+    /// Time at which it was chosen.
+    pub chosen: Option<Instant>,
+    /// Time since then up to the connection; `None`: an idle one was used.
+    pub connected: Option<Duration>,
+    /// Time since then up to the head of the response.
+    pub answered: Duration,
 }
 
 /// The upstream that has the request, counted among its requests in flight.
@@ -104,6 +120,8 @@ impl UpstreamRequest {
                 && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
             phase: Cell::new(Phase::Connecting),
             chosen: None,
+            connected: None,
+            answered: Cell::new(Duration::ZERO),
         }
     }
 
@@ -125,6 +143,7 @@ impl UpstreamRequest {
         self.assigned = picked.map(|number| AssignedPeer::new(number, &self.proxy.peers[number]));
         self.tries += 1;
         self.chosen = Some(Instant::now());
+        self.connected = None;
         self.assigned.is_some()
     }
 
@@ -183,6 +202,7 @@ impl UpstreamRequest {
         if self.link.is_none() {
             let _wait = waits.read(ms(self.proxy.config.connect_timeout));
             self.link = Some(Box::pin(at.peer.connect()).await?);
+            self.connected = self.chosen.map(|chosen| chosen.elapsed());
         }
         Ok(())
     }
@@ -274,10 +294,21 @@ impl UpstreamRequest {
         self.tried.push(at.number);
     }
 
+    /// Returns the upstream with its times, for the log.
+    pub fn times(&self) -> UpstreamLog {
+        UpstreamLog {
+            name: self.upstream_name(),
+            chosen: self.chosen,
+            connected: self.connected,
+            answered: self.answered.get(),
+        }
+    }
+
     /// Records a response of the upstream.
     pub fn succeeded(&self) {
         if let Some(at) = &self.assigned {
             let time = self.chosen.map(|chosen| chosen.elapsed());
+            self.answered.set(time.unwrap_or_default());
             at.peer.metrics().count(UpstreamOutcome::Answered, time);
             at.peer.succeeded();
         }
