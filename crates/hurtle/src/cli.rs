@@ -319,7 +319,7 @@ impl ServeArgs {
             Some(AccessLogChoice(choice)) => config.access_log.clone_from(choice),
             None if self.verbose => {
                 config.access_log =
-                    Some(AccessLog { format: LogFormat::Brief, to: LogTarget::Stdout });
+                    Some(AccessLog { format: LogFormat::Brief, ..AccessLog::default() });
             }
             None => {}
         }
@@ -497,5 +497,5 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
         None => LogTarget::Stdout,
         Some(path) => LogTarget::File(absolute(path).map_err(|e| e.to_string())?),
     };
-    Ok(AccessLogChoice(Some(AccessLog { format, to })))
+    Ok(AccessLogChoice(Some(AccessLog { format, to, ..AccessLog::default() })))
 }

@@ -18,6 +18,7 @@ use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::proxied::proxy_protocol;
 use super::reader::Reader;
+use super::rotation::rotation;
 use super::schema::TOP;
 use super::table::Table;
 use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
@@ -200,6 +201,7 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     table.set("format", reader, Value::choice, &mut name);
     table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
+    log.rotation = rotation(&table, &log.to, reader);
     if let Some(written) = table.get("fields")
         && name != FormatName::Json
     {
@@ -240,6 +242,7 @@ fn error_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<ErrorLog> {
     let mut log = ErrorLog::default();
     table.set("level", reader, Value::choice, &mut log.level);
     table.set("path", reader, log_target, &mut log.to);
+    log.rotation = rotation(&table, &log.to, reader);
     Some(log)
 }
 

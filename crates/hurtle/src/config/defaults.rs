@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 use super::names::Named;
+use super::rotation::Rotation;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
@@ -152,13 +153,17 @@ impl Files {
 
 impl Default for AccessLog {
     fn default() -> AccessLog {
-        AccessLog { format: LogFormat::Combined, to: LogTarget::Stdout }
+        AccessLog {
+            format: LogFormat::Combined,
+            to: LogTarget::Stdout,
+            rotation: Rotation::default(),
+        }
     }
 }
 
 impl Default for ErrorLog {
     fn default() -> ErrorLog {
-        ErrorLog { level: LogLevel::Info, to: LogTarget::Stderr }
+        ErrorLog { level: LogLevel::Info, to: LogTarget::Stderr, rotation: Rotation::default() }
     }
 }
 

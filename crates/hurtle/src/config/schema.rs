@@ -10,11 +10,12 @@ use super::bounds::{
     HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
 use super::monitoring::{METRICS, TRACING};
-use super::names::{FormatName, names};
+use super::names::names;
+use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_mount::{CACHE, MOUNT, UPLOADS};
 use super::schema_tls::{PROXY_PROTOCOL, TLS};
-use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
+use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -373,34 +374,5 @@ pub(super) static LIMITS: Section = Section {
             "Connections at once from one client address (503); an IPv6 /64 counts as one."),
         Key::new("connections", Integer(1, COUNT_MAX),
             Words("what the limit on open files allows"), "10000", "Connections at once (503)."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ACCESS_LOG: Section = Section {
-    header: "[access_log]",
-    doc: "Log of requests, one line each. It is off without this table, which may be empty.",
-    keys: &[
-        Key::new("format", Choice(names::<FormatName>), Toml("\"combined\""), "\"json\"",
-            "Apache's and nginx's combined format, a JSON object, or a short line for a person."),
-        Key::new("fields", Choices(names::<LogField>), Words("those up to `completion`"),
-            "[\"time\", \"status\", \"target\"]",
-            "Members of the JSON object, in this order; for `format = \"json\"`."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stdout\""),
-            "\"/var/log/hurtle/access.log\"",
-            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ERROR_LOG: Section = Section {
-    header: "[error_log]",
-    doc: "Log of the server's own events.",
-    keys: &[
-        Key::new("level", Choice(names::<LogLevel>), Toml("\"info\""), "\"warn\"",
-            "The least severe level written."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stderr\""),
-            "\"/var/log/hurtle/error.log\"",
-            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
     ],
 };

@@ -18,6 +18,7 @@ use super::gateway::{Cgi, FastCgi};
 use super::monitoring::{Metrics, Tracing};
 use super::print;
 use super::proxied::ProxyProtocol;
+use super::rotation::Rotation;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
@@ -215,6 +216,9 @@ pub struct AccessLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Format of an access log line.
@@ -289,6 +293,9 @@ pub struct ErrorLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Severity, most severe first.

@@ -7,6 +7,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::snapshot::{Distribution, Snapshot};
+use super::{families, server_families};
 
 /// The format of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub struct Family {
     pub labels: &'static [&'static str],
     /// The description.
     pub help: &'static str,
-    write: fn(&mut Samples<'_>, &Snapshot),
+    pub(super) write: fn(&mut Samples<'_>, &Snapshot),
 }
 
 impl Family {
@@ -89,19 +90,19 @@ impl Family {
 }
 
 /// Writes the samples of one metric.
-struct Samples<'a> {
+pub(super) struct Samples<'a> {
     name: String,
     out: &'a mut String,
 }
 
-type Labels<'a> = &'a [(&'static str, &'a dyn Display)];
+pub(super) type Labels<'a> = &'a [(&'static str, &'a dyn Display)];
 
 impl Samples<'_> {
-    fn put(&mut self, labels: Labels<'_>, value: impl Display) {
+    pub(super) fn put(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line("", labels, None, value);
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, of: &Distribution) {
+    pub(super) fn histogram(&mut self, labels: Labels<'_>, of: &Distribution) {
         let mut sum = 0;
         for (at, count) in of.counts.iter().enumerate() {
             sum += count;
@@ -181,7 +182,5 @@ pub fn encode(snapshot: &Snapshot, format: TextFormat) -> String {
 }
 
 /// Every metric, by group.
-pub static FAMILIES: [&[Family]; 3] = [&families::REQUESTS, &families::SERVER, &families::PROCESS];
-
-#[path = "families.rs"]
-mod families;
+pub static FAMILIES: [&[Family]; 3] =
+    [&families::REQUESTS, &server_families::SERVER, &server_families::PROCESS];

@@ -7,9 +7,11 @@
 
 mod counter;
 pub mod exposition;
+mod families;
 mod process;
 mod registry;
 mod route;
+mod server_families;
 mod snapshot;
 mod upstream;
 mod worker;

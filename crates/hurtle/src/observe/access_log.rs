@@ -61,7 +61,7 @@ impl Writer {
     /// The target cannot be opened, or the thread cannot be started.
     pub fn start(log: &AccessLog, colour: bool) -> io::Result<Writer> {
         let report = |report: Report| report.trace("access log");
-        let sink = Sink::start("access-log", &log.to, report)?;
+        let sink = Sink::start("access-log", (&log.to, &log.rotation), report)?;
         Ok(Writer { sink, format: Arc::new(log.format.clone()), colour })
     }
 
@@ -159,7 +159,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn start(format: LogFormat, path: PathBuf) -> Writer {
-        Writer::start(&AccessLog { format, to: LogTarget::File(path) }, false).expect("it opens")
+        let to = LogTarget::File(path);
+        Writer::start(&AccessLog { format, to, ..AccessLog::default() }, false).expect("it opens")
     }
 
     /// A format with only the body's size, which numbers the lines of a test.

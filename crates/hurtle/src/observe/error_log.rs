@@ -87,7 +87,7 @@ fn subscriber(
     // An error means that the subscriber is gone, at the end of the process.
     let set_level = move |level| drop(handle.reload(self::filter(level)));
     let report = |report: Report| report.trace("error log");
-    let sink = Sink::start("error-log", &log.to, report)?;
+    let sink = Sink::start("error-log", (&log.to, &log.rotation), report)?;
     let subscriber = tracing_subscriber::fmt()
         .compact()
         .with_target(false)
@@ -173,7 +173,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn log(level: LogLevel, path: PathBuf) -> ErrorLog {
-        ErrorLog { level, to: LogTarget::File(path) }
+        ErrorLog { level, to: LogTarget::File(path), ..ErrorLog::default() }
     }
 
     #[test]

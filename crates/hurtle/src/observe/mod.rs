@@ -8,6 +8,7 @@ mod access_log;
 mod error_log;
 mod exchange;
 pub mod format;
+mod rotation;
 mod sink;
 mod stamp;
 mod target;
