@@ -78,7 +78,7 @@ pub(super) fn tracing(table: &Table<'_>, reader: &mut Reader<'_>) -> Tracing {
 pub(super) fn metrics(table: &Table<'_>, reader: &mut Reader<'_>) -> Metrics {
     let mut metrics = Metrics::default();
     let written = table.get("listen");
-    if written.as_ref().is_none_or(|written| written.is_empty_list()) {
+    if written.as_ref().is_none_or(Value::is_empty_list) {
         let wrong = ValueError::new("listen is missing");
         let hint = "write an address, for example listen = \"127.0.0.1:9100\"";
         reader.report_missing(&table.spot, wrong.hint(hint));

@@ -1,4 +1,5 @@
-//! The metrics of requests, connections and upstreams, with their labels and description, and the samples that a snapshot gives it.
+//! The metrics of requests, connections and upstreams, with their labels and descriptions, and the
+//! samples that a snapshot gives them.
 
 use std::fmt::Display;
 
