@@ -31,6 +31,11 @@ fn main() -> ExitCode {
         Command::Status(args) => say_reply(args.send()),
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
+        Command::Import(args) => {
+            args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
+        }
+        Command::Completions(args) => print(&args.text()),
+        Command::Man => cli::man().map_err(CommandError::Run).and_then(|page| print(&page)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -100,6 +105,10 @@ impl CommandError {
 fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), CommandError> {
     let reply = sent.map_err(CommandError::Config)?.map_err(CommandError::Run)?;
     say(reply.trim_end())
+}
+
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    io::stdout().write_all(bytes).map_err(CommandError::Run)
 }
 
 fn say(text: &str) -> Result<(), CommandError> {
