@@ -3,8 +3,10 @@
 mod admin;
 mod generate;
 mod import;
+mod log_level;
 mod purge;
 mod reload;
+mod status;
 mod upgrade;
 
 use std::ffi::OsString;
@@ -26,8 +28,10 @@ use crate::tls::{Keyring, UpstreamConfigs, local};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use import::ImportArgs;
+pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
+pub use status::StatusArgs;
 pub use upgrade::UpgradeArgs;
 
 /// A web server for a machine's own files and applications.
@@ -63,6 +67,10 @@ pub enum Command {
     StartUpgrades(StartUpgradesArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
+    /// Print the counters of a running server: requests, connections, caches, upstreams.
+    Status(StatusArgs),
+    /// Change the level of a running server's error log, until its next start.
+    LogLevel(LogLevelArgs),
     /// Replace a running server by its program's file as it is now, without losing a request.
     /// SIGUSR2 does the same.
     Upgrade(UpgradeArgs),
@@ -343,7 +351,7 @@ impl ServeArgs {
             Some(AccessLogChoice(choice)) => config.access_log.clone_from(choice),
             None if self.verbose => {
                 config.access_log =
-                    Some(AccessLog { format: LogFormat::Brief, to: LogTarget::Stdout });
+                    Some(AccessLog { format: LogFormat::Brief, ..AccessLog::default() });
             }
             None => {}
         }
@@ -513,7 +521,7 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
     };
     let format = match format {
         "combined" => LogFormat::Combined,
-        "json" => LogFormat::Json(LogField::all()),
+        "json" => LogFormat::Json(LogField::common()),
         "brief" => LogFormat::Brief,
         _ => return Err("write off, combined, json or brief, and :PATH for a file".to_owned()),
     };
@@ -521,5 +529,5 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
         None => LogTarget::Stdout,
         Some(path) => LogTarget::File(absolute(path).map_err(|e| e.to_string())?),
     };
-    Ok(AccessLogChoice(Some(AccessLog { format, to })))
+    Ok(AccessLogChoice(Some(AccessLog { format, to, ..AccessLog::default() })))
 }

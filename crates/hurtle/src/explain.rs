@@ -84,6 +84,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
+        metrics: std::sync::Arc::default(),
         compressor: Compressor::default(),
         // Nothing is sent to upstreams.
         upstream_tls: UpstreamConfigs::default(),

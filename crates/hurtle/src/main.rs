@@ -32,11 +32,9 @@ fn main() -> ExitCode {
         }
         Command::Reload(args) => executed(args.send()),
         Command::Upgrade(args) => executed(args.send()),
-        Command::Purge(args) => args
-            .send()
-            .map_err(CommandError::Config)
-            .and_then(|sent| sent.map_err(CommandError::Run))
-            .and_then(|answer| say(answer.trim_end())),
+        Command::Status(args) => say_reply(args.send()),
+        Command::LogLevel(args) => say_reply(args.send()),
+        Command::Purge(args) => say_reply(args.send()),
         Command::Import(args) => {
             args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
         }
@@ -106,6 +104,12 @@ impl CommandError {
             }
         }
     }
+}
+
+/// Prints a server's reply to a command.
+fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), CommandError> {
+    let reply = sent.map_err(CommandError::Config)?.map_err(CommandError::Run)?;
+    say(reply.trim_end())
 }
 
 fn print(bytes: &[u8]) -> Result<(), CommandError> {

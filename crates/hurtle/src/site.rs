@@ -26,6 +26,7 @@ use crate::handler::gateway::Slots;
 use crate::handler::proxy::{ForwardAuth, Proxy};
 use crate::handler::request::MatchedPath;
 use crate::limits::PlaceLimits;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
 use access::admits;
 use deployed::Deployed;
@@ -94,6 +95,8 @@ pub struct Site {
     is_limited: bool,
     /// `true` if responses get fields of CORS or of the security preset.
     adds_fields: bool,
+    /// Counters of the responses that no mount makes.
+    metrics: Arc<RouteMetrics>,
 }
 
 impl Sites {
@@ -197,13 +200,25 @@ impl Sites {
         }
     }
 
+    /// Publishes the state of all upstreams.
+    pub fn publish_upstreams(&self, now_ms: u64) {
+        for mount in self.sites.iter().flat_map(|site| &site.mounts) {
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.publish(now_ms);
+            }
+        }
+        self.sites.iter().for_each(|site| site.deployed.publish(now_ms));
+    }
+
     /// Mounts an application in the site with this number, at a path without a mount.
-    pub fn mount(&mut self, number: usize, app: App) {
+    pub fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let cors = site.config.cors.clone();
         let forward = site.forward.clone();
-        let mount = Mount::of_app(app, site.gate.clone(), site.compress_apps.clone());
+        let route = metrics.route(&site.config.name(), app.mount());
+        let compress = site.compress_apps.clone();
+        let mount = Mount::of_app(app, site.gate.clone(), compress, route);
         site.mounts.push(Mount { cors, forward, ..mount });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
@@ -253,7 +268,8 @@ impl Site {
             let limits = guard.limiters().of_mount(config, mount);
             let cors = mount.cors.clone().or_else(|| config.cors.clone());
             let forward = mount.auth.as_ref().map_or_else(|| own_forward.clone(), forward);
-            let mount = Mount::new(mount, resources, &routes, gate, known, &compression);
+            let name = config.name();
+            let mount = Mount::new(mount, &name, resources, &routes, gate, known, &compression);
             Mount { limits, cors, forward, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
@@ -287,6 +303,7 @@ impl Site {
             limits,
             is_limited,
             adds_fields,
+            metrics: resources.0.metrics.route(&config.name(), ""),
             gate: own,
             mounts,
             deployed: previous
@@ -333,6 +350,17 @@ impl Site {
     /// Returns whether responses get fields of CORS or of the security preset.
     pub fn adds_fields(&self) -> bool {
         self.adds_fields
+    }
+
+    /// Returns the counters of the mount of a file from the file cache.
+    #[inline]
+    pub fn file_metrics(&self, entry: &Entry) -> &Arc<RouteMetrics> {
+        self.mounts.get(entry.mount).map_or(&self.metrics, Mount::metrics)
+    }
+
+    /// Returns the counters of the responses that no mount makes.
+    pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).

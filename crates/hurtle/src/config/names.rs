@@ -5,10 +5,9 @@ use serde::{Serialize, Serializer};
 use super::acme::ChallengeKind;
 use super::balance::Balance;
 use super::manifest::SocketPassing;
+use super::sandbox::Sandbox;
 use super::tls::ClientAuthMode;
-use super::types::{
-    EarlyHints, EtagSource, LogField, LogLevel, Sandbox, Schedule, Sendfile, Symlinks,
-};
+use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 
 /// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -69,10 +68,6 @@ impl Named for Sendfile {
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
 }
 
-impl Named for Sandbox {
-    const NAMES: &'static [(&'static str, Self)] = &[("auto", Self::Auto), ("off", Self::Off)];
-}
-
 impl Named for Schedule {
     const NAMES: &'static [(&'static str, Self)] =
         &[("wait", Self::Wait), ("eager", Self::Eager), ("yield", Self::Yield)];
@@ -128,6 +123,13 @@ impl Named for LogLevel {
     ];
 }
 
+impl LogLevel {
+    /// Returns the level with this name.
+    pub fn named(name: &str) -> Option<LogLevel> {
+        LogLevel::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+    }
+}
+
 impl Named for LogField {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("time", Self::Time),
@@ -143,5 +145,17 @@ impl Named for LogField {
         ("user_agent", Self::UserAgent),
         ("cache", Self::Cache),
         ("completion", Self::Completion),
+        ("request_id", Self::RequestId),
+        ("trace_id", Self::TraceId),
+        ("site", Self::Site),
+        ("mount", Self::Mount),
+        ("head_bytes", Self::HeadBytes),
+        ("tls_version", Self::TlsVersion),
+        ("tls_cipher", Self::TlsCipher),
+        ("server_name", Self::ServerName),
+        ("upstream", Self::Upstream),
+        ("upstream_connect_us", Self::UpstreamConnectUs),
+        ("upstream_head_us", Self::UpstreamHeadUs),
+        ("upstream_us", Self::UpstreamUs),
     ];
 }

@@ -18,9 +18,12 @@ use super::auth::Auth;
 use super::compress::Compress;
 use super::cors::Cors;
 use super::gateway::{Cgi, FastCgi};
+use super::monitoring::{Metrics, Tracing};
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
+use super::rotation::Rotation;
+use super::sandbox::Sandbox;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
@@ -71,6 +74,10 @@ pub struct Config {
     /// Proxies in front of this server whose forwarded client address is trusted.
     #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
+    /// The IDs that requests get; `None`: none.
+    pub tracing: Option<Tracing>,
+    /// Listeners for metrics; `None`: there are none.
+    pub metrics: Option<Metrics>,
     /// Path of the unix socket for administration commands; `None`: there is no socket.
     #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
@@ -139,17 +146,6 @@ pub enum Schedule {
     Eager,
     /// Read at once, but after every other connection that is ready.
     Yield,
-}
-
-/// Confinement of the process: it opens only files that the configuration names, and starts no
-/// program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sandbox {
-    /// Confined where the kernel can do it and the server starts no programs.
-    #[default]
-    Auto,
-    /// Not confined.
-    Off,
 }
 
 /// Limits on a client. The status sent when one is exceeded stands in parentheses.
@@ -229,6 +225,9 @@ pub struct AccessLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Format of an access log line.
@@ -260,6 +259,18 @@ pub enum LogField {
     UserAgent,
     Cache,
     Completion,
+    RequestId,
+    TraceId,
+    Site,
+    Mount,
+    HeadBytes,
+    TlsVersion,
+    TlsCipher,
+    ServerName,
+    Upstream,
+    UpstreamConnectUs,
+    UpstreamHeadUs,
+    UpstreamUs,
 }
 
 /// Destination of log lines.
@@ -291,6 +302,9 @@ pub struct ErrorLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Severity, most severe first.

@@ -20,6 +20,7 @@ use super::sandbox::Sandbox;
 use super::upgrade::{Launcher, Upgrade};
 use super::{AccessLogHandle, Stop, activation};
 use crate::config::Config;
+use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
 
 /// Longest wait for the workers to close their listeners after a handover.
@@ -245,6 +246,7 @@ impl Process<'_> {
     async fn reload(&self, reply: Option<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
+        self.reload.registry.count_reload(outcome.is_ok());
         activation::notify("READY=1");
         let reloaded = match &self.reload.file {
             Some(file) => format!("reloaded {}", file.display()),
@@ -287,6 +289,7 @@ enum ReloadError {
 
 /// The means of a reload.
 pub(super) struct Reload {
+    pub(super) registry: Arc<Registry>,
     pub(super) reloader: Arc<Mutex<Reloader>>,
     pub(super) load: LoadConfig,
     pub(super) file: Option<PathBuf>,

@@ -39,6 +39,8 @@ pub(super) const READY: &[u8] = b"ready\n";
 pub(super) struct HeldSockets {
     sockets: Vec<(Listen, Listener)>,
     admin: Option<(PathBuf, UnixListener)>,
+    /// Listeners for metrics.
+    monitored: Vec<(Listen, Listener)>,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -74,6 +76,10 @@ enum Role {
     Clear,
     Tls,
     Admin,
+    Metrics,
+    /// A role of another version; the socket is closed.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The end of the process that hands over.
@@ -94,18 +100,22 @@ pub(super) struct Received {
 }
 
 impl HeldSockets {
-    /// Duplicates the listeners of every worker, and the admin socket.
+    /// Duplicates the listeners of every worker, the admin socket and the listeners for metrics.
     ///
     /// # Errors
     /// The system refuses a descriptor.
     pub(super) fn of<'a>(
         listeners: impl IntoIterator<Item = &'a BoundListener>,
         admin: Option<(PathBuf, &UnixListener)>,
+        monitored: impl Iterator<Item = (&'a Listen, &'a Listener)>,
     ) -> io::Result<HeldSockets> {
         let mut held = HeldSockets::default();
         held.add(listeners)?;
         let admin = admin.map(|(path, socket)| Ok((path, socket.try_clone()?)));
         held.admin = admin.transpose().map_err(|e: io::Error| e)?;
+        for (listen, listener) in monitored {
+            held.monitored.push((listen.clone(), listener.try_clone()?));
+        }
         Ok(held)
     }
 
@@ -151,6 +161,10 @@ impl HeldSockets {
             let listen = Listen::Unix(path.clone());
             description.sockets.push(SocketRecord::new(Role::Admin, &listen));
             sockets.push(socket.as_fd().try_clone_to_owned()?);
+        }
+        for (listen, listener) in &self.monitored {
+            description.sockets.push(SocketRecord::new(Role::Metrics, listen));
+            sockets.push(listener.as_fd().try_clone_to_owned()?);
         }
         Ok(Handover { description, sockets })
     }
@@ -238,12 +252,18 @@ impl Received {
 
     /// Takes the listeners of an address.
     pub(super) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
-        self.take_if(|role, listen| role != Role::Admin && listen == configured)
+        self.take_if(|role, listen| role.is_of_requests() && listen == configured)
     }
 
-    /// Takes all listeners.
+    /// Takes all listeners for requests.
     pub(super) fn take_all(&mut self) -> Vec<Listener> {
-        self.take_if(|role, _| role != Role::Admin)
+        self.take_if(|role, _| role.is_of_requests())
+    }
+
+    /// Takes the listener for metrics at an address.
+    pub(super) fn take_metrics(&mut self, configured: &Listen) -> Option<Listener> {
+        let taken = self.take_if(|role, listen| role == Role::Metrics && listen == configured);
+        taken.into_iter().next()
     }
 
     /// Takes the admin socket if it has this path.
@@ -283,6 +303,12 @@ impl Received {
             }
         }
         let _ = self.channel.write_all(READY);
+    }
+}
+
+impl Role {
+    fn is_of_requests(self) -> bool {
+        matches!(self, Role::Clear | Role::Tls)
     }
 }
 

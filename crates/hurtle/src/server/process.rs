@@ -84,8 +84,9 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     reloader.any_port = any_port;
     reloader.held = Some(held);
     activation::notify("READY=1");
+    let registry = Arc::clone(&reloader.registry);
     let reloader = Arc::new(Mutex::new(reloader));
-    let reload = Reload { reloader, load, file, sandbox: Arc::new(sandbox) };
+    let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
     let ended = move || super::join(threads, access_log.as_deref());
@@ -120,7 +121,10 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
         Listen::Tcp(_) => None,
     };
     let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
-    listening.chain(config.admin.clone()).collect()
+    listening
+        .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
+        .chain(config.admin.clone())
+        .collect()
 }
 
 /// Uses the sockets of the process that this one replaces.

@@ -50,7 +50,7 @@ pub(super) struct Program {
     pub(super) arguments: Vec<OsString>,
 }
 
-/// How the new process is started.
+/// Starts the new process.
 #[derive(Clone, Debug)]
 pub(super) struct Launcher {
     pub(super) program: Program,

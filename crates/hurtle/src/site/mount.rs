@@ -18,6 +18,7 @@ use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::{ForwardAuth, Proxy};
 use crate::limits::PlaceLimits;
+use crate::metrics::RouteMetrics;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct Mount {
     pub(super) cors: Option<Cors>,
     /// The authentication server, in place of the site's.
     pub(super) forward: Option<Rc<ForwardAuth>>,
+    /// Counters of its requests.
+    pub(super) metrics: Arc<RouteMetrics>,
 }
 
 /// The mount of a path. Deployed applications may be replaced while a request uses them.
@@ -76,6 +79,12 @@ impl Mount {
         if path.is_empty() { "/" } else { path }
     }
 
+    /// Returns the counters of its requests.
+    #[inline]
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
+    }
+
     /// Returns the handler.
     pub fn handler(&self) -> &Handler {
         &self.handler
@@ -86,10 +95,11 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount. `previous` is the proxy that was at its path; it stays if its configuration
-    /// does.
+    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it
+    /// stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
+        site: &str,
         (resources, slots): (&Resources, &Slots),
         routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
@@ -137,6 +147,10 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
+        if let Handler::Proxy(proxy) = &handler {
+            proxy.count_in(&resources.metrics, site, &config.path);
+        }
+        let metrics = resources.metrics.route(site, &config.path);
         let access = config.access.clone();
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
@@ -153,19 +167,30 @@ impl Mount {
             limits,
             cors: None,
             forward: None,
+            metrics,
         }
     }
 
     /// Creates the mount of an application.
-    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>, compress: Option<Policy>) -> Mount {
+    pub(super) fn of_app(
+        app: App,
+        gate: Option<Rc<Gate>>,
+        compress: Option<Policy>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate, compress)
+        Mount::open(path, Handler::App(app), gate, compress, metrics)
     }
 
     /// Creates the mount of an application that is deployed at run time.
-    pub(super) fn of_deployment(path: &str, proxy: Proxy, gate: Option<Rc<Gate>>) -> Mount {
+    pub(super) fn of_deployment(
+        path: &str,
+        proxy: Proxy,
+        gate: Option<Rc<Gate>>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         // A later configuration of the site may compress.
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None)
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None, metrics)
     }
 
     /// Creates a mount that admits every address.
@@ -174,6 +199,7 @@ impl Mount {
         handler: Handler,
         gate: Option<Rc<Gate>>,
         compress: Option<Policy>,
+        metrics: Arc<RouteMetrics>,
     ) -> Mount {
         let access = Access::default();
         let limits = PlaceLimits::default();
@@ -188,6 +214,7 @@ impl Mount {
             limits,
             cors: None,
             forward: None,
+            metrics,
         }
     }
 

@@ -18,6 +18,7 @@ mod frames;
 mod fuse;
 mod hung;
 mod logs;
+mod metrics;
 mod mid_download;
 mod names;
 mod pipeline;
@@ -30,5 +31,6 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod tracing;
 mod upgrade;
 mod uploads;
