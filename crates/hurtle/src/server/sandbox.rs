@@ -101,9 +101,7 @@ impl Permissions {
             return Err("the server starts programs, which would be in it too");
         }
         let mut needed = Permissions::default();
-        needed.readable.extend(SYSTEM.iter().filter_map(|path| Place::at(Path::new(path))));
-        needed.read_all(AUTHORITY_VARIABLES.iter().filter_map(env::var_os));
-        needed.writable.extend(DEVICES.iter().filter_map(|path| Place::at(Path::new(path))));
+        needed.add_system();
         if let Some(file) = file {
             needed.read_file(file);
         }
@@ -129,6 +127,13 @@ impl Permissions {
         }
         config.sites.iter().for_each(|site| needed.serve(site));
         Ok(needed)
+    }
+
+    /// Adds what every server needs of the system.
+    fn add_system(&mut self) {
+        self.readable.extend(SYSTEM.iter().filter_map(|path| Place::at(Path::new(path))));
+        self.read_all(AUTHORITY_VARIABLES.iter().filter_map(env::var_os));
+        self.writable.extend(DEVICES.iter().filter_map(|path| Place::at(Path::new(path))));
     }
 
     fn serve(&mut self, site: &Site) {
@@ -234,15 +239,15 @@ impl Permissions {
 /// The permissions for a person, without those for the system's own files.
 impl fmt::Display for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own: BTreeSet<_> =
-            SYSTEM.iter().chain(DEVICES).filter_map(|path| Place::at(Path::new(path))).collect();
-        let list = |places: &BTreeSet<Place>| {
+        let mut own = Permissions::default();
+        own.add_system();
+        let list = |places: &BTreeSet<Place>, own: &BTreeSet<Place>| {
             let paths: Vec<_> =
-                places.difference(&own).map(|place| place.path.display().to_string()).collect();
+                places.difference(own).map(|place| place.path.display().to_string()).collect();
             if paths.is_empty() { "nothing".to_owned() } else { paths.join(", ") }
         };
-        write!(f, "reads {}; writes {}; ", list(&self.readable), list(&self.writable))?;
-        f.write_str("starts no program")
+        write!(f, "reads {}; ", list(&self.readable, &own.readable))?;
+        write!(f, "writes {}; starts no program", list(&self.writable, &own.writable))
     }
 }
 
