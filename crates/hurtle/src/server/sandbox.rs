@@ -208,9 +208,10 @@ impl Permissions {
         );
     }
 
-    /// Adds a file that is created and removed.
+    /// Adds a file that is created and removed, and the one to which it links.
     fn write_file(&mut self, file: &Path) {
         file.parent().iter().for_each(|directory| self.write(directory));
+        self.writable.extend(Place::at(file));
     }
 
     /// `true`: a process with these permissions also has `others`.
