@@ -167,7 +167,7 @@ impl<T: Protocol> Exchange<T> {
             Some(Authenticator::Server(server)) => server,
             Some(Authenticator::Token(gate)) => {
                 return gate.check(request).map_err(|refusal| {
-                    let refused = Err(HandlerError::Answer(Box::new(refusal)));
+                    let refused = Err(HandlerError::Answer(refusal));
                     Box::new((refused, Incoming::of(request)))
                 });
             }

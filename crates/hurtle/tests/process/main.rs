@@ -29,5 +29,8 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+#[allow(dead_code)]
+#[path = "../proxy/tokens.rs"]
+mod tokens;
 mod upgrade;
 mod uploads;

@@ -98,12 +98,12 @@ impl TokenGate {
     ///
     /// # Errors
     /// The response: 401 with the challenge, or 503 while there are no keys.
-    pub fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Answer> {
-        let Some(token) = self.token(request) else { return Err(self.refusal(None)) };
+    pub fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Box<Answer>> {
+        let Some(token) = self.token(request) else { return Err(Box::new(self.refusal(None))) };
         let Some(keys) = self.keys() else {
             let why = "the keys that verify tokens could not be fetched yet";
             let answer = Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why));
-            return Err(answer.with(header::RETRY_AFTER, RETRY_AFTER));
+            return Err(Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER)));
         };
         match token::verify(token, &keys, &self.config, clock::unix_secs()) {
             Ok(_) if self.config.claims.is_empty() => Ok(None),
@@ -112,7 +112,7 @@ impl TokenGate {
                 if let (TokenError::UnknownKey, Some(source)) = (error, &self.source) {
                     source.want_others();
                 }
-                Err(self.refusal(Some(error)))
+                Err(Box::new(self.refusal(Some(error))))
             }
         }
     }

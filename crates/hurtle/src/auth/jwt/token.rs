@@ -243,6 +243,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_long_token_is_not_read() {
+        let token = [b"e30.e30.", &[b'A'; TOKEN_BYTES_MAX][..]].concat();
+        let error = verify(&token, &KeySet::default(), &config(), 0);
+        assert_eq!(error, Err(TokenError::Malformed));
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(token: Vec<u8>, text in "[A-Za-z0-9_.-]{0,60}") {
