@@ -3,8 +3,10 @@
 mod admin;
 mod generate;
 mod import;
+mod log_level;
 mod purge;
 mod reload;
+mod status;
 mod upgrade;
 
 use std::ffi::OsString;
@@ -26,8 +28,10 @@ use crate::tls::{Keyring, UpstreamConfigs, local};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use import::ImportArgs;
+pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
+pub use status::StatusArgs;
 pub use upgrade::UpgradeArgs;
 
 /// A web server for a machine's own files and applications.
@@ -58,8 +62,15 @@ pub enum Command {
     /// Supervise an application; the server starts this itself.
     #[command(hide = true)]
     KeepApp(KeepAppArgs),
+    /// Start the program anew for upgrades; the server starts this itself.
+    #[command(hide = true)]
+    StartUpgrades(StartUpgradesArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
+    /// Print the counters of a running server: requests, connections, caches, upstreams.
+    Status(StatusArgs),
+    /// Change the level of a running server's error log, until its next start.
+    LogLevel(LogLevelArgs),
     /// Replace a running server by its program's file as it is now, without losing a request.
     /// SIGUSR2 does the same.
     Upgrade(UpgradeArgs),
@@ -182,6 +193,17 @@ pub struct ExplainArgs {
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
+}
+
+/// Arguments of `start-upgrades`.
+#[derive(Debug, Args)]
+pub struct StartUpgradesArgs {
+    /// The program.
+    #[arg(required = true)]
+    pub program: PathBuf,
+    /// Its arguments.
+    #[arg(last = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// Arguments of `keep-app`.
@@ -329,7 +351,7 @@ impl ServeArgs {
             Some(AccessLogChoice(choice)) => config.access_log.clone_from(choice),
             None if self.verbose => {
                 config.access_log =
-                    Some(AccessLog { format: LogFormat::Brief, to: LogTarget::Stdout });
+                    Some(AccessLog { format: LogFormat::Brief, ..AccessLog::default() });
             }
             None => {}
         }
@@ -499,7 +521,7 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
     };
     let format = match format {
         "combined" => LogFormat::Combined,
-        "json" => LogFormat::Json(LogField::all()),
+        "json" => LogFormat::Json(LogField::common()),
         "brief" => LogFormat::Brief,
         _ => return Err("write off, combined, json or brief, and :PATH for a file".to_owned()),
     };
@@ -507,5 +529,5 @@ fn parse_access_log(text: &str) -> Result<AccessLogChoice, String> {
         None => LogTarget::Stdout,
         Some(path) => LogTarget::File(absolute(path).map_err(|e| e.to_string())?),
     };
-    Ok(AccessLogChoice(Some(AccessLog { format, to })))
+    Ok(AccessLogChoice(Some(AccessLog { format, to, ..AccessLog::default() })))
 }

@@ -168,6 +168,11 @@ impl Deadlines {
         next_ms
     }
 
+    /// Returns the number of connections between requests.
+    pub fn idle_count(&self) -> usize {
+        self.slots.borrow().iter().filter(|(_, slot)| slot.idle.get()).count()
+    }
+
     /// Begins to stop: connections start no new requests. Connections between requests have `grace`
     /// to send one that is under way.
     pub fn drain(&self, grace: Duration) {

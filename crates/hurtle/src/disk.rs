@@ -6,16 +6,17 @@
 //! request that needs a disk.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::metrics::LaneSnapshot;
 use crate::{rt, sys};
 
 /// Jobs that may wait in one lane.
@@ -24,10 +25,13 @@ const LANE_JOBS_MAX: usize = 1_024;
 /// Time limit for a job, including its time in the queue. After it the request is answered 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Name of the lanes without a name in a snapshot.
+const OTHER_LANES: &str = "other";
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The end of a lane's queue that a job enters at.
-type Enqueue = fn(&mut VecDeque<Job>, Job);
+type Enqueue = fn(&mut VecDeque<(Instant, Job)>, (Instant, Job));
 
 /// Why a job returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +76,11 @@ struct Queue {
 #[derive(Default)]
 struct LaneState {
     running: usize,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<(Instant, Job)>,
+    /// Jobs that were begun, and the sum of their waits.
+    begun: u64,
+    waited: Duration,
+    rejected: u64,
 }
 
 impl std::fmt::Debug for LaneState {
@@ -183,6 +191,26 @@ impl Disk {
 }
 
 impl Disk {
+    /// Returns the state of each lane, by name. Those without a name are one.
+    pub fn snapshot(&self) -> Vec<LaneSnapshot> {
+        let queue = self.0.0.lock();
+        let mut names = vec![OTHER_LANES; queue.lanes.len()];
+        for (name, lane) in &queue.names {
+            names[lane.0] = name;
+        }
+        let mut all: BTreeMap<&str, LaneSnapshot> = BTreeMap::new();
+        for (name, lane) in names.into_iter().zip(&queue.lanes) {
+            let sum = all.entry(name).or_default();
+            sum.lane = name.to_owned();
+            sum.queued += lane.jobs.len() as u64;
+            sum.running += lane.running as u64;
+            sum.jobs += lane.begun;
+            sum.wait_seconds += lane.waited.as_secs_f64();
+            sum.rejected += lane.rejected;
+        }
+        all.into_values().collect()
+    }
+
     /// Queues a job without waiting for its result. If the lane is full the job is dropped.
     pub fn begin(&self, lane: Lane, job: impl FnOnce() + Send + 'static) {
         let job = move || {
@@ -223,9 +251,10 @@ impl Shared {
         let mut queue = self.lock();
         let state = &mut queue.lanes[lane.0];
         if state.jobs.len() >= LANE_JOBS_MAX {
+            state.rejected += 1;
             return Err(Failure::Busy);
         }
-        enqueue(&mut state.jobs, job);
+        enqueue(&mut state.jobs, (Instant::now(), job));
         let wakes = queue.has_work_for_another(self.lane_threads_max);
         drop(queue);
         if wakes {
@@ -277,9 +306,11 @@ impl Queue {
             let at = (self.turn + step) % count;
             let lane = &mut self.lanes[at];
             if lane.running < lane_threads_max
-                && let Some(job) = lane.jobs.pop_front()
+                && let Some((queued, job)) = lane.jobs.pop_front()
             {
                 lane.running += 1;
+                lane.begun += 1;
+                lane.waited += queued.elapsed();
                 self.turn = at + 1;
                 return Some((at, job));
             }

@@ -40,6 +40,7 @@ use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
 use crate::pipeline::additions::Additions;
 use crate::server;
+use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs};
@@ -83,6 +84,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
+        metrics: std::sync::Arc::default(),
         compressor: Compressor::default(),
         // Nothing is sent to upstreams.
         upstream_tls: UpstreamConfigs::default(),
@@ -92,6 +94,10 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let target = Some((path, query));
+    let confined = match Permissions::of(config, None) {
+        Ok(permissions) => format!("the server {permissions}"),
+        Err(reason) => format!("none: {reason}"),
+    };
     let Some(mut resolved) = sites.resolve(name.map(|host| host.name), target, peer) else {
         return Ok(
             "no site has this name, and there is no default site: 421 Misdirected Request".into()
@@ -99,6 +105,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     };
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
+    line(&mut out, "sandbox", &confined);
     describe_tls(&mut out, config, number)?;
     if let Some(apps) = &config.apps {
         let apps = apps.display();

@@ -36,6 +36,9 @@ pub mod rt;
 pub mod clock;
 
 #[doc(hidden)]
+pub mod metrics;
+
+#[doc(hidden)]
 pub mod config;
 
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use clap::Parser;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
+use hurtle::server::{Launch, starter};
 use hurtle::{config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
@@ -26,13 +27,14 @@ fn main() -> ExitCode {
             say(text.trim_end())
         }),
         Command::KeepApp(args) => return keep_app(&args.options()),
+        Command::StartUpgrades(args) => {
+            starter::run(&args.program, &args.arguments).map_err(CommandError::Run)
+        }
         Command::Reload(args) => executed(args.send()),
         Command::Upgrade(args) => executed(args.send()),
-        Command::Purge(args) => args
-            .send()
-            .map_err(CommandError::Config)
-            .and_then(|sent| sent.map_err(CommandError::Run))
-            .and_then(|answer| say(answer.trim_end())),
+        Command::Status(args) => say_reply(args.send()),
+        Command::LogLevel(args) => say_reply(args.send()),
+        Command::Purge(args) => say_reply(args.send()),
         Command::Import(args) => {
             args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
         }
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
 fn serve(args: ServeArgs) -> Result<(), CommandError> {
     let loaded = args.config().map_err(CommandError::Config)?;
     let (file, watch) = (args.file(), args.watch().map_err(CommandError::Config)?);
+    let launch = Launch::new(&loaded.config, file.as_deref()).map_err(CommandError::Run)?;
     let errors = observe::init(&loaded.config.error_log).map_err(|e| {
         CommandError::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
     })?;
@@ -57,7 +60,7 @@ fn serve(args: ServeArgs) -> Result<(), CommandError> {
     let load = Arc::new(move || args.config().map(|loaded| loaded.config));
     let LoadedConfig { config, any_port, .. } = loaded;
     let process = ProcessConfig { config, any_port, file, watch, load };
-    server::process::run(process, &errors).map_err(CommandError::Run)
+    server::process::run(launch, process, &errors).map_err(CommandError::Run)
 }
 
 /// The outcome of a command that a running server has executed.
@@ -101,6 +104,12 @@ impl CommandError {
             }
         }
     }
+}
+
+/// Prints a server's reply to a command.
+fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), CommandError> {
+    let reply = sent.map_err(CommandError::Config)?.map_err(CommandError::Run)?;
+    say(reply.trim_end())
 }
 
 fn print(bytes: &[u8]) -> Result<(), CommandError> {

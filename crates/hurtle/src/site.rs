@@ -24,9 +24,10 @@ use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
-use crate::handler::proxy::{ForwardAuth, Proxy};
+use crate::handler::proxy::Proxy;
 use crate::handler::request::MatchedPath;
 use crate::limits::PlaceLimits;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
 use access::admits;
 use deployed::Deployed;
@@ -97,6 +98,8 @@ pub struct Site {
     is_limited: bool,
     /// `true` if responses get fields of CORS or of the security preset.
     adds_fields: bool,
+    /// Counters of the responses that no mount makes.
+    metrics: Arc<RouteMetrics>,
 }
 
 impl Sites {
@@ -200,13 +203,25 @@ impl Sites {
         }
     }
 
+    /// Publishes the state of all upstreams.
+    pub fn publish_upstreams(&self, now_ms: u64) {
+        for mount in self.sites.iter().flat_map(|site| &site.mounts) {
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.publish(now_ms);
+            }
+        }
+        self.sites.iter().for_each(|site| site.deployed.publish(now_ms));
+    }
+
     /// Mounts an application in the site with this number, at a path without a mount.
-    pub fn mount(&mut self, number: usize, app: App) {
+    pub fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let cors = site.config.cors.clone();
         let authenticator = site.authenticator.clone();
-        let mount = Mount::of_app(app, site.gate.clone(), site.compress_apps.clone());
+        let route = metrics.route(&site.config.name(), app.mount());
+        let compress = site.compress_apps.clone();
+        let mount = Mount::of_app(app, site.gate.clone(), compress, route);
         site.mounts.push(Mount { cors, authenticator, ..mount });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
@@ -243,13 +258,7 @@ impl Site {
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
         let names = (&resources.0.disk, names_lane(&resources.0.disk));
-        let authenticator = |auth: &Auth| match auth {
-            Auth::None | Auth::Basic(_) => None,
-            Auth::Forward(config) => {
-                Some(Authenticator::Server(Rc::new(ForwardAuth::new(config, names))))
-            }
-            Auth::Jwt(config) => Some(Authenticator::Token(Rc::new(guard.token_gate(config)))),
-        };
+        let authenticator = |auth: &Auth| Authenticator::of(auth, guard, names);
         let own_authenticator = config.auth.as_ref().and_then(authenticator);
         let own = config.auth.as_ref().and_then(gate);
         let routes = Arc::new(routes(config));
@@ -260,7 +269,8 @@ impl Site {
             let cors = mount.cors.clone().or_else(|| config.cors.clone());
             let authenticator =
                 mount.auth.as_ref().map_or_else(|| own_authenticator.clone(), authenticator);
-            let mount = Mount::new(mount, resources, &routes, gate, known, &compression);
+            let name = config.name();
+            let mount = Mount::new(mount, &name, resources, &routes, gate, known, &compression);
             Mount { limits, cors, authenticator, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
@@ -294,6 +304,7 @@ impl Site {
             limits,
             is_limited,
             adds_fields,
+            metrics: resources.0.metrics.route(&config.name(), ""),
             gate: own,
             mounts,
             deployed: previous
@@ -343,6 +354,17 @@ impl Site {
     /// Returns whether responses get fields of CORS or of the security preset.
     pub fn adds_fields(&self) -> bool {
         self.adds_fields
+    }
+
+    /// Returns the counters of the mount of a file from the file cache.
+    #[inline]
+    pub fn file_metrics(&self, entry: &Entry) -> &Arc<RouteMetrics> {
+        self.mounts.get(entry.mount).map_or(&self.metrics, Mount::metrics)
+    }
+
+    /// Returns the counters of the responses that no mount makes.
+    pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).

@@ -19,3 +19,4 @@ pub mod range; // Range: parts of a representation
 pub mod set; // sets of bytes
 pub mod structured; // structured fields: Integers, Booleans, Dictionaries
 pub mod target; // the request target and its decoded path
+pub mod trace_context; // W3C Trace Context, and request IDs

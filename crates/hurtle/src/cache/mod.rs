@@ -25,6 +25,7 @@ use hurtle_http::request::RequestFields;
 
 use crate::config;
 use crate::disk::{Disk, Lane};
+use crate::metrics::CacheSnapshot;
 
 pub use charge::Charge;
 pub use flight::{FetchResult, Flight, Join, range_fetch_name};
@@ -73,6 +74,7 @@ pub struct Cache {
     /// The next shard to evict from.
     hand: AtomicUsize,
     flights: AtomicU64,
+    evictions: AtomicU64,
 }
 
 /// The result of a look-up.
@@ -119,6 +121,7 @@ impl Cache {
             lane: disk.lane(),
             hand: AtomicUsize::new(0),
             flights: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
         }
     }
 
@@ -197,6 +200,15 @@ impl Cache {
         (self.memory.used(), self.disk_bytes.used())
     }
 
+    /// Adds its size to a snapshot. Locks each shard for a moment.
+    pub fn add_to(&self, all: &mut CacheSnapshot) {
+        let (memory, disk) = self.used();
+        all.entries += self.shards.iter().map(|shard| lock(shard).count() as u64).sum::<u64>();
+        all.memory_bytes += memory;
+        all.disk_bytes += disk;
+        all.evictions += self.evictions.load(Relaxed);
+    }
+
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         self.shard_of(self.hash(key))
     }
@@ -240,6 +252,7 @@ impl Cache {
             let at = self.hand.fetch_add(1, Relaxed) % SHARDS;
             let removed = lock(&self.shards[at]).evict(on_disk);
             if removed.is_some() {
+                self.evictions.fetch_add(1, Relaxed);
                 return true;
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Cache;
 use crate::config;
 use crate::disk::Disk;
+use crate::metrics::CacheSnapshot;
 
 /// All caches; clones share them.
 #[derive(Clone, Debug)]
@@ -29,6 +30,14 @@ impl Caches {
         let cache = Arc::new(Cache::new(config, disk, self.files_max));
         all.push((proxy.clone(), Arc::clone(&cache)));
         Some(cache)
+    }
+
+    /// Adds up the sizes of all caches.
+    pub fn snapshot(&self) -> CacheSnapshot {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut snapshot = CacheSnapshot::default();
+        all.iter().for_each(|(_, cache)| cache.add_to(&mut snapshot));
+        snapshot
     }
 
     /// Removes the caches that no proxy uses.

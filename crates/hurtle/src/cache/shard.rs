@@ -82,6 +82,11 @@ impl Shard {
         }
     }
 
+    /// Returns the number of keys.
+    pub(super) fn count(&self) -> usize {
+        self.index.len()
+    }
+
     /// Returns the response stored for these selecting fields.
     pub(super) fn variant(&self, key: &[u8], selected: &[SelectingField]) -> Option<&Arc<Stored>> {
         let slot = &self.slots[self.at(self.hasher.hash_one(key), key)?];

@@ -14,10 +14,12 @@ use super::compress::compress;
 use super::defaults::workers;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
+use super::monitoring::{metrics, tracing};
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::proxied::proxy_protocol;
 use super::reader::Reader;
+use super::rotation::rotation;
 use super::schema::TOP;
 use super::table::Table;
 use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
@@ -53,9 +55,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("drain", reader, Value::duration, &mut config.drain);
     top.set("user", reader, account, &mut config.user);
     top.set("group", reader, account, &mut config.group);
+    top.set("sandbox", reader, Value::choice, &mut config.sandbox);
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
+    if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
+        config.metrics = Some(metrics(&table, reader));
+    }
+    if let Some(table) = top.get("tracing").and_then(|value| value.table(reader)) {
+        config.tracing = Some(tracing(&table, reader));
+    }
     top.set("compress", reader, compress, &mut config.compress);
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
@@ -107,7 +116,7 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
+pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
     let items = value.items(reader);
     if items.is_empty() && value.is_empty_list() {
         value.report(
@@ -191,10 +200,11 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     let table = value.table(reader)?;
     let mut log = AccessLog::default();
     let mut name = FormatName::Combined;
-    let mut fields = LogField::all();
+    let mut fields = LogField::common();
     table.set("format", reader, Value::choice, &mut name);
     table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
+    log.rotation = rotation(&table, &log.to, reader);
     if let Some(written) = table.get("fields")
         && name != FormatName::Json
     {
@@ -222,7 +232,10 @@ fn json_fields(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<LogFiel
         }
     }
     if value.is_empty_list() {
-        value.report(reader, ValueError::new("no field").hint("leave the key out for all of them"));
+        value.report(
+            reader,
+            ValueError::new("no field").hint("leave the key out for the common ones"),
+        );
     }
     Some(fields)
 }
@@ -232,6 +245,7 @@ fn error_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<ErrorLog> {
     let mut log = ErrorLog::default();
     table.set("level", reader, Value::choice, &mut log.level);
     table.set("path", reader, log_target, &mut log.to);
+    log.rotation = rotation(&table, &log.to, reader);
     Some(log)
 }
 

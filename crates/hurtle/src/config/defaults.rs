@@ -13,6 +13,8 @@ use http::{HeaderValue, StatusCode};
 use super::compress::Compress;
 use super::names::Named;
 use super::rate_limit::{MountLimits, SiteLimits};
+use super::rotation::Rotation;
+use super::sandbox::Sandbox;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
@@ -61,8 +63,11 @@ impl Config {
             drain: Duration::from_secs(10),
             user: None,
             group: None,
+            sandbox: Sandbox::default(),
             apps: None,
             trusted_proxies: Vec::new(),
+            tracing: None,
+            metrics: None,
             admin: None,
             compress: Compress::default(),
             limits: Limits::default(),
@@ -161,13 +166,17 @@ impl Files {
 
 impl Default for AccessLog {
     fn default() -> AccessLog {
-        AccessLog { format: LogFormat::Combined, to: LogTarget::Stdout }
+        AccessLog {
+            format: LogFormat::Combined,
+            to: LogTarget::Stdout,
+            rotation: Rotation::default(),
+        }
     }
 }
 
 impl Default for ErrorLog {
     fn default() -> ErrorLog {
-        ErrorLog { level: LogLevel::Info, to: LogTarget::Stderr }
+        ErrorLog { level: LogLevel::Info, to: LogTarget::Stderr, rotation: Rotation::default() }
     }
 }
 
@@ -177,8 +186,14 @@ pub(super) fn workers() -> NonZeroUsize {
 }
 
 impl LogField {
-    /// The default fields of a JSON access log: all.
-    pub fn all() -> Vec<LogField> {
-        LogField::NAMES.iter().map(|(_, field)| *field).collect()
+    /// The default fields of a JSON access log: those of every request, whatever answers it.
+    pub fn common() -> Vec<LogField> {
+        let common = LogField::NAMES.iter().filter(|(_, field)| !field.is_detail());
+        common.map(|(_, field)| *field).collect()
+    }
+
+    /// Returns whether the field must be named to be logged.
+    pub fn is_detail(self) -> bool {
+        self as usize > LogField::Completion as usize
     }
 }

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use super::acme::ChallengeKind;
 use super::balance::Balance;
 use super::manifest::SocketPassing;
+use super::sandbox::Sandbox;
 use super::tls::ClientAuthMode;
 use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
 
@@ -38,6 +39,7 @@ serialize_by_name!(
     EtagSource,
     LogField,
     LogLevel,
+    Sandbox,
     Schedule,
     Sendfile,
     Symlinks
@@ -121,6 +123,13 @@ impl Named for LogLevel {
     ];
 }
 
+impl LogLevel {
+    /// Returns the level with this name.
+    pub fn named(name: &str) -> Option<LogLevel> {
+        LogLevel::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+    }
+}
+
 impl Named for LogField {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("time", Self::Time),
@@ -136,5 +145,17 @@ impl Named for LogField {
         ("user_agent", Self::UserAgent),
         ("cache", Self::Cache),
         ("completion", Self::Completion),
+        ("request_id", Self::RequestId),
+        ("trace_id", Self::TraceId),
+        ("site", Self::Site),
+        ("mount", Self::Mount),
+        ("head_bytes", Self::HeadBytes),
+        ("tls_version", Self::TlsVersion),
+        ("tls_cipher", Self::TlsCipher),
+        ("server_name", Self::ServerName),
+        ("upstream", Self::Upstream),
+        ("upstream_connect_us", Self::UpstreamConnectUs),
+        ("upstream_head_us", Self::UpstreamHeadUs),
+        ("upstream_us", Self::UpstreamUs),
     ];
 }

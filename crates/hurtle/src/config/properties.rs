@@ -190,6 +190,13 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[access_log]", "fields") => {
             format!("root = \".\"\n[access_log]\nformat = \"json\"\n{line}")
         }
+        ("[access_log]" | "[error_log]", "rotate_bytes" | "rotate_age") => {
+            format!("root = \".\"\n{}\npath = \"a.log\"\n{line}", section.header)
+        }
+        ("[access_log]" | "[error_log]", "keep") => {
+            let beside = "path = \"a.log\"\nrotate_age = \"1h\"";
+            format!("root = \".\"\n{}\n{beside}\n{line}", section.header)
+        }
         (header, _) => format!("root = \".\"\n{header}\n{line}"),
     }
 }

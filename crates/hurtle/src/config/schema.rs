@@ -9,7 +9,10 @@ use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
     HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
-use super::names::{FormatName, names};
+use super::monitoring::{METRICS, TRACING};
+use super::names::names;
+use super::rotation::{ACCESS_LOG, ERROR_LOG};
+use super::sandbox::Sandbox;
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
@@ -18,7 +21,7 @@ use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LI
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
-use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
+use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
 /// A table of a configuration and the keys it may hold.
@@ -158,6 +161,8 @@ fn quoted(names: &[&str]) -> Vec<String> {
 /// Every table, in the order of the documentation.
 pub(super) static SECTIONS: &[&Section] = &[
     &TOP,
+    &METRICS,
+    &TRACING,
     &PROXY_PROTOCOL,
     &ACME,
     &AUTHORITY,
@@ -228,6 +233,9 @@ pub(super) static TOP: Section = Section {
             "User to switch to once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",
             "Group to switch to.").with(&["user"]),
+        Key::new("sandbox", Choice(names::<Sandbox>), Toml("\"auto\""), "\"off\"",
+            "Confine the server to what this file names: it opens other files no more, and starts no \
+             program (Linux 6.2 or later). A server with `cgi` or `apps` is not confined."),
         Key::new("apps", Text("a directory"), Words("off"), "\"/srv/apps\"",
             "Start and mount the applications in the subdirectories of this directory; each has an \
              `app.toml`, see [apps.md](apps.md). They can be added and removed without a restart."),
@@ -237,7 +245,10 @@ pub(super) static TOP: Section = Section {
              upstreams."),
         Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
             "A unix socket for administration commands, accessible only to the user who starts the \
-             server. It serves `hurtle purge`, which removes responses from `cache`."),
+             server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),
+        Key::new("metrics", Table(&METRICS), Words("off"), "{ listen = \"127.0.0.1:9100\" }",
+            "Listeners for a monitoring system."),
+        Key::new("tracing", Table(&TRACING), Words("off"), "{ request_id = true }", "Request IDs."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Words("off"),
             "{ from = \"10.0.0.0/24\" }",
             "Settings of listeners behind a load balancer that sends the PROXY protocol."),
@@ -404,34 +415,5 @@ pub(super) static LIMITS: Section = Section {
             "Connections at once from one client address (503); an IPv6 /64 counts as one."),
         Key::new("connections", Integer(1, COUNT_MAX),
             Words("what the limit on open files allows"), "10000", "Connections at once (503)."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ACCESS_LOG: Section = Section {
-    header: "[access_log]",
-    doc: "Log of requests, one line each. It is off without this table, which may be empty.",
-    keys: &[
-        Key::new("format", Choice(names::<FormatName>), Toml("\"combined\""), "\"json\"",
-            "Apache's and nginx's combined format, a JSON object, or a short line for a person."),
-        Key::new("fields", Choices(names::<LogField>), Words("all"),
-            "[\"time\", \"status\", \"target\"]",
-            "Members of the JSON object, in this order; for `format = \"json\"`."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stdout\""),
-            "\"/var/log/hurtle/access.log\"",
-            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ERROR_LOG: Section = Section {
-    header: "[error_log]",
-    doc: "Log of the server's own events.",
-    keys: &[
-        Key::new("level", Choice(names::<LogLevel>), Toml("\"info\""), "\"warn\"",
-            "The least severe level written."),
-        Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stderr\""),
-            "\"/var/log/hurtle/error.log\"",
-            "Destination of the lines. A file is appended to, and reopened on SIGUSR1."),
     ],
 };

@@ -18,9 +18,12 @@ use super::auth::Auth;
 use super::compress::Compress;
 use super::cors::Cors;
 use super::gateway::{Cgi, FastCgi};
+use super::monitoring::{Metrics, Tracing};
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
+use super::rotation::Rotation;
+use super::sandbox::Sandbox;
 use super::tls::Tls;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
@@ -62,6 +65,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Group to switch to; `None`: the user's own.
     pub group: Option<String>,
+    /// Confinement of the process to what this configuration names.
+    pub sandbox: Sandbox,
     /// Directory of applications that the command starts and supervises; `None`: none. A program
     /// that uses the library mounts its own instead.
     #[serde(serialize_with = "print::optional_path")]
@@ -69,6 +74,10 @@ pub struct Config {
     /// Proxies in front of this server whose forwarded client address is trusted.
     #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
+    /// The IDs that requests get; `None`: none.
+    pub tracing: Option<Tracing>,
+    /// Listeners for metrics; `None`: there are none.
+    pub metrics: Option<Metrics>,
     /// Path of the unix socket for administration commands; `None`: there is no socket.
     #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
@@ -216,6 +225,9 @@ pub struct AccessLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Format of an access log line.
@@ -247,6 +259,18 @@ pub enum LogField {
     UserAgent,
     Cache,
     Completion,
+    RequestId,
+    TraceId,
+    Site,
+    Mount,
+    HeadBytes,
+    TlsVersion,
+    TlsCipher,
+    ServerName,
+    Upstream,
+    UpstreamConnectUs,
+    UpstreamHeadUs,
+    UpstreamUs,
 }
 
 /// Destination of log lines.
@@ -278,6 +302,9 @@ pub struct ErrorLog {
     /// Destination of the lines.
     #[serde(rename = "path")]
     pub to: LogTarget,
+    /// Rotation of a file.
+    #[serde(flatten)]
+    pub rotation: Rotation,
 }
 
 /// Severity, most severe first.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use hashbrown::{Equivalent, HashMap};
 
 use super::Entry;
+use crate::metrics::WorkerMetrics;
 
 /// A requested path in a site. Each encoding of a path has its own entry, which saves decoding it
 /// for each request.
@@ -40,6 +41,7 @@ pub struct Cache {
     descriptors: usize,
     bytes_max: usize,
     descriptors_max: usize,
+    evictions: u64,
 }
 
 impl Equivalent<Rc<OwnedKey>> for Key<'_> {
@@ -58,7 +60,16 @@ impl Cache {
             descriptors: 0,
             bytes_max,
             descriptors_max,
+            evictions: 0,
         }
+    }
+
+    /// Publishes its size.
+    pub(super) fn publish(&self, metrics: &WorkerMetrics) {
+        metrics.file_evictions.set(self.evictions);
+        metrics.file_entries.set(self.entries.len() as u64);
+        metrics.file_bytes.set(self.bytes as u64);
+        metrics.file_descriptors.set(self.descriptors as u64);
     }
 
     /// Returns an entry of any age.
@@ -144,6 +155,7 @@ impl Cache {
             self.bytes -= entry.cost() + key.path.len();
             self.descriptors -= entry.descriptors();
             self.entries.remove(&key);
+            self.evictions += 1;
             return true;
         }
         false

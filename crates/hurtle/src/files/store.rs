@@ -1,7 +1,7 @@
 //! Keeps the file cache current: looks up new paths, and repeats a look-up before an entry is older
 //! than `revalidate`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::body::WINDOW_BYTES;
 use crate::clock;
 use crate::compress::Compressor;
 use crate::disk::{Disk, Failure};
+use crate::metrics::WorkerMetrics;
 use crate::rt::{self, Alarm};
 
 /// Time between two releases of encodings that were not used meanwhile.
@@ -29,6 +30,8 @@ pub struct Store {
     revalidate_ms: u64,
     /// Time of the last change by this server.
     changed: Changed,
+    /// Look-ups of paths that were not cached.
+    misses: Cell<u64>,
 }
 
 /// A look-up that failed.
@@ -67,7 +70,13 @@ impl LookupError {
 impl Store {
     /// Creates a store with an empty cache.
     pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64, changed: Changed) -> Rc<Store> {
-        Rc::new(Store { cache: RefCell::new(cache), disk, revalidate_ms, changed })
+        Rc::new(Store {
+            cache: RefCell::new(cache),
+            disk,
+            revalidate_ms,
+            changed,
+            misses: Cell::new(0),
+        })
     }
 
     /// Returns an entry that needs no look-up. If it is about to expire, its look-up is repeated in
@@ -125,6 +134,7 @@ impl Store {
     /// # Errors
     /// The disk failed.
     pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
+        self.misses.set(self.misses.get() + 1);
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
         if let Outcome::File { opened, .. } = &found
@@ -151,6 +161,12 @@ impl Store {
             }
             found => found.map_err(LookupError::Disk),
         }
+    }
+
+    /// Publishes the size and the misses of the cache.
+    pub fn publish(&self, metrics: &WorkerMetrics) {
+        self.cache.borrow().publish(metrics);
+        metrics.file_misses.set(self.misses.get());
     }
 
     /// Removes the entries of all sites but these.

@@ -32,6 +32,7 @@ use crate::files::{
     self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
     Target, Try,
 };
+use crate::metrics::WorkerMetrics;
 use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
 
@@ -63,6 +64,8 @@ pub struct Resources {
     pub changed: Changed,
     /// The caches of upstream responses.
     pub caches: Caches,
+    /// The worker's counters.
+    pub metrics: Arc<WorkerMetrics>,
     /// Makes encoded files.
     pub compressor: Compressor,
     /// Configurations of TLS to upstreams.

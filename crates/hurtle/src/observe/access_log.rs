@@ -39,6 +39,8 @@ pub struct Writer {
 pub struct WorkerLog {
     format: Arc<LogFormat>,
     colour: bool,
+    /// `true` if the lines have details.
+    has_details: bool,
     feed: Feed,
     home: SyncSender<Vec<u8>>,
     spares: Receiver<Vec<u8>>,
@@ -59,7 +61,7 @@ impl Writer {
     /// The target cannot be opened, or the thread cannot be started.
     pub fn start(log: &AccessLog, colour: bool) -> io::Result<Writer> {
         let report = |report: Report| report.trace("access log");
-        let sink = Sink::start("access-log", &log.to, report)?;
+        let sink = Sink::start("access-log", (&log.to, &log.rotation), report)?;
         Ok(Writer { sink, format: Arc::new(log.format.clone()), colour })
     }
 
@@ -70,6 +72,10 @@ impl Writer {
         WorkerLog {
             format: Arc::clone(&self.format),
             colour: self.colour,
+            has_details: matches!(
+                &*self.format,
+                LogFormat::Json(fields) if fields.iter().any(|field| field.is_detail())
+            ),
             feed: self.sink.feed(),
             home,
             spares,
@@ -96,6 +102,11 @@ impl Writer {
 }
 
 impl WorkerLog {
+    /// Returns whether the lines have details ([`Exchange::details`]).
+    pub fn has_details(&self) -> bool {
+        self.has_details
+    }
+
     /// Logs a finished request. It never blocks.
     pub fn record(&self, exchange: &Exchange<'_>) {
         let pending = &mut *self.pending.borrow_mut();
@@ -138,7 +149,7 @@ mod tests {
 
     use http::Version;
 
-    use super::super::Completion;
+    use super::super::{Completion, Details};
 
     use super::*;
     use crate::config::{LogField, LogTarget};
@@ -148,7 +159,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn start(format: LogFormat, path: PathBuf) -> Writer {
-        Writer::start(&AccessLog { format, to: LogTarget::File(path) }, false).expect("it opens")
+        let to = LogTarget::File(path);
+        Writer::start(&AccessLog { format, to, ..AccessLog::default() }, false).expect("it opens")
     }
 
     /// A format with only the body's size, which numbers the lines of a test.
@@ -171,6 +183,7 @@ mod tests {
             cache: None,
             completion: Completion::Complete,
             unix_secs: 971_186_136,
+            details: Details::NONE,
         });
     }
 
@@ -312,6 +325,7 @@ mod tests {
                 cache: None,
                 completion: Completion::Complete,
                 unix_secs: 0,
+                details: Details::NONE,
             });
             assert!(log.pending.borrow().lines.capacity() <= BUFFER_BYTES);
         }

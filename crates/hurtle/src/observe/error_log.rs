@@ -2,6 +2,7 @@
 //! that a blocked terminal never blocks a worker.
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tracing::Subscriber;
@@ -9,6 +10,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 
 use super::sink::{Chunk, Feed, Report, Sink};
 use super::target;
@@ -24,14 +26,29 @@ pub struct ErrorLogHandle {
     sink: Sink,
 }
 
+/// Changes the level of a log.
+type SetLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
+
+/// The level setter of the process's log.
+static SET_LEVEL: OnceLock<SetLevel> = OnceLock::new();
+
+/// Changes the level of the process's error log. Without a log it does nothing.
+pub fn set_level(level: LogLevel) {
+    if let Some(set_level) = SET_LEVEL.get() {
+        set_level(level);
+    }
+}
+
 /// Sends the events of the process to `log`, in colour if the target supports it. Call it once per
 /// process.
 ///
 /// # Errors
 /// The target cannot be opened, the thread cannot be started, or a subscriber is already set.
 pub fn init(log: &ErrorLog) -> io::Result<ErrorLogHandle> {
-    let (subscriber, handle) = subscriber(log, target::colour(&log.to))?;
+    let (subscriber, handle, set_level) = subscriber(log, target::colour(&log.to))?;
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
+    // A second log is refused above.
+    let _ = SET_LEVEL.set(set_level);
     Ok(handle)
 }
 
@@ -65,26 +82,34 @@ impl Drop for ErrorLogHandle {
 fn subscriber(
     log: &ErrorLog,
     colour: bool,
-) -> io::Result<(impl Subscriber + Send + Sync + 'static, ErrorLogHandle)> {
-    let level = match log.level {
+) -> io::Result<(impl Subscriber + Send + Sync + 'static, ErrorLogHandle, SetLevel)> {
+    let (filter, handle) = reload::Layer::new(filter(log.level));
+    // An error means that the subscriber is gone, at the end of the process.
+    let set_level = move |level| drop(handle.reload(self::filter(level)));
+    let report = |report: Report| report.trace("error log");
+    let sink = Sink::start("error-log", (&log.to, &log.rotation), report)?;
+    let subscriber = tracing_subscriber::fmt()
+        .compact()
+        .with_target(false)
+        .with_ansi(colour)
+        .with_max_level(LevelFilter::TRACE)
+        .with_writer(EventWriter { feed: sink.feed(), colour })
+        .finish()
+        .with(filter);
+    Ok((subscriber, ErrorLogHandle { sink }, Box::new(set_level)))
+}
+
+/// Selects the events of a level. Events of the h2 library are off: a peer can cause any number of
+/// them.
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // Events of the h2 library are off: a peer can cause any number of them.
-    let report = |report: Report| report.trace("error log");
-    let sink = Sink::start("error-log", &log.to, report)?;
-    let subscriber = tracing_subscriber::fmt()
-        .compact()
-        .with_target(false)
-        .with_ansi(colour)
-        .with_max_level(level)
-        .with_writer(EventWriter { feed: sink.feed(), colour })
-        .finish()
-        .with(Targets::new().with_default(level).with_target("h2", LevelFilter::OFF));
-    Ok((subscriber, ErrorLogHandle { sink }))
+    Targets::new().with_default(level).with_target("h2", LevelFilter::OFF)
 }
 
 /// Converts each event to a chunk.
@@ -148,7 +173,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn log(level: LogLevel, path: PathBuf) -> ErrorLog {
-        ErrorLog { level, to: LogTarget::File(path) }
+        ErrorLog { level, to: LogTarget::File(path), ..ErrorLog::default() }
     }
 
     #[test]
@@ -163,7 +188,7 @@ mod tests {
         for (level, expected) in rows {
             let scratch = Scratch::new("level");
             let path = scratch.path("log");
-            let (subscriber, handle) = subscriber(&log(level, path.clone()), false).unwrap();
+            let (subscriber, handle, _) = subscriber(&log(level, path.clone()), false).unwrap();
             with_default(subscriber, || {
                 tracing::error!("e");
                 tracing::warn!("w");
@@ -202,7 +227,7 @@ mod tests {
     fn values_cannot_colour_a_terminal() {
         let scratch = Scratch::new("coloured");
         let path = scratch.path("log");
-        let (subscriber, handle) =
+        let (subscriber, handle, _) =
             subscriber(&log(LogLevel::Info, path.clone()), true).expect("it opens");
         with_default(subscriber, || tracing::warn!("from {}", "\x1b[2Jpeer\nforged"));
         assert!(handle.close(PATIENCE));
@@ -216,7 +241,7 @@ mod tests {
     fn a_renamed_file_is_reopened() {
         let scratch = Scratch::new("error-rotate");
         let (path, old) = (scratch.path("log"), scratch.path("log.1"));
-        let (subscriber, handle) =
+        let (subscriber, handle, _) =
             subscriber(&log(LogLevel::Info, path.clone()), false).expect("it opens");
         with_default(subscriber, || {
             fs::rename(&path, &old).unwrap();
@@ -233,7 +258,7 @@ mod tests {
         const EVENTS: usize = 20_000;
         let scratch = Scratch::new("error-unread");
         let path = scratch.fifo("log");
-        let (subscriber, handle) =
+        let (subscriber, handle, _) =
             subscriber(&log(LogLevel::Info, path.clone()), false).expect("it opens");
         with_default(subscriber, || (0..EVENTS).for_each(|number| tracing::info!(number)));
         assert!(handle.dropped() > 0);

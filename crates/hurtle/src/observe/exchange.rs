@@ -59,4 +59,54 @@ pub struct Exchange<'a> {
     pub completion: Completion,
     /// Wall-clock time of the request, in seconds since 1970-01-01 UTC.
     pub unix_secs: u64,
+    /// Details that are set only if the log has one of them.
+    pub details: Details<'a>,
+}
+
+/// Details of a request for a log that names them. Absent ones are `None`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Details<'a> {
+    /// The request ID.
+    pub request_id: Option<&'a [u8]>,
+    /// The ID of the trace.
+    pub trace_id: Option<&'a [u8]>,
+    /// The site's name.
+    pub site: Option<&'a str>,
+    /// The mount's path.
+    pub mount: Option<&'a str>,
+    /// Bytes of the response's head.
+    pub head_bytes: u64,
+    /// The version of TLS and the cipher suite.
+    pub tls: Option<(&'static str, &'static str)>,
+    /// The server name that the client requested in the TLS handshake.
+    pub server_name: Option<&'a str>,
+    /// The upstream that sent the response.
+    pub upstream: Option<UpstreamTimes<'a>>,
+}
+
+/// An upstream and its times, in microseconds since it was chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamTimes<'a> {
+    /// The upstream as configured.
+    pub name: &'a str,
+    /// Up to the connection; `None`: an idle connection was used.
+    pub connect_us: Option<u64>,
+    /// Up to the head of the response.
+    pub head_us: u64,
+    /// Up to the end of the response.
+    pub whole_us: u64,
+}
+
+impl Details<'_> {
+    /// No details.
+    pub const NONE: Details<'static> = Details {
+        request_id: None,
+        trace_id: None,
+        site: None,
+        mount: None,
+        head_bytes: 0,
+        tls: None,
+        server_name: None,
+        upstream: None,
+    };
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::Version;
 use hurtle_http::semantics::decimal;
 
-use super::Exchange;
+use super::{Details, Exchange, UpstreamTimes};
 use crate::config::{LogField, LogFormat};
 
 /// Maximum logged length of one field, in bytes; longer ones are cut and end in `...`. With raised
@@ -97,9 +97,38 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
             LogField::Completion => {
                 json_text(Some(exchange.completion.name().as_bytes()), out);
             }
+            detail => json_detail(detail, &exchange.details, out),
         }
     }
     out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
+}
+
+/// Appends the value of a detail.
+fn json_detail(field: LogField, details: &Details<'_>, out: &mut Vec<u8>) {
+    let text = |text: Option<&str>, out: &mut Vec<u8>| json_text(text.map(str::as_bytes), out);
+    let time = |of: fn(UpstreamTimes<'_>) -> Option<u64>, out: &mut Vec<u8>| match details
+        .upstream
+        .and_then(of)
+    {
+        Some(us) => decimal::number(us, out),
+        None => out.extend_from_slice(b"null"),
+    };
+    match field {
+        LogField::RequestId => json_text(details.request_id, out),
+        LogField::TraceId => json_text(details.trace_id, out),
+        LogField::Site => text(details.site, out),
+        LogField::Mount => text(details.mount, out),
+        LogField::HeadBytes => decimal::number(details.head_bytes, out),
+        LogField::TlsVersion => text(details.tls.map(|(version, _)| version), out),
+        LogField::TlsCipher => text(details.tls.map(|(_, cipher)| cipher), out),
+        LogField::ServerName => text(details.server_name, out),
+        LogField::Upstream => text(details.upstream.map(|of| of.name), out),
+        LogField::UpstreamConnectUs => time(|of| of.connect_us, out),
+        LogField::UpstreamHeadUs => time(|of| Some(of.head_us), out),
+        LogField::UpstreamUs => time(|of| Some(of.whole_us), out),
+        // The others are no details.
+        _ => out.extend_from_slice(b"null"),
+    }
 }
 
 /// `GET  /path    200    1.2 KiB      0.3 ms`: aligned columns without a time, for a terminal.
@@ -146,6 +175,18 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::UserAgent => b"user_agent",
         LogField::Cache => b"cache",
         LogField::Completion => b"completion",
+        LogField::RequestId => b"request_id",
+        LogField::TraceId => b"trace_id",
+        LogField::Site => b"site",
+        LogField::Mount => b"mount",
+        LogField::HeadBytes => b"head_bytes",
+        LogField::TlsVersion => b"tls_version",
+        LogField::TlsCipher => b"tls_cipher",
+        LogField::ServerName => b"server_name",
+        LogField::Upstream => b"upstream",
+        LogField::UpstreamConnectUs => b"upstream_connect_us",
+        LogField::UpstreamHeadUs => b"upstream_head_us",
+        LogField::UpstreamUs => b"upstream_us",
     }
 }
 
@@ -298,6 +339,21 @@ mod tests {
     use super::super::Completion;
     use super::*;
 
+    const DETAILS: [LogField; 12] = [
+        LogField::RequestId,
+        LogField::TraceId,
+        LogField::Site,
+        LogField::Mount,
+        LogField::HeadBytes,
+        LogField::TlsVersion,
+        LogField::TlsCipher,
+        LogField::ServerName,
+        LogField::Upstream,
+        LogField::UpstreamConnectUs,
+        LogField::UpstreamHeadUs,
+        LogField::UpstreamUs,
+    ];
+
     const ALL: [LogField; 13] = [
         LogField::Time,
         LogField::Client,
@@ -328,6 +384,7 @@ mod tests {
         cache: None,
         completion: Completion::Complete,
         unix_secs: 971_186_136,
+        details: Details::NONE,
     };
 
     fn text(format: &LogFormat, time: &str, exchange: &Exchange<'_>) -> String {
@@ -384,6 +441,38 @@ mod tests {
     }
 
     #[test]
+    fn json_holds_details_where_they_are_named() {
+        let upstream = UpstreamTimes {
+            name: "http://127.0.0.1:3000",
+            connect_us: None,
+            head_us: 900,
+            whole_us: 1_200,
+        };
+        let details = Details {
+            request_id: Some(b"abc"),
+            trace_id: Some(b"0af7"),
+            site: Some("example.org"),
+            mount: Some("/"),
+            head_bytes: 210,
+            tls: Some(("TLSv1.3", "TLS13_AES_128_GCM_SHA256")),
+            server_name: Some("www.example.org"),
+            upstream: Some(upstream),
+        };
+        let line = |details| {
+            let exchange = Exchange { details, ..GET };
+            text(&LogFormat::Json(DETAILS.to_vec()), "T", &exchange)
+        };
+        assert_eq!(
+            line(details),
+            r#"{"request_id":"abc","trace_id":"0af7","site":"example.org","mount":"/","head_bytes":210,"tls_version":"TLSv1.3","tls_cipher":"TLS13_AES_128_GCM_SHA256","server_name":"www.example.org","upstream":"http://127.0.0.1:3000","upstream_connect_us":null,"upstream_head_us":900,"upstream_us":1200}"#
+        );
+        assert_eq!(
+            line(Details::NONE),
+            r#"{"request_id":null,"trace_id":null,"site":null,"mount":null,"head_bytes":0,"tls_version":null,"tls_cipher":null,"server_name":null,"upstream":null,"upstream_connect_us":null,"upstream_head_us":null,"upstream_us":null}"#
+        );
+    }
+
+    #[test]
     fn brief_lines_are_aligned() {
         #[rustfmt::skip]
         let rows = [
@@ -422,7 +511,7 @@ mod tests {
 
     #[test]
     fn the_names_of_fields_are_their_snake_case_names() {
-        for field in ALL {
+        for field in ALL.into_iter().chain(DETAILS) {
             let camel = format!("{field:?}");
             let mut snake = String::new();
             for (at, letter) in camel.char_indices() {

@@ -8,13 +8,14 @@ mod access_log;
 mod error_log;
 mod exchange;
 pub mod format;
+mod rotation;
 mod sink;
 mod stamp;
 mod target;
 
 pub use access_log::{WorkerLog, Writer};
-pub use error_log::{ErrorLogHandle, init};
-pub use exchange::{Completion, Exchange};
+pub use error_log::{ErrorLogHandle, init, set_level};
+pub use exchange::{Completion, Details, Exchange, UpstreamTimes};
 pub use target::colour;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::target::Output;
-use crate::config::LogTarget;
+use crate::config::{LogTarget, Rotation};
 
 /// Maximum memory of queued chunks, in bytes. At the highest request rate this lasts for a quarter
 /// of a second, so the disk may pause that long.
@@ -58,6 +58,8 @@ pub(super) enum Report {
     WriteFailed(io::Error),
     /// The file could not be opened again; the old one stays open.
     ReopenFailed(io::Error),
+    /// The file could not be rotated; it grows further.
+    RotateFailed(io::Error),
 }
 
 /// State shared by both sides. It is accessed once per chunk, not once per line.
@@ -76,10 +78,10 @@ impl Sink {
     /// The target cannot be opened, or the thread cannot be started.
     pub(super) fn start(
         name: &'static str,
-        target: &LogTarget,
+        target: (&LogTarget, &Rotation),
         report: impl FnMut(Report) + Send + 'static,
     ) -> io::Result<Sink> {
-        let output = Output::open(target)?;
+        let output = Output::open(target.0, target.1)?;
         let shared = Arc::new(Shared::default());
         let (queue, chunks) = sync_channel(QUEUED_CHUNKS_MAX);
         let (alive, ended) = sync_channel(0);
@@ -91,6 +93,7 @@ impl Sink {
             reported_lines: 0,
             drops: ReportLimiter::default(),
             failures: ReportLimiter::default(),
+            rotations: None,
             _alive: alive,
         };
         thread::Builder::new().name(name.to_owned()).spawn(move || sink_thread.run())?;
@@ -170,6 +173,9 @@ impl Report {
             Report::ReopenFailed(error) => {
                 tracing::error!("{log}: cannot reopen, the old file stays in use: {error}");
             }
+            Report::RotateFailed(error) => {
+                tracing::error!("{log}: cannot rotate, the file grows further: {error}");
+            }
         }
     }
 }
@@ -184,6 +190,8 @@ struct SinkThread<R> {
     reported_lines: u64,
     drops: ReportLimiter,
     failures: ReportLimiter,
+    /// Time of the last rotation that failed.
+    rotations: Option<Instant>,
     /// Dropped with the thread, which disconnects `Sink::ended`.
     _alive: SyncSender<Infallible>,
 }
@@ -234,6 +242,7 @@ impl<R: FnMut(Report)> SinkThread<R> {
     fn write(&mut self, chunk: Chunk) {
         let Chunk { mut lines, home } = chunk;
         let size = lines.capacity();
+        self.rotate(lines.len());
         match self.output.append(&lines) {
             Ok(()) => {
                 if self.unreported_lines() > 0 && self.drops.is_due() {
@@ -252,6 +261,15 @@ impl<R: FnMut(Report)> SinkThread<R> {
             lines.clear();
             // The sender has enough spare buffers or is gone: the buffer is freed here.
             let _ = home.try_send(lines);
+        }
+    }
+
+    /// Rotates the file if the next lines need it. After a failure it tries again later.
+    fn rotate(&mut self, bytes: usize) {
+        let has_failed = self.rotations.is_some_and(|failed| failed.elapsed() < REPORT_EVERY);
+        if !has_failed && let Err(error) = self.output.rotate_if_due(bytes) {
+            self.rotations = Some(Instant::now());
+            (self.report)(Report::RotateFailed(error));
         }
     }
 
@@ -301,7 +319,11 @@ mod tests {
     fn start(path: &Path) -> (Sink, Receiver<Report>) {
         let (tell, reports) = channel();
         let report = move |report| tell.send(report).unwrap_or(());
-        let sink = Sink::start("test-log", &LogTarget::File(path.to_owned()), report);
+        let sink = Sink::start(
+            "test-log",
+            (&LogTarget::File(path.to_owned()), &Rotation::default()),
+            report,
+        );
         (sink.expect("it opens"), reports)
     }
 

@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::config::LogTarget;
+use super::rotation::RotatedFile;
+use crate::config::{LogTarget, Rotation};
 
 /// Permissions of a new log file. Request lines hold personal data, so not everyone may read them.
 const FILE_MODE: u32 = 0o640;
@@ -34,6 +35,9 @@ pub(super) struct Output {
     file: File,
     /// True if the last write ended within a line.
     torn: bool,
+    rotation: Rotation,
+    /// `None`: the target is not rotated.
+    rotated: Option<RotatedFile>,
 }
 
 /// A failed write, with the number of bytes written before.
@@ -45,7 +49,7 @@ pub(super) struct Failure {
 
 impl Output {
     /// Opens the target; creates a missing file.
-    pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
+    pub(super) fn open(target: &LogTarget, rotation: &Rotation) -> io::Result<Output> {
         let file = match target {
             // A separate descriptor, because the handles of `std` buffer and lock.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
@@ -54,19 +58,41 @@ impl Output {
                 io::Error::new(error.kind(), format!("cannot open {}: {error}", path.display()))
             })?,
         };
-        Ok(Output { target: target.clone(), file, torn: false })
+        let rotated = match target {
+            LogTarget::File(path) => RotatedFile::of(&file, path, rotation),
+            LogTarget::Stdout | LogTarget::Stderr => None,
+        };
+        let (target, rotation) = (target.clone(), rotation.clone());
+        Ok(Output { target, file, torn: false, rotation, rotated })
+    }
+
+    /// Rotates the file if it must be before this many bytes are appended.
+    ///
+    /// # Errors
+    /// The file cannot be renamed, or the name cannot be opened again; the open file stays in use.
+    pub(super) fn rotate_if_due(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(rotated) = self.rotated.as_ref().filter(|file| file.is_due(bytes)) else {
+            return Ok(());
+        };
+        rotated.rotate()?;
+        self.reopen()
     }
 
     /// Opens the file again by its name, or the standard stream as it is now; on an error the old one
     /// stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        *self = Output::open(&self.target)?;
+        *self = Output::open(&self.target, &self.rotation)?;
         Ok(())
     }
 
     /// Appends whole lines; blocks until they are written.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        append(&mut BlockingFile(&self.file), &mut self.torn, lines)
+        let appended = append(&mut BlockingFile(&self.file), &mut self.torn, lines);
+        if let Some(rotated) = &mut self.rotated {
+            rotated
+                .grew(appended.as_ref().map_or_else(|failure| failure.written, |()| lines.len()));
+        }
+        appended
     }
 }
 
@@ -191,7 +217,8 @@ mod tests {
     fn the_error_names_a_target_that_cannot_be_opened() {
         let scratch = Scratch::new("unopenable");
         let path = scratch.path("missing/access.log");
-        let error = Output::open(&LogTarget::File(path.clone())).expect_err("no such directory");
+        let error = Output::open(&LogTarget::File(path.clone()), &Rotation::default())
+            .expect_err("no such directory");
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains(path.to_str().expect("UTF-8")), "{error}");
     }
@@ -200,7 +227,8 @@ mod tests {
     fn a_log_file_is_not_world_readable() {
         let scratch = Scratch::new("mode");
         let path = scratch.path("access.log");
-        Output::open(&LogTarget::File(path.clone())).expect("a writable directory");
+        Output::open(&LogTarget::File(path.clone()), &Rotation::default())
+            .expect("a writable directory");
         let mode = path.metadata().expect("it exists").permissions().mode();
         assert_eq!(mode & 0o007, 0, "{mode:o}");
     }

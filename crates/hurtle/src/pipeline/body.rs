@@ -43,6 +43,7 @@ impl<T: Protocol> Exchange<T> {
         match filled {
             Ok(Ok(n)) => {
                 self.ended |= *n == 0;
+                self.metrics.received.add(*n as u64);
                 Ok(())
             }
             Ok(Err(_)) => Err(Ended::Failed),

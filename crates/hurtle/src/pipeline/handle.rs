@@ -43,12 +43,13 @@ impl<T: Protocol> Exchange<T> {
         let known = shortcuts.answer(request, &key, (site.header_rules(), buffers), now_ms);
         let (answer, status) = known?;
         self.cache_status = Some(status);
+        self.count_for(resolved.metrics());
         Some(answer)
     }
 
     /// Returns the response for a file that is in the file cache.
     fn known_file(
-        &self,
+        &mut self,
         request: &RequestHead<'_>,
         resolved: &Resolved<'_>,
         now_ms: u64,
@@ -65,7 +66,12 @@ impl<T: Protocol> Exchange<T> {
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
         // A file that was edited or has grown has a stale head, and must be opened again.
-        answer.body.is_unchanged_lately(now_ms).then_some(answer)
+        if !answer.body.is_unchanged_lately(now_ms) {
+            return None;
+        }
+        self.count_for(site.file_metrics(&entry));
+        self.metrics.file_hits.add(1);
+        Some(answer)
     }
 
     /// Handles a request for a host without a site.

@@ -9,6 +9,7 @@ mod body_writer;
 mod client;
 mod duplex;
 mod handle;
+mod identify;
 mod observe;
 mod relay;
 mod resolve;
@@ -24,23 +25,27 @@ pub mod worker;
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderValue;
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::request::RequestHead;
+use hurtle_http::request::{RequestFields, RequestHead};
 
 pub(crate) use self::body::Ended;
 
 use self::additions::Additions;
 use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
+use self::identify::Identity;
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
+use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -66,12 +71,27 @@ pub struct Exchange<T> {
     pub(crate) forwarded_headers: ForwardedHeaders,
     /// Requests answered on this connection.
     pub(crate) served: u64,
-    /// Time at which the current request was read, if there is an access log.
+    /// Time at which the current request was read; `None`: its duration is not measured.
     pub(crate) begun: Option<Instant>,
+    /// Details of the current request for the log.
+    details: Option<Box<RequestDetails>>,
+    /// The counters of the worker.
+    pub(crate) metrics: Arc<WorkerMetrics>,
+    /// The counters of the current request's mount.
+    pub(crate) route: Arc<RouteMetrics>,
     /// The peer has closed its sending side; requests already received are still answered.
     pub(crate) ended: bool,
     /// Declared last, so that the slot is released after the connection is closed.
     pub(crate) slot: Rc<ConnectionSlot>,
+}
+
+/// Details of a request that few logs have.
+#[derive(Debug, Default)]
+struct RequestDetails {
+    /// The IDs that were given to the request.
+    identity: Option<Identity>,
+    /// The upstream of the response.
+    upstream: Option<UpstreamLog>,
 }
 
 /// The next step of the connection after a response.
@@ -95,6 +115,8 @@ impl<T: Protocol> Exchange<T> {
         let worker = slot.worker();
         let watch = worker.deadlines.watch();
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
+        let metrics = Arc::clone(&worker.metrics);
+        let route = Arc::clone(&metrics.unrouted);
         Exchange {
             io,
             input,
@@ -109,6 +131,9 @@ impl<T: Protocol> Exchange<T> {
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
             begun: None,
+            details: None,
+            metrics,
+            route,
             ended: false,
             slot,
         }
@@ -119,7 +144,7 @@ impl<T: Protocol> Exchange<T> {
     /// Handles one request and sends its response. What is rare is boxed, because a connection is as
     /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
-        let mut now_ms = clock::now_ms();
+        let now_ms = clock::now_ms();
         self.cache_status = None;
         self.additions = None;
         if self.worker.is_replaced.get() {
@@ -129,6 +154,7 @@ impl<T: Protocol> Exchange<T> {
 
         // Resolve.
         let Some(resolved) = self.resolve(&worker, request) else {
+            self.count_for(&worker.metrics.unrouted);
             return Box::pin(self.misdirected(request)).await;
         };
         if resolved.site.adds_fields() {
@@ -136,29 +162,64 @@ impl<T: Protocol> Exchange<T> {
         }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
+            self.time_known(&answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
+        self.count_for(resolved.metrics());
+        self.begun.get_or_insert_with(Instant::now);
+        let next = match worker.tracing.is_on() {
+            true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
+            false => self.routed_exchange(request, &worker, resolved, now_ms).await,
+        };
+        self.details = None;
+        next
+    }
+
+    /// Gives the request its IDs as fields, then runs the exchange.
+    async fn identified_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        now_ms: u64,
+    ) -> Next {
+        let identity = Identity::of(request, worker.tracing, self.trusts_peer());
+        let (lines, field_count) = identity.lines(request);
+        self.details.get_or_insert_default().identity = Some(identity);
+        let fields = RequestFields::Lines(&lines);
+        let request = RequestHead { fields, field_count, section: None, ..request.clone() };
+        self.routed_exchange(&request, worker, resolved, now_ms).await
+    }
+
+    /// Runs the exchange of a request that no cache answers.
+    async fn routed_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        mut now_ms: u64,
+    ) -> Next {
         // Authorise.
         match self.authorise(request, &resolved) {
             Authorised::Open => {}
             Authorised::Gated => {
-                return Box::pin(self.gated_exchange(request, &worker, resolved, now_ms)).await;
+                return Box::pin(self.gated_exchange(request, worker, resolved, now_ms)).await;
             }
             Authorised::Refused(answer) => {
                 return Box::pin(self.write_refusal(request, &resolved, *answer)).await;
             }
             Authorised::Limited(answer) => {
-                let (at, incoming) = ((&*worker, &resolved), Incoming::of(request));
+                let (at, incoming) = ((worker, &resolved), Incoming::of(request));
                 return Box::pin(self.write_error(request, at, *answer, incoming)).await;
             }
         }
 
         // Handle.
         let Some((mount, matched)) = resolved.mount() else {
-            return Box::pin(self.answer_for_site(request, &worker, resolved)).await;
+            return Box::pin(self.answer_for_site(request, worker, resolved)).await;
         };
-        let at = (&*worker, &resolved);
+        let at = (worker, &resolved);
         let (mut handled, incoming);
         {
             let context = self.context(request, at, (mount, matched), &[], now_ms);

@@ -1,16 +1,28 @@
 //! Access log entries.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::{StatusCode, Version};
-use hurtle_http::request::RequestHead;
+use hurtle_http::request::{ParseError, RequestHead};
 
 use super::Exchange;
+use super::identify::Identity;
+use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
-use crate::observe::{Completion, Exchange as LogRecord};
+use crate::handler::proxy::{UpstreamLog, UpstreamRequest};
+use crate::metrics::{self, LimitKind, RouteMetrics};
+use crate::observe::{Completion, Details, Exchange as LogRecord, UpstreamTimes, WorkerLog};
 use crate::protocol::Protocol;
+
+/// Largest body of a known file that is not always timed, in bytes. It leaves in one write.
+const UNTIMED_BYTES_MAX: u64 = 64 << 10;
+
+/// Statuses of heads that exceed a limit (RFC 9110 section 15.5.15, RFC 6585 section 5).
+const HEAD_LIMITS: [StatusCode; 2] =
+    [StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
 impl<T: Protocol> Exchange<T> {
     /// Returns the protocol version of a request.
@@ -22,16 +34,89 @@ impl<T: Protocol> Exchange<T> {
         }
     }
 
-    /// Writes the access log line. `None`: no request could be parsed.
-    pub(super) fn log(
+    /// Counts the current request under a mount.
+    #[inline]
+    pub(super) fn count_for(&mut self, route: &Arc<RouteMetrics>) {
+        // Requests of a connection are usually for the same mount.
+        if !Arc::ptr_eq(&self.route, route) {
+            self.route = Arc::clone(route);
+        }
+    }
+
+    /// Decides whether the response of a known file or a stored response is timed. Reading the clock
+    /// twice would cost such a request some percent, so small ones are timed now and then.
+    #[inline]
+    pub(super) fn time_known(&mut self, answer: &Answer) {
+        let is_large = answer.body.exact_len().is_none_or(|len| len > UNTIMED_BYTES_MAX);
+        if is_large || self.route.is_due() {
+            self.begun.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Counts a request that could not be parsed, and the limit that it has hit.
+    pub(super) fn count_refusal(&mut self, error: ParseError) {
+        let unrouted = Arc::clone(&self.metrics.unrouted);
+        self.count_for(&unrouted);
+        let limit = match error {
+            ParseError::HeadTooSlow => LimitKind::HeadTime,
+            ParseError::BodyTooSlow => LimitKind::BodyTime,
+            ParseError::BodyTooLarge => LimitKind::Body,
+            error if HEAD_LIMITS.contains(&error.status()) => LimitKind::Head,
+            _ => return,
+        };
+        self.metrics.hit(limit);
+    }
+
+    /// Counts a response and writes the access log line. `None`: no request could be parsed.
+    pub(super) fn observe(
         &self,
         request: Option<&RequestHead<'_>>,
         status: StatusCode,
         head_bytes: u64,
         completed: Result<(), ExchangeError>,
     ) {
-        let Some(log) = &self.worker.log else { return };
+        let protocol = match self.io.version() {
+            Version::HTTP_2 => metrics::Protocol::Http2,
+            _ => metrics::Protocol::Http1,
+        };
+        let moved = self.sent.moved.get();
+        self.route.count(protocol, status.as_u16(), moved.saturating_sub(head_bytes));
+        self.route.time(self.begun.map(|begun| begun.elapsed()));
+        if let Some(result) = self.cache_status {
+            self.route.count_cached(result.name());
+        }
+        if let Some(log) = &self.worker.log {
+            self.log(log, request, (status, head_bytes), completed);
+        }
+    }
+
+    /// Writes the access log line.
+    fn log(
+        &self,
+        log: &WorkerLog,
+        request: Option<&RequestHead<'_>>,
+        (status, head_bytes): (StatusCode, u64),
+        completed: Result<(), ExchangeError>,
+    ) {
         let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let (identity, name);
+        let details = match log.has_details() {
+            false => Details::NONE,
+            true => {
+                identity = self.identity(request);
+                name = self.io.server_name();
+                Details {
+                    request_id: identity.request_id.as_deref(),
+                    trace_id: identity.trace_id.as_deref(),
+                    site: self.route.site(),
+                    mount: self.route.mount(),
+                    head_bytes,
+                    tls: self.io.cipher(),
+                    server_name: name.as_deref(),
+                    upstream: self.details.as_ref().and_then(|of| of.upstream.as_ref()).map(times),
+                }
+            }
+        };
         log.record(&LogRecord {
             client: self.client,
             method: request.map_or(b"", |r| r.method.as_bytes()),
@@ -46,7 +131,32 @@ impl<T: Protocol> Exchange<T> {
             completion: completion(completed),
             cache: self.cache_status.map(CacheStatus::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
+            details,
         });
+    }
+
+    /// Keeps the upstream of the response for the log.
+    pub(super) fn note_upstream(&mut self, upstream: &UpstreamRequest) {
+        if self.worker.log.as_ref().is_some_and(|log| log.has_details()) {
+            self.details.get_or_insert_default().upstream = Some(upstream.times());
+        }
+    }
+
+    /// Returns the request's IDs for the log. A known file has none yet.
+    fn identity(&self, request: Option<&RequestHead<'_>>) -> Identity {
+        let given = self.details.as_ref().and_then(|details| details.identity.clone());
+        let made = |request| Identity::of(request, self.worker.tracing, self.trusts_peer());
+        given.or_else(|| request.map(made)).unwrap_or_default()
+    }
+}
+
+fn times(of: &UpstreamLog) -> UpstreamTimes<'_> {
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    UpstreamTimes {
+        name: &of.name,
+        connect_us: of.connected.map(us),
+        head_us: us(of.answered),
+        whole_us: of.chosen.map_or(0, |chosen| us(chosen.elapsed())),
     }
 }
 

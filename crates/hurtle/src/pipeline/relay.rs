@@ -46,6 +46,7 @@ impl<T: Protocol> Exchange<T> {
             response;
         let EncodedHead { bytes: out, is_reusable } = head;
         let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
+        self.note_upstream(&exchange.upstream);
         let whole = match coding {
             None => whole_body(&mut exchange, &framing, &incoming),
             Some(_) => None,
@@ -53,7 +54,7 @@ impl<T: Protocol> Exchange<T> {
         match whole {
             Some((input, len)) => {
                 if let Err(error) = self.send_from(out, input, len).await {
-                    self.log(Some(request), status, head_bytes, Err(error));
+                    self.observe(Some(request), status, head_bytes, Err(error));
                     return next_after(error);
                 }
             }
@@ -66,7 +67,7 @@ impl<T: Protocol> Exchange<T> {
                 match Box::pin(relaying).await {
                     Ok(()) => {}
                     Err(RelayEnd::Cut(error)) => {
-                        self.log(Some(request), status, head_bytes, Err(error));
+                        self.observe(Some(request), status, head_bytes, Err(error));
                         return cut_by(error, delimiter);
                     }
                     Err(RelayEnd::Unsent(status)) => {
@@ -78,7 +79,7 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         }
-        self.log(Some(request), status, head_bytes, Ok(()));
+        self.observe(Some(request), status, head_bytes, Ok(()));
         if keeps_upstream {
             exchange.upstream.finish();
         }

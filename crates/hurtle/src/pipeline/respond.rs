@@ -52,7 +52,7 @@ impl<T: Protocol> Exchange<T> {
         let head_bytes = head.len() as u64;
         self.worker.buffers.recycle(&mut answer.fields);
         let sent = self.send(head, body).await;
-        self.log(Some(request), answer.status, head_bytes, sent);
+        self.observe(Some(request), answer.status, head_bytes, sent);
         match sent {
             // A client that did not ask to close may have sent the next request already.
             Ok(()) => self.after(is_reusable, unread || request.keep_alive),
@@ -123,6 +123,7 @@ impl<T: Protocol> Exchange<T> {
     /// Sends an error response to a malformed request, then ends the connection: its framing is
     /// unreliable.
     pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
+        self.count_refusal(error);
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
         if self.io.is_secure() {
             // The request's host is unknown, but TLS has a server name.
@@ -141,7 +142,7 @@ impl<T: Protocol> Exchange<T> {
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
         let sent = self.send(head, &answer.body).await;
-        self.log(None, answer.status, head_bytes, sent);
+        self.observe(None, answer.status, head_bytes, sent);
         match sent {
             Ok(()) => Next::Linger,
             Err(error) => next_after(error),
@@ -196,7 +197,7 @@ impl<T: Protocol> Exchange<T> {
             }
             body => self.send(out, if silent { &Body::Empty } else { &body }).await,
         };
-        self.log(Some(request), answer.status, head_bytes, sent);
+        self.observe(Some(request), answer.status, head_bytes, sent);
         match sent {
             Ok(()) => self.discard_rest(upload, is_reusable).await,
             Err(error) => cut_by(error, delimiter),

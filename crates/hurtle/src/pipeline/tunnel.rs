@@ -91,7 +91,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
             Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
         };
-        self.log(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
+        self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
         next
     }
 }

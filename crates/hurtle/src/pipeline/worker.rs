@@ -10,11 +10,12 @@ use hurtle_http::request::section::SectionCache;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
-use crate::config::{Limits, Schedule};
+use crate::config::{Limits, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
+use crate::metrics::{Protocol, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -29,6 +30,8 @@ pub struct WorkerThread {
     pub open: Cell<usize>,
     /// Rung whenever one has closed.
     pub closed: Bell,
+    /// The worker's counters.
+    pub metrics: Arc<WorkerMetrics>,
 }
 
 /// The state that a worker's connections share under one configuration. Other workers share only
@@ -48,6 +51,8 @@ pub struct Worker {
     pub trusted_proxies: Vec<IpNet>,
     /// Load balancers whose PROXY protocol header is trusted.
     pub balancers: Balancers,
+    /// The IDs that requests get.
+    pub tracing: Tracing,
     /// Decides when a connection that has answered reads again.
     pub schedule: Schedule,
     /// Bounds on clients.
@@ -58,6 +63,8 @@ pub struct Worker {
     pub deadlines: Rc<Deadlines>,
     /// Rate limits of client addresses; `None`: unlimited.
     pub addresses: Option<Addresses>,
+    /// The worker's counters.
+    pub metrics: Arc<WorkerMetrics>,
     /// The access log.
     pub log: Option<Rc<WorkerLog>>,
     /// Buffers that requests reuse.
@@ -73,8 +80,9 @@ pub struct Worker {
 impl WorkerThread {
     /// Creates a thread's state without connections.
     pub fn new(worker: Worker) -> Rc<WorkerThread> {
+        let metrics = Arc::clone(&worker.metrics);
         let current = RefCell::new(Rc::new(worker));
-        Rc::new(WorkerThread { current, open: Cell::new(0), closed: Bell::default() })
+        Rc::new(WorkerThread { current, open: Cell::new(0), closed: Bell::default(), metrics })
     }
 
     /// Returns the state under the configuration in force.
@@ -100,27 +108,80 @@ impl Worker {
 
 /// A slot among a worker's open connections, released when dropped.
 #[derive(Debug)]
-pub struct ConnectionSlot(Rc<WorkerThread>);
+pub struct ConnectionSlot {
+    thread: Rc<WorkerThread>,
+    /// The connection's protocol, once it is known.
+    protocol: Cell<Option<Protocol>>,
+    /// Open streams, if it is HTTP/2.
+    streams: Cell<usize>,
+}
 
 impl ConnectionSlot {
     /// Takes a slot; the caller checks that one is free.
     pub fn new(thread: &Rc<WorkerThread>) -> ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
-        ConnectionSlot(Rc::clone(thread))
+        thread.metrics.accepted.add(1);
+        thread.metrics.open.add(1);
+        let (protocol, streams) = (Cell::new(None), Cell::new(0));
+        ConnectionSlot { thread: Rc::clone(thread), protocol, streams }
     }
 
     /// Returns the worker's state under the configuration in force.
     pub fn worker(&self) -> Rc<Worker> {
-        self.0.worker()
+        self.thread.worker()
+    }
+
+    /// Returns the worker's counters.
+    pub fn metrics(&self) -> &WorkerMetrics {
+        &self.thread.metrics
+    }
+
+    /// Counts the connection under its protocol.
+    pub fn set_protocol(&self, protocol: Option<Protocol>) {
+        let metrics = &self.thread.metrics;
+        let gauge = |protocol| match protocol {
+            Protocol::Http1 => &metrics.http1,
+            Protocol::Http2 => &metrics.http2,
+        };
+        if let Some(before) = self.protocol.replace(protocol) {
+            gauge(before).sub(1);
+        }
+        if let Some(protocol) = protocol {
+            gauge(protocol).add(1);
+        }
+    }
+
+    /// Counts a stream of the connection until the guard is dropped.
+    pub fn open_stream(self: &Rc<Self>) -> StreamGuard {
+        if self.streams.replace(self.streams.get() + 1) == 0 {
+            self.thread.metrics.http2_active.add(1);
+        }
+        StreamGuard(Rc::clone(self))
+    }
+}
+
+/// A counted stream.
+#[derive(Debug)]
+pub struct StreamGuard(Rc<ConnectionSlot>);
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        let streams = &self.0.streams;
+        streams.set(streams.get() - 1);
+        if streams.get() == 0 {
+            self.0.thread.metrics.http2_active.sub(1);
+        }
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let open = &self.0.open;
+        self.set_protocol(None);
+        self.thread.metrics.open.sub(1);
+        let open = &self.thread.open;
         open.set(open.get() - 1);
-        if self.0.current.borrow().deadlines.is_draining() {
-            self.0.closed.ring();
+        if self.thread.current.borrow().deadlines.is_draining() {
+            self.thread.closed.ring();
         }
     }
 }

@@ -43,6 +43,10 @@ impl<T: Transport> Protocol for H1<T> {
         self.0.server_name()
     }
 
+    fn cipher(&self) -> Option<(&'static str, &'static str)> {
+        self.0.cipher()
+    }
+
     fn client(&self) -> Option<ClientCertificate> {
         self.0.client()
     }

@@ -72,6 +72,9 @@ pub trait Protocol {
     /// The server name that the client requested (RFC 6066 section 3).
     fn server_name(&self) -> Option<String>;
 
+    /// The version of TLS and the cipher suite, for the log.
+    fn cipher(&self) -> Option<(&'static str, &'static str)>;
+
     /// The client's certificate, if it was verified.
     fn client(&self) -> Option<ClientCertificate>;
 

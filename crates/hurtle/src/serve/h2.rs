@@ -10,6 +10,7 @@ use hurtle_http::request::{self, Joined, ParseError};
 
 use crate::config::Limits;
 use crate::deadline::{DeadlineError, NEVER, Pass, Stall, Watch};
+use crate::metrics::Protocol;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::pipeline::{Exchange, Next};
 use crate::protocol::h2::{Arrived, Session, Shared, Stream};
@@ -64,6 +65,7 @@ pub async fn run<T: Transport>(
     peer: Option<IpAddr>,
     slot: Rc<ConnectionSlot>,
 ) {
+    slot.set_protocol(Some(Protocol::Http2));
     let worker = slot.worker();
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
@@ -198,6 +200,7 @@ fn ms(time: std::time::Duration) -> u64 {
 impl Exchange<Stream> {
     /// Answers the request of a stream.
     pub async fn answer_request(mut self, arrived: Arrived) {
+        let _stream = self.slot.open_stream();
         self.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {

@@ -8,6 +8,7 @@ pub mod secure;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use crate::metrics::Protocol;
 use crate::pipeline::Exchange;
 use crate::pipeline::worker::ConnectionSlot;
 use crate::protocol::h1::H1;
@@ -17,6 +18,7 @@ use crate::transport::{Input, Transport};
 /// were already read.
 pub async fn run<T: Transport>(io: T, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
     let slot = Rc::new(slot);
+    slot.set_protocol(Some(Protocol::Http1));
     let connection = Exchange::new(H1(io), input, peer, Rc::clone(&slot));
     if let Some((io, early)) = connection.run().await {
         Box::pin(h2::run(io, early, peer, slot)).await;

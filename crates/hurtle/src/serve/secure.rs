@@ -1,6 +1,7 @@
 //! A connection on a TLS port: performs the handshake, with a deadline, for the site that the
 //! client names, then serves the connection by the negotiated protocol.
 
+use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -10,6 +11,7 @@ use rustls::server::ClientHello;
 use super::h2;
 use crate::clock;
 use crate::deadline::DeadlineError;
+use crate::metrics::{HandshakeFailure, Protocol};
 use crate::pipeline::Exchange;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::protocol::h1::H1;
@@ -19,7 +21,11 @@ use crate::transport::{Input, Plain, Tls};
 
 /// Serves a connection to its end; `input` has the bytes read so far.
 pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
-    match Box::pin(secured(socket, input, &slot.worker())).await {
+    slot.metrics().handshaking.add(1);
+    let made = Box::pin(secured(socket, input, &slot.worker())).await;
+    slot.metrics().handshaking.sub(1);
+    slot.set_protocol(Some(Protocol::Http1));
+    match made {
         Ok(io) if io.speaks_http2() => {
             Box::pin(h2::run(io, Input::default(), peer, Rc::new(slot))).await;
         }
@@ -46,17 +52,39 @@ async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls
     let choose = |hello: &ClientHello<'_>| choose(worker, hello, local.as_deref());
     let making = handshake(socket, input, || watch.set_idle(false), choose);
     match watch.wait(making).await {
-        Ok(Ok(io)) => Ok(io),
-        Ok(Err(HandshakeError::PlainHttp(socket))) => Err(Some(socket)),
+        Ok(Ok(io)) => {
+            let (version, resumed) = (io.version(), io.is_resumed());
+            worker.metrics.handshakes[version as usize][usize::from(resumed)].add(1);
+            Ok(io)
+        }
+        Ok(Err(HandshakeError::PlainHttp(socket))) => {
+            count_failure(worker, HandshakeFailure::PlainHttp);
+            Err(Some(socket))
+        }
         // Not a warning, since clients could flood the log with it.
         Ok(Err(HandshakeError::Failed(e))) => {
             tracing::debug!("TLS handshake: {e}");
+            count_failure(worker, failure(&e));
             Err(None)
         }
         Err(DeadlineError) => {
             tracing::debug!("TLS handshake: timed out");
+            count_failure(worker, HandshakeFailure::TimedOut);
             Err(None)
         }
+    }
+}
+
+fn count_failure(worker: &Worker, reason: HandshakeFailure) {
+    worker.metrics.handshake_failures[reason as usize].add(1);
+}
+
+/// The reason of a failed handshake, by the kind of its error (see `transport::handshake`).
+fn failure(e: &io::Error) -> HandshakeFailure {
+    match e.kind() {
+        io::ErrorKind::InvalidData => HandshakeFailure::Rejected,
+        io::ErrorKind::NotFound => HandshakeFailure::UnknownName,
+        _ => HandshakeFailure::Closed,
     }
 }
 

@@ -18,6 +18,7 @@ use super::admission::{AddressSlot, Admission};
 use super::protocols::Protocols;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
+use crate::metrics::LimitKind;
 use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::serve::{self, proxied, secure};
 use crate::transport::{Fill, Input, Plain, Transport};
@@ -281,6 +282,7 @@ fn admit(
     admission: &Rc<Admission>,
 ) {
     if thread.open.get() >= admission.connections_max.get() {
+        thread.metrics.hit(LimitKind::Connections);
         return reject(io, protocols, admission);
     }
     let slot = ConnectionSlot::new(thread);
@@ -312,7 +314,10 @@ fn serve_connection(
     slot: ConnectionSlot,
     admission: &Rc<Admission>,
 ) {
-    let Ok(counted) = admission.acquire(client) else { return reject(io, protocols, admission) };
+    let Ok(counted) = admission.acquire(client) else {
+        slot.metrics().hit(LimitKind::AddressConnections);
+        return reject(io, protocols, admission);
+    };
     match protocols.tls {
         true => run_counted(secure::run(io, input, client, slot), counted),
         false => run_counted(serve::run(io, input, client, slot), counted),

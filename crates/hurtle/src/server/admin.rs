@@ -1,6 +1,7 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache; `POST /reload` puts the configuration file in force; `POST /upgrade`
-//! replaces the process by one of the program's file as it is now. A
+//! removes responses from the cache; `POST /reload` puts the configuration file in force; `POST
+//! /upgrade` replaces the process by one of the program's file as it is now; `POST /log-level` changes
+//! the level of the error log; `GET /metrics` and `GET /status` return the counters. A
 //! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
 //! one at a time.
 
@@ -11,16 +12,18 @@ use std::time::Duration;
 
 use http::StatusCode;
 use hurtle_http::h1::request;
-use hurtle_http::request::HeadLimits;
 use hurtle_http::request::Joined;
 use hurtle_http::semantics::target::{self, Target, encode_path};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
+use super::command;
+use super::monitoring::Monitor;
 use super::upgrade::READY_TIME_MAX;
 use crate::cache::Caches;
+use crate::config::LogLevel;
+use crate::observe;
 use crate::rt::{self, First};
 
 /// Mode of the socket: only its owner may connect.
@@ -29,18 +32,19 @@ const MODE: u32 = 0o600;
 /// Connections that the kernel may queue.
 const BACKLOG: u32 = 16;
 
-/// Size and time limits of a command.
-const LIMITS: HeadLimits = HeadLimits { head_bytes: 16 << 10, target_bytes: 8 << 10, fields: 50 };
-const TIME_MAX: Duration = Duration::from_secs(5);
-
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for an upgrade.
-const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(TIME_MAX);
+const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(command::TIME_MAX);
 
 /// The methods of the commands.
-const ALLOW: &str = "POST, PURGE";
+const ALLOW: &str = "GET, POST, PURGE";
+
+/// The commands, for those who send another one.
+const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /upgrade, \
+                    POST /log-level?level=LEVEL, \
+                    PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
 
 /// A command that the process executes.
 #[derive(Debug)]
@@ -68,7 +72,7 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 /// connections on the socket.
 pub(super) async fn serve(
     socket: std::os::unix::net::UnixListener,
-    caches: Caches,
+    monitor: Monitor,
     requests: mpsc::UnboundedSender<Request>,
     handed_over: impl Future<Output = ()>,
 ) {
@@ -84,54 +88,34 @@ pub(super) async fn serve(
         };
         let Ok((peer, _)) = accepted else {
             // Descriptors are exhausted; try again later.
-            rt::sleep(TIME_MAX).await;
+            rt::sleep(command::TIME_MAX).await;
             continue;
         };
-        let _ = exchange(peer, &caches, &requests).await;
+        command::exchange(peer, async |head: &[u8]| answer(head, &monitor, &requests).await).await;
     }
 }
 
-async fn exchange(
-    mut peer: UnixStream,
-    caches: &Caches,
+/// Executes a command.
+async fn answer(
+    head: &[u8],
+    monitor: &Monitor,
     requests: &mpsc::UnboundedSender<Request>,
-) -> io::Result<()> {
-    let Some(head) = rt::timeout(TIME_MAX, read_head(&mut peer)).await else { return Ok(()) };
-    let executed = match head? {
-        head if head.is_empty() => return Ok(()),
-        head if head.starts_with(b"POST /reload ") => {
-            ask(requests, Request::Reload, RELOAD_TIME_MAX).await
-        }
-        head if head.starts_with(b"POST /upgrade ") => {
-            ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await
-        }
-        head => execute(&head, caches),
+) -> command::Reply {
+    let executed = match command::target(head) {
+        (b"GET", b"/metrics") => return monitor.metrics(head).await,
+        (b"GET", b"/status") => return monitor.status().await,
+        (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
+        (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
+        (b"POST", b"/log-level") => set_log_level(head),
+        _ => execute(head, &monitor.caches),
     };
-    let (status, text) = match executed {
-        Ok(text) => (StatusCode::OK, text),
-        Err(refused) => refused,
-    };
-    let allow = match status {
-        StatusCode::METHOD_NOT_ALLOWED => format!("Allow: {ALLOW}\r\n"),
-        _ => String::new(),
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
-         {allow}Connection: close\r\n\r\n{text}",
-        text.len()
-    );
-    rt::timeout(TIME_MAX, peer.write_all(answer.as_bytes())).await.unwrap_or(Ok(()))
-}
-
-/// Reads the head of a command; empty: the peer has left.
-async fn read_head(peer: &mut UnixStream) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") && head.len() < LIMITS.head_bytes {
-        if peer.read_buf(&mut head).await? == 0 {
-            return Ok(Vec::new());
+    match executed {
+        Ok(text) => command::Reply::ok(text),
+        Err((StatusCode::METHOD_NOT_ALLOWED, hint)) => {
+            command::Reply::method_not_allowed(ALLOW, &hint)
         }
+        Err((status, text)) => command::Reply::new(status, text),
     }
-    Ok(head)
 }
 
 /// Has the process execute a command. 422: it has failed, and nothing has changed.
@@ -153,14 +137,26 @@ async fn ask(
     }
 }
 
-/// Executes a command; returns the text of the response.
+/// Changes the level of the error log, up to the next reload that changes it.
+fn set_log_level(head: &[u8]) -> Result<String, (StatusCode, String)> {
+    let name = command::query(head).and_then(|query| query.strip_prefix(b"level="));
+    let name = name.map(String::from_utf8_lossy).unwrap_or_default();
+    let Some(level) = LogLevel::named(&name) else {
+        let hint = "write POST /log-level?level=LEVEL: error, warn, info, debug or trace\n";
+        return Err((StatusCode::BAD_REQUEST, hint.to_owned()));
+    };
+    observe::set_level(level);
+    tracing::info!("the log level is {name}");
+    Ok(format!("the log level is {name}\n"))
+}
+
+/// Removes responses from the caches; returns the text of the response.
 fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)> {
     let joined = Joined::default();
-    let request = request::parse(head, &joined, &LIMITS)
+    let request = request::parse(head, &joined, &command::LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
     if request.method.as_bytes() != b"PURGE" {
-        let hint = "write POST /reload, POST /upgrade, PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
-        return Err((StatusCode::METHOD_NOT_ALLOWED, hint.to_owned()));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, HINT.to_owned()));
     }
     let (Target::Origin { path, query } | Target::Absolute { path, query, .. }) = request.target
     else {

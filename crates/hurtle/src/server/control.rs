@@ -16,9 +16,11 @@ use super::apps::Apps;
 use super::handover::{Description, Handover};
 use super::process::LoadConfig;
 use super::reload::Reloader;
-use super::upgrade::{Program, Upgrade};
+use super::sandbox::Sandbox;
+use super::upgrade::{Launcher, Upgrade};
 use super::{AccessLogHandle, Stop, activation};
 use crate::config::Config;
+use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
 
 /// Longest wait for the workers to close their listeners after a handover.
@@ -63,7 +65,7 @@ pub(super) struct Process<'a> {
     pub(super) reload: Reload,
     pub(super) apps: Option<&'a Apps>,
     pub(super) errors: &'a ErrorLogHandle,
-    pub(super) program: Program,
+    pub(super) launcher: Launcher,
     pub(super) phase: Phase,
     /// A message from each worker that no longer accepts connections.
     pub(super) accepting: mpsc::UnboundedReceiver<()>,
@@ -115,20 +117,20 @@ impl Process<'_> {
                     self.logs.reopen();
                 }
                 _ = signals.hang_up.recv(), if serves => match is_free {
-                    // The log has the problems.
-                    true => drop(self.reload().await),
+                    true => pending = self.reload(None).await,
                     false => pending.reload = true,
                 },
                 _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None),
                 outcome = finished(&mut pending.upgrade) => {
-                    self.conclude(outcome, std::mem::take(&mut pending)).await;
+                    pending = self.conclude(outcome, std::mem::take(&mut pending)).await;
                 }
-                Some(request) = requested.recv(), if is_free => match request {
-                    // The requester may have left.
-                    Request::Reload(reply) => drop(reply.send(self.reload().await)),
-                    Request::Upgrade(reply) => pending = self.upgrade(Some(reply)),
-                },
-                () = changed(&mut watcher), if is_free => drop(self.reload().await),
+                Some(request) = requested.recv(), if is_free => {
+                    pending = match request {
+                        Request::Reload(reply) => self.reload(Some(reply)).await,
+                        Request::Upgrade(reply) => self.upgrade(Some(reply)),
+                    };
+                }
+                () = changed(&mut watcher), if is_free => pending = self.reload(None).await,
             }
         }
     }
@@ -162,8 +164,8 @@ impl Process<'_> {
     /// Begins to replace this process; `reply` gets the outcome.
     fn upgrade(&self, reply: Option<Reply>) -> PendingUpgrade {
         let begun = self.handover().and_then(|handover| {
-            tracing::info!("upgrade: starting {}", self.program);
-            Upgrade::begin(self.program.clone(), handover)
+            tracing::info!("upgrade: starting {}", self.launcher.program);
+            Upgrade::begin(self.launcher.clone(), handover)
         });
         match begun {
             Ok(upgrade) => PendingUpgrade { upgrade: Some(upgrade), reply, reload: false },
@@ -194,7 +196,11 @@ impl Process<'_> {
     }
 
     /// Acts on the outcome of an upgrade: the other process serves, or this one goes on.
-    async fn conclude(&mut self, outcome: Result<u32, Vec<String>>, pending: PendingUpgrade) {
+    async fn conclude(
+        &mut self,
+        outcome: Result<u32, Vec<String>>,
+        pending: PendingUpgrade,
+    ) -> PendingUpgrade {
         let PendingUpgrade { reply, reload, .. } = pending;
         let new = match outcome {
             Ok(new) => new,
@@ -202,10 +208,10 @@ impl Process<'_> {
                 answer_upgrade(reply, Err(problems));
                 match self.phase {
                     Phase::Stopping => self.drain(),
-                    _ if reload => drop(self.reload().await),
+                    _ if reload => return self.reload(None).await,
                     _ => {}
                 }
-                return;
+                return PendingUpgrade::default();
             }
         };
         self.phase = Phase::HandedOver { is_told: false };
@@ -232,54 +238,83 @@ impl Process<'_> {
         let this = std::process::id();
         let text = format!("upgraded: process {new} serves, process {this} drains");
         answer_upgrade(reply, Ok(text));
+        PendingUpgrade::default()
     }
 
-    /// Reloads the configuration; returns what to tell the operator, or all problems.
-    async fn reload(&self) -> Result<String, Vec<String>> {
+    /// Reloads the configuration; `reply` gets what to tell the operator, or all problems. If the
+    /// sandbox does not permit what it needs, another process replaces this one.
+    async fn reload(&self, reply: Option<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
+        self.reload.registry.count_reload(outcome.is_ok());
         activation::notify("READY=1");
         let reloaded = match &self.reload.file {
             Some(file) => format!("reloaded {}", file.display()),
             None => "reloaded".to_owned(),
         };
-        match &outcome {
+        let outcome = match outcome {
             Ok(later) => {
                 tracing::info!("{reloaded}");
                 later.iter().for_each(|line| tracing::warn!("{line}"));
+                Ok([vec![reloaded], later].concat().join("\n"))
             }
-            Err(problems) => {
-                for problem in problems {
+            Err(ReloadError::Confined) => {
+                tracing::info!("the sandbox does not permit what the configuration needs");
+                return self.upgrade(reply);
+            }
+            Err(ReloadError::Problems(problems)) => {
+                for problem in &problems {
                     tracing::error!("not reloaded: {problem}");
                 }
+                Err(problems)
             }
-        }
+        };
         if let Some(apps) = self.apps {
             apps.reload(self.reload.config());
             apps.scan();
         }
-        outcome.map(|later| [vec![reloaded], later].concat().join("\n"))
+        // The requester may have left.
+        let _ = reply.map(|reply| reply.send(outcome));
+        PendingUpgrade::default()
     }
+}
+
+/// Why a configuration is not in force.
+enum ReloadError {
+    /// All its problems.
+    Problems(Vec<String>),
+    /// It needs what the sandbox does not permit.
+    Confined,
 }
 
 /// The means of a reload.
 pub(super) struct Reload {
+    pub(super) registry: Arc<Registry>,
     pub(super) reloader: Arc<Mutex<Reloader>>,
     pub(super) load: LoadConfig,
     pub(super) file: Option<PathBuf>,
+    pub(super) sandbox: Arc<Sandbox>,
 }
 
 impl Reload {
     /// Loads the configuration and puts it in force, on a thread that may block. Returns a line for
-    /// each setting that takes effect only at the next start, or all problems.
-    async fn run(&self) -> Result<Vec<String>, Vec<String>> {
+    /// each setting that takes effect only at the next start.
+    async fn run(&self) -> Result<Vec<String>, ReloadError> {
         let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
+        let (sandbox, file) = (Arc::clone(&self.sandbox), self.file.clone());
         let reload = move || {
-            let config = load()?;
-            reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(config)
+            let config = load().map_err(|problems| match sandbox.may_cause(&problems) {
+                true => ReloadError::Confined,
+                false => ReloadError::Problems(problems),
+            })?;
+            if !sandbox.permits(&config, file.as_deref()) {
+                return Err(ReloadError::Confined);
+            }
+            let mut reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
+            reloader.reload(config).map_err(ReloadError::Problems)
         };
-        let later = tokio::task::spawn_blocking(reload).await;
-        later.map_err(|_| vec!["the reload panicked".to_owned()])?
+        let panicked = || ReloadError::Problems(vec!["the reload panicked".to_owned()]);
+        tokio::task::spawn_blocking(reload).await.unwrap_or_else(|_| Err(panicked()))
     }
 
     pub(super) fn reloader(&self) -> MutexGuard<'_, Reloader> {

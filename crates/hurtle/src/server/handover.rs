@@ -39,6 +39,8 @@ pub(super) const READY: &[u8] = b"ready\n";
 pub(super) struct HeldSockets {
     sockets: Vec<(Listen, Listener)>,
     admin: Option<(PathBuf, UnixListener)>,
+    /// Listeners for metrics.
+    monitored: Vec<(Listen, Listener)>,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -74,6 +76,10 @@ enum Role {
     Clear,
     Tls,
     Admin,
+    Metrics,
+    /// A role of another version; the socket is closed.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The end of the process that hands over.
@@ -94,18 +100,22 @@ pub(super) struct Received {
 }
 
 impl HeldSockets {
-    /// Duplicates the listeners of every worker, and the admin socket.
+    /// Duplicates the listeners of every worker, the admin socket and the listeners for metrics.
     ///
     /// # Errors
     /// The system refuses a descriptor.
     pub(super) fn of<'a>(
         listeners: impl IntoIterator<Item = &'a BoundListener>,
         admin: Option<(PathBuf, &UnixListener)>,
+        monitored: impl Iterator<Item = (&'a Listen, &'a Listener)>,
     ) -> io::Result<HeldSockets> {
         let mut held = HeldSockets::default();
         held.add(listeners)?;
         let admin = admin.map(|(path, socket)| Ok((path, socket.try_clone()?)));
         held.admin = admin.transpose().map_err(|e: io::Error| e)?;
+        for (listen, listener) in monitored {
+            held.monitored.push((listen.clone(), listener.try_clone()?));
+        }
         Ok(held)
     }
 
@@ -151,6 +161,10 @@ impl HeldSockets {
             let listen = Listen::Unix(path.clone());
             description.sockets.push(SocketRecord::new(Role::Admin, &listen));
             sockets.push(socket.as_fd().try_clone_to_owned()?);
+        }
+        for (listen, listener) in &self.monitored {
+            description.sockets.push(SocketRecord::new(Role::Metrics, listen));
+            sockets.push(listener.as_fd().try_clone_to_owned()?);
         }
         Ok(Handover { description, sockets })
     }
@@ -238,12 +252,18 @@ impl Received {
 
     /// Takes the listeners of an address.
     pub(super) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
-        self.take_if(|role, listen| role != Role::Admin && listen == configured)
+        self.take_if(|role, listen| role.is_of_requests() && listen == configured)
     }
 
-    /// Takes all listeners.
+    /// Takes all listeners for requests.
     pub(super) fn take_all(&mut self) -> Vec<Listener> {
-        self.take_if(|role, _| role != Role::Admin)
+        self.take_if(|role, _| role.is_of_requests())
+    }
+
+    /// Takes the listener for metrics at an address.
+    pub(super) fn take_metrics(&mut self, configured: &Listen) -> Option<Listener> {
+        let taken = self.take_if(|role, listen| role == Role::Metrics && listen == configured);
+        taken.into_iter().next()
     }
 
     /// Takes the admin socket if it has this path.
@@ -286,6 +306,12 @@ impl Received {
     }
 }
 
+impl Role {
+    fn is_of_requests(self) -> bool {
+        matches!(self, Role::Clear | Role::Tls)
+    }
+}
+
 impl SocketRecord {
     fn new(role: Role, listen: &Listen) -> SocketRecord {
         match listen {
@@ -296,7 +322,10 @@ impl SocketRecord {
 }
 
 /// Sends one byte with a descriptor.
-fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+///
+/// # Errors
+/// The other end is closed.
+pub(super) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let descriptors = [descriptor];
     let send = || {
@@ -310,7 +339,10 @@ fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Resu
 
 /// Receives one byte with a descriptor, and keeps the descriptor from programs that this process
 /// starts.
-fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// `UnexpectedEof`: the other end is closed. `InvalidData`: the byte has no descriptor.
+pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -327,7 +359,7 @@ fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
     });
     match (read, descriptor) {
         (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (_, None) => Err(io::Error::other("a descriptor is missing")),
+        (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing")),
         (_, Some(descriptor)) => {
             // No other thread starts a program so early.
             fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;

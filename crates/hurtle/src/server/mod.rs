@@ -8,14 +8,19 @@ mod admin;
 mod admission;
 pub mod apps;
 mod certificates;
+mod command;
 mod control;
 mod handover;
+mod launch;
+mod monitoring;
 mod mount;
 pub mod process;
 mod protocols;
 mod reload;
+pub mod sandbox;
 #[cfg(test)]
 mod simulation;
+pub mod starter;
 mod upgrade;
 mod worker;
 
@@ -23,7 +28,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -33,19 +38,22 @@ use tokio::sync::{mpsc, watch};
 use crate::acme::Acme;
 use crate::cache::Caches;
 use crate::compress::Compressor;
-use crate::config::{Config, Listen, MountHandler, is_exposed};
+use crate::config::{Config, Listen, MountHandler};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
+use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use accept::BoundListener;
 use admin::Request;
 use handover::{HeldSockets, Received};
+use monitoring::Monitor;
 use protocols::Protocols;
 use reload::{Listening, Reloader, Settings};
 
 pub use accept::Listener;
+pub use launch::Launch;
 
 /// A server with its addresses bound.
 #[derive(Debug)]
@@ -61,6 +69,8 @@ pub struct Server {
     settings: Settings,
     /// The socket for administration commands.
     admin: Option<UnixListener>,
+    /// Listeners for metrics.
+    monitored: Vec<Listener>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
@@ -85,20 +95,6 @@ impl BoundAddresses {
         };
         BoundAddresses { clear: at(false), tls: at(true) }
     }
-}
-
-/// Checks that no password crosses a network in clear, unless the configuration allows it.
-///
-/// # Errors
-/// `clear`, the addresses without TLS, has one that other machines reach.
-fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
-    let exposed = clear.iter().find(|listen| is_exposed(listen));
-    let Some(listen) = exposed.filter(|_| config.needs_privacy()) else { return Ok(()) };
-    let what = format!(
-        "passwords and tokens would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
-         unix socket, or set auth_cleartext"
-    );
-    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 /// A command to the workers.
@@ -242,17 +238,18 @@ impl Server {
         listeners: Vec<Vec<BoundListener>>,
         listening: Vec<Listening>,
         inherited: bool,
-        received: Option<&mut Received>,
+        mut received: Option<&mut Received>,
     ) -> io::Result<Server> {
         let bound = BoundAddresses::of(&listening);
-        check_passwords(&config, &bound.clear)?;
+        protocols::check_passwords(&config, &bound.clear)?;
         let acme = acme::load(&config)?;
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
         let admin = config.admin.as_deref().map(|path| {
-            let taken = received.and_then(|received| received.take_admin(path));
+            let taken = received.as_mut().and_then(|received| received.take_admin(path));
             taken.map_or_else(|| admin::bind(path), Ok)
         });
         let admin = admin.transpose()?;
+        let monitored = monitoring::bind(config.metrics.as_ref(), received)?;
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
         let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
@@ -268,6 +265,7 @@ impl Server {
             access_log: None,
             apps: vec![],
             admin,
+            monitored,
             acme,
             deployments: None,
         })
@@ -282,7 +280,8 @@ impl Server {
         // The workers have the same inherited listeners.
         let workers = if self.inherited { 1 } else { self.listeners.len() };
         let listeners = self.listeners.iter().take(workers).flatten();
-        HeldSockets::of(listeners, path.zip(self.admin.as_ref()))
+        let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
+        HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))
     }
 
     /// The directories that the server serves.
@@ -333,8 +332,16 @@ impl Server {
         let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
+        let registry = Arc::new(Registry::default());
         let mut upload_roots = upload_roots(&config);
-        let mut admin = self.admin;
+        let (mut admin, mut monitored) = (self.admin, self.monitored);
+        let monitor = Monitor {
+            registry: Arc::clone(&registry),
+            disk: disk.clone(),
+            caches: caches.clone(),
+            keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
+            access_log: self.access_log.clone(),
+        };
         let (accepts, accepting) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
@@ -345,12 +352,15 @@ impl Server {
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
+                metrics: registry.worker(),
                 compressor: compressor.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
             let duties = worker::Duties {
                 admin: admin.take().map(|socket| (socket, commands.clone())),
+                monitored: std::mem::take(&mut monitored),
+                monitor: monitor.clone(),
                 // One worker clears all of them.
                 upload_roots: std::mem::take(&mut upload_roots),
                 inherited: self.inherited,
@@ -374,6 +384,7 @@ impl Server {
             updates,
             watching,
             ordering,
+            registry,
         };
         Ok(Running {
             threads,

@@ -10,8 +10,7 @@ use rustix::process::geteuid;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::handover::Received;
-use super::upgrade::Program;
-use super::{AccessLogHandle, BoundAddresses, Running, Server, activation};
+use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -40,15 +39,16 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 ///
 /// # Errors
 /// The server cannot start, or a worker failed.
-pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
+pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
+    let Launch { inherited, launcher, sandbox } = launch;
+    sandbox.log();
     warn_about_backlog(&config);
-    let program = Program::current()?;
     let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
     let mut server = match &mut received {
         Some(received) => take_over(config, any_port, received)?,
-        None => match activation::listeners()? {
+        None => match inherited {
             Some(listeners) => Server::with_listeners(config, listeners)?,
             None => bind(config, any_port)?,
         },
@@ -84,7 +84,9 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     reloader.any_port = any_port;
     reloader.held = Some(held);
     activation::notify("READY=1");
-    let reload = Reload { reloader: Arc::new(Mutex::new(reloader)), load, file };
+    let registry = Arc::clone(&reloader.registry);
+    let reloader = Arc::new(Mutex::new(reloader));
+    let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
     let ended = move || super::join(threads, access_log.as_deref());
@@ -92,7 +94,7 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
     let mut process =
-        Process { stop, logs, reload, apps: apps_of, errors, program, phase, accepting };
+        Process { stop, logs, reload, apps: apps_of, errors, launcher, phase, accepting };
     let outcome = runtime.block_on(process.run(events, ended));
     let has_handed_over = matches!(process.phase, Phase::HandedOver { .. });
     // Applications must outlive the last request.
@@ -119,7 +121,10 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
         Listen::Tcp(_) => None,
     };
     let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
-    listening.chain(config.admin.clone()).collect()
+    listening
+        .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
+        .chain(config.admin.clone())
+        .collect()
 }
 
 /// Uses the sockets of the process that this one replaces.

@@ -14,9 +14,11 @@ use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::{acme, certificates, check_passwords};
+use super::{acme, certificates};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
+use crate::metrics::Registry;
+use crate::observe;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 
@@ -72,6 +74,7 @@ pub(super) struct Reloader {
     pub(super) watching: Option<Sender<()>>,
     /// Certificates are ordered until this is dropped.
     pub(super) ordering: Option<acme::AcmeHandle>,
+    pub(super) registry: Arc<Registry>,
 }
 
 impl Update {
@@ -141,6 +144,10 @@ impl Reloader {
             held.add(opened).map_err(|e| vec![e.to_string()])?;
         }
         self.publish(settings, listeners)?;
+        let level = self.settings.config.error_log.level;
+        if level != before.error_log.level {
+            observe::set_level(level);
+        }
         if orders_change {
             self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
         }
@@ -166,7 +173,7 @@ impl Reloader {
         let clear: Vec<Listen> =
             self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
         let stay = self.inherited || self.any_port;
-        check_passwords(config, if stay { &clear } else { &config.listen })
+        protocols::check_passwords(config, if stay { &clear } else { &config.listen })
     }
 
     /// Sends the configuration to the workers, and waits until all have applied it.
@@ -275,6 +282,10 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
         config.limits.programs = before.limits.programs;
         later.push("limits.programs takes effect at the next start".to_owned());
     }
+    if config.error_log.to != before.error_log.to {
+        config.error_log.to.clone_from(&before.error_log.to);
+        later.push("error_log.path takes effect at the next start".to_owned());
+    }
     let (new, old) = (&mut config.compress, &before.compress);
     if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {
         new.cache_bytes = old.cache_bytes;
@@ -283,15 +294,16 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
     }
     keep!(
         workers,
+        sandbox,
         user,
         group,
         disk_threads,
         cache_bytes,
         revalidate,
         access_log,
-        error_log,
         apps,
-        admin
+        admin,
+        metrics
     );
     later
 }

@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io::{self, PipeReader, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use super::handover::{Handover, READY, VARIABLE};
+use super::starter::Starter;
 
 /// Longest time in which the new process must accept connections.
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -39,14 +40,83 @@ const MESSAGES_TIME_MAX: Duration = Duration::from_millis(500);
 const MESSAGES_BYTES_MAX: usize = 16 << 10;
 
 /// Variables that the service manager sets for one process only (sd_listen_fds(3)).
-const OF_THIS_PROCESS: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
+pub(super) const OF_THIS_PROCESS: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
 
 /// The program of this process, as it was started.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     /// Path by which the program was found; symbolic links are followed at each start.
-    path: PathBuf,
-    arguments: Vec<OsString>,
+    pub(super) path: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+}
+
+/// Starts the new process.
+#[derive(Clone, Debug)]
+pub(super) struct Launcher {
+    pub(super) program: Program,
+    /// `None`: by this process.
+    pub(super) starter: Option<Arc<Starter>>,
+}
+
+/// A process that has been started.
+#[derive(Debug)]
+enum Launched {
+    Here(Child),
+    ByStarter(u32, Arc<Starter>),
+}
+
+impl Launcher {
+    /// Starts the program with a socket as its standard input, and a pipe as its standard error.
+    fn start(&self, theirs: UnixStream, stderr: PipeWriter) -> io::Result<Launched> {
+        if let Some(starter) = &self.starter {
+            let id = starter.start(&theirs, &stderr)?;
+            return Ok(Launched::ByStarter(id, Arc::clone(starter)));
+        }
+        let mut command = Command::new(&self.program.path);
+        command.args(&self.program.arguments).env(VARIABLE, "1");
+        for name in OF_THIS_PROCESS {
+            command.env_remove(name);
+        }
+        let stdin = Stdio::from(OwnedFd::from(theirs));
+        Ok(Launched::Here(command.stdin(stdin).stderr(stderr).spawn()?))
+    }
+}
+
+impl Launched {
+    fn id(&self) -> u32 {
+        match self {
+            Launched::Here(child) => child.id(),
+            Launched::ByStarter(id, _) => *id,
+        }
+    }
+
+    /// Waits until the process has ended, for at most `time`; returns its exit status.
+    fn wait(&mut self, time: Duration) -> Option<String> {
+        let child = match self {
+            Launched::Here(child) => child,
+            Launched::ByStarter(_, starter) => return starter.wait(time).ok(),
+        };
+        let by = Instant::now() + time;
+        loop {
+            let status = child.try_wait().ok().flatten();
+            if status.is_some() || Instant::now() >= by {
+                return status.map(|status| status.to_string());
+            }
+            thread::sleep(EXIT_PERIOD);
+        }
+    }
+
+    fn kill(&mut self) {
+        match self {
+            // An error means that it has ended.
+            Launched::Here(child) => drop(child.kill().and_then(|()| child.wait())),
+            Launched::ByStarter(_, starter) => {
+                starter.kill();
+                // A starter that has ended cannot tell.
+                let _ = starter.wait(EXIT_TIME_MAX);
+            }
+        }
+    }
 }
 
 /// An upgrade under way.
@@ -98,12 +168,12 @@ impl Upgrade {
     ///
     /// # Errors
     /// The system refuses a pair of sockets.
-    pub(super) fn begin(program: Program, handover: Handover) -> io::Result<Upgrade> {
+    pub(super) fn begin(launcher: Launcher, handover: Handover) -> io::Result<Upgrade> {
         let (channel, theirs) = UnixStream::pair()?;
         let ours = channel.try_clone()?;
         let cancelled = Arc::<AtomicBool>::default();
         let is_cancelled = Arc::clone(&cancelled);
-        let run = move || replace(&program, &handover, (&ours, theirs), &is_cancelled);
+        let run = move || replace(&launcher, &handover, (&ours, theirs), &is_cancelled);
         Ok(Upgrade { outcome: tokio::task::spawn_blocking(run), channel, cancelled })
     }
 
@@ -117,12 +187,13 @@ impl Upgrade {
 
 /// Starts the program and hands over; returns the id of the process once it accepts connections.
 fn replace(
-    program: &Program,
+    launcher: &Launcher,
     handover: &Handover,
     (channel, theirs): (&UnixStream, UnixStream),
     cancelled: &AtomicBool,
 ) -> Result<u32, Vec<String>> {
-    let started = start(program, theirs);
+    let program = &launcher.program;
+    let started = start(launcher, theirs);
     let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
     let answered = wait_until_ready(handover, channel);
     let Err(mut why) = answered else { return Ok(new.id()) };
@@ -136,21 +207,16 @@ fn replace(
     Err(problems)
 }
 
-/// Starts the program with a socket as its standard input, and a pipe as its standard error.
-fn start(program: &Program, theirs: UnixStream) -> io::Result<(Child, Receiver<String>)> {
+/// Starts the program, and collects its messages.
+fn start(launcher: &Launcher, theirs: UnixStream) -> io::Result<(Launched, Receiver<String>)> {
     let (messages, writer) = io::pipe()?;
-    let mut command = Command::new(&program.path);
-    command.args(&program.arguments).env(VARIABLE, "1");
-    for name in OF_THIS_PROCESS {
-        command.env_remove(name);
-    }
-    let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(writer).spawn()?;
+    let launched = launcher.start(theirs, writer)?;
     let (collected, messages_of) = mpsc::channel();
     thread::Builder::new().name("upgrade".to_owned()).spawn(move || {
         // The upgrade may be over already.
         let _ = collected.send(relay(messages));
     })?;
-    Ok((child, messages_of))
+    Ok((launched, messages_of))
 }
 
 /// Copies a process's messages to standard error until it closes its end; returns the first ones.
@@ -215,19 +281,11 @@ fn wait_until_ready(handover: &Handover, mut channel: &UnixStream) -> Result<(),
 }
 
 /// Ends a process that is not ready; returns why it is not.
-fn end(new: &mut Child, why: &NotReadyError) -> String {
-    let mut status = None;
-    if let NotReadyError::Closed = why {
-        let by = Instant::now() + EXIT_TIME_MAX;
-        while status.is_none() && Instant::now() < by {
-            status = new.try_wait().ok().flatten();
-            thread::sleep(EXIT_PERIOD);
-        }
-    }
+fn end(new: &mut Launched, why: &NotReadyError) -> String {
+    let has_closed = matches!(why, NotReadyError::Closed);
+    let status = has_closed.then(|| new.wait(EXIT_TIME_MAX)).flatten();
     if status.is_none() {
-        // An error means that it has ended.
-        let _ = new.kill();
-        let _ = new.wait();
+        new.kill();
     }
     match (why, status) {
         (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),

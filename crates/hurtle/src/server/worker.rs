@@ -14,10 +14,11 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 
-use super::accept::BoundListener;
+use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
 use super::admin::{self, Request};
 use super::admission::Admission;
+use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
@@ -31,6 +32,7 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
+use crate::metrics::WorkerMetrics;
 use crate::observe::WorkerLog;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::{Worker, WorkerThread};
@@ -60,6 +62,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) metrics: Arc<WorkerMetrics>,
     pub(super) compressor: Compressor,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
@@ -70,6 +73,9 @@ pub(super) struct Shared {
 pub(super) struct Duties {
     /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
+    /// Listeners for metrics; one worker serves them.
+    pub(super) monitored: Vec<Listener>,
+    pub(super) monitor: Monitor,
     /// Directories to clear of unfinished uploads; one worker does it.
     pub(super) upload_roots: Vec<PathBuf>,
     /// `true`: another process holds the listeners too.
@@ -99,6 +105,7 @@ struct Updating<'a> {
     deployments: Option<watch::Receiver<Deployments>>,
     /// Directories that are cleared of unfinished uploads.
     upload_roots: Vec<PathBuf>,
+    monitor: Monitor,
     thread: &'a Rc<WorkerThread>,
     admission: &'a Admission,
 }
@@ -144,13 +151,15 @@ impl Updating<'_> {
         let worker = worker(&self.shared, lasting, Some(&before.sites));
         if let Some(list) = &self.deployments {
             let list = Arc::clone(&list.borrow());
-            worker.sites.deploy(&list, &self.shared.disk);
+            worker.sites.deploy(&list, &self.shared.disk, &self.shared.metrics);
         }
         worker.sites.watch_upstreams();
         worker.store.retain_sites(&worker.sites.keys());
         drop(before);
         self.thread.replace(worker);
         self.shared.caches.retain_used();
+        self.shared.metrics.retain_used();
+        self.monitor.set_keyring(self.shared.settings.keyring.clone());
         self.clear_new_uploads();
         let Settings { config, connections_by_address, .. } = &self.shared.settings;
         self.admission.set_limits(connections_max(config), connections_by_address.clone());
@@ -180,13 +189,20 @@ async fn serve(
     listeners: Vec<BoundListener>,
     duties: Duties,
 ) -> io::Result<()> {
-    let Duties { admin, upload_roots, inherited, deployments, updates, mut orders, accepts } =
-        duties;
-    let admin = admin.map(|(socket, commands)| {
+    let Duties { admin, monitored, monitor, .. } = duties;
+    let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
+    let handed_over = || {
         let mut orders = orders.clone();
-        let handed_over = async move { drop(orders.wait_for(Command::is_hand_over).await) };
-        spawn_local(admin::serve(socket, shared.caches.clone(), commands, handed_over))
+        async move { drop(orders.wait_for(Command::is_hand_over).await) }
+    };
+    let admin = admin.map(|(socket, commands)| {
+        spawn_local(admin::serve(socket, monitor.clone(), commands, handed_over()))
     });
+    let monitored = monitored
+        .into_iter()
+        .map(|listener| spawn_local(monitoring::serve(listener, monitor.clone(), handed_over())));
+    // The commands and readers that are being served when another process takes over.
+    let monitoring: Vec<_> = admin.into_iter().chain(monitored).collect();
     let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
@@ -196,6 +212,8 @@ async fn serve(
         let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
+    let measured = Rc::clone(&thread);
+    rt::spawn(async move { monitoring::measure(&measured).await });
     rt::spawn(Rc::clone(&worker.store).share_memory(compressor));
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
@@ -215,6 +233,7 @@ async fn serve(
         shared,
         deployments,
         upload_roots,
+        monitor,
         thread: &thread,
         admission: &admission,
     };
@@ -236,9 +255,9 @@ async fn serve(
             }
             accepting.close_all().await;
             let _ = accepts.send(());
-            if let Some(admin) = admin.filter(|_| is_hand_over) {
-                // The command that began the handover gets its response.
-                let _ = admin.await;
+            // The command that began the handover gets its response.
+            for served in monitoring.into_iter().filter(|_| is_hand_over) {
+                let _ = served.await;
             }
             while thread.open.get() > 0 {
                 thread.closed.wait(None).await;
@@ -287,7 +306,7 @@ async fn apply_deployments(
     loop {
         let deployments = Arc::clone(&list.borrow_and_update());
         let worker = thread.worker();
-        worker.sites.deploy(&deployments, &worker.store.disk);
+        worker.sites.deploy(&deployments, &worker.store.disk, &worker.metrics);
         drop(worker);
         // The path of a cached file may now belong to an application.
         changed.note();
@@ -335,12 +354,13 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        metrics: Arc::clone(&shared.metrics),
         compressor: shared.compressor.clone(),
         upstream_tls: shared.settings.upstream_tls.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {
-        sites.mount(*site, app.for_worker(disk));
+        sites.mount(*site, app.for_worker(disk), &shared.metrics);
     }
     let Lasting { store, deadlines, log, buffers, sections } = lasting;
     Worker {
@@ -355,10 +375,12 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         },
         keyring: keyring.clone(),
         balancers: Balancers::new(config.proxy_protocol.as_ref()),
+        tracing: config.tracing.unwrap_or_default(),
         schedule: config.schedule,
         limits,
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines,
+        metrics: Arc::clone(&shared.metrics),
         log,
         buffers,
         shortcuts: Shortcuts::default(),

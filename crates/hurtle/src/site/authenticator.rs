@@ -3,6 +3,8 @@
 use std::rc::Rc;
 
 use crate::auth::{Guard, TokenGate};
+use crate::config::Auth;
+use crate::disk::{Disk, Lane};
 use crate::handler::proxy::ForwardAuth;
 
 /// The authentication of a site or mount by a server or a token.
@@ -15,6 +17,17 @@ pub enum Authenticator {
 }
 
 impl Authenticator {
+    /// Creates it for a setting of `auth`; names of servers are resolved on these disk threads.
+    pub(super) fn of(auth: &Auth, guard: &Guard, names: (&Disk, Lane)) -> Option<Authenticator> {
+        match auth {
+            Auth::None | Auth::Basic(_) => None,
+            Auth::Forward(config) => {
+                Some(Authenticator::Server(Rc::new(ForwardAuth::new(config, names))))
+            }
+            Auth::Jwt(config) => Some(Authenticator::Token(Rc::new(guard.token_gate(config)))),
+        }
+    }
+
     /// Returns whether the guard has the keys of tokens, unchanged.
     pub(super) fn is_of(&self, guard: &Guard) -> bool {
         match self {

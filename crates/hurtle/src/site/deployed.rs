@@ -13,6 +13,7 @@ use crate::disk::Disk;
 use crate::files::Routes;
 use crate::handler::Handler;
 use crate::handler::proxy::{Availability, Proxy};
+use crate::metrics::WorkerMetrics;
 
 /// An application in the form that workers receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +73,23 @@ impl Deployed {
         found.map(|app| Rc::clone(&app.mount))
     }
 
+    /// Publishes the state of the applications' upstreams.
+    pub(super) fn publish(&self, now_ms: u64) {
+        for app in &*self.mounted.borrow() {
+            if let Handler::Proxy(proxy) = &app.mount.handler {
+                proxy.publish(now_ms);
+            }
+        }
+    }
+
     /// Replaces the list. Applications that stay keep their connections.
-    fn update(&self, list: &[&Deployment], disk: &Disk, gate: Option<&Rc<Gate>>) {
+    fn update(
+        &self,
+        list: &[&Deployment],
+        disk: &Disk,
+        gate: Option<&Rc<Gate>>,
+        metrics: &WorkerMetrics,
+    ) {
         let mut before = self.mounted.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
@@ -82,7 +98,10 @@ impl Deployed {
                 let proxy =
                     Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None, None);
                 proxy.watch();
-                let mount = Mount::of_deployment(&deployment.path, proxy, gate.cloned());
+                let Deployment { site, path, .. } = deployment;
+                proxy.count_in(metrics, site, path);
+                let route = metrics.route(site, path);
+                let mount = Mount::of_deployment(path, proxy, gate.cloned(), route);
                 Mounted { serial: deployment.serial, mount: Rc::new(mount) }
             });
             app.set_availability(deployment.availability);
@@ -99,11 +118,11 @@ impl Deployed {
 
 impl Sites {
     /// Replaces the deployed applications of all sites.
-    pub fn deploy(&self, list: &[Deployment], disk: &Disk) {
+    pub fn deploy(&self, list: &[Deployment], disk: &Disk, metrics: &WorkerMetrics) {
         for site in &self.sites {
             let name = site.config.name();
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
-            site.deployed.update(&own, disk, site.gate.as_ref());
+            site.deployed.update(&own, disk, site.gate.as_ref(), metrics);
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::Proxy;
 use crate::limits::PlaceLimits;
+use crate::metrics::RouteMetrics;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct Mount {
     pub(super) cors: Option<Cors>,
     /// The authentication by a server or a token, in place of the site's.
     pub(super) authenticator: Option<Authenticator>,
+    /// Counters of its requests.
+    pub(super) metrics: Arc<RouteMetrics>,
 }
 
 /// The mount of a path. Deployed applications may be replaced while a request uses them.
@@ -77,6 +80,12 @@ impl Mount {
         if path.is_empty() { "/" } else { path }
     }
 
+    /// Returns the counters of its requests.
+    #[inline]
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        &self.metrics
+    }
+
     /// Returns the handler.
     pub fn handler(&self) -> &Handler {
         &self.handler
@@ -87,10 +96,11 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount. `previous` is the proxy that was at its path; it stays if its configuration
-    /// does.
+    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it
+    /// stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
+        site: &str,
         (resources, slots): (&Resources, &Slots),
         routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
@@ -138,6 +148,10 @@ impl Mount {
                 media_type: content_type.clone(),
             }),
         };
+        if let Handler::Proxy(proxy) = &handler {
+            proxy.count_in(&resources.metrics, site, &config.path);
+        }
+        let metrics = resources.metrics.route(site, &config.path);
         let access = config.access.clone();
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
@@ -154,19 +168,30 @@ impl Mount {
             limits,
             cors: None,
             authenticator: None,
+            metrics,
         }
     }
 
     /// Creates the mount of an application.
-    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>, compress: Option<Policy>) -> Mount {
+    pub(super) fn of_app(
+        app: App,
+        gate: Option<Rc<Gate>>,
+        compress: Option<Policy>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate, compress)
+        Mount::open(path, Handler::App(app), gate, compress, metrics)
     }
 
     /// Creates the mount of an application that is deployed at run time.
-    pub(super) fn of_deployment(path: &str, proxy: Proxy, gate: Option<Rc<Gate>>) -> Mount {
+    pub(super) fn of_deployment(
+        path: &str,
+        proxy: Proxy,
+        gate: Option<Rc<Gate>>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         // A later configuration of the site may compress.
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None)
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None, metrics)
     }
 
     /// Creates a mount that admits every address.
@@ -175,6 +200,7 @@ impl Mount {
         handler: Handler,
         gate: Option<Rc<Gate>>,
         compress: Option<Policy>,
+        metrics: Arc<RouteMetrics>,
     ) -> Mount {
         let access = Access::default();
         let limits = PlaceLimits::default();
@@ -189,6 +215,7 @@ impl Mount {
             limits,
             cors: None,
             authenticator: None,
+            metrics,
         }
     }
 

@@ -22,6 +22,7 @@ use crate::handler::gateway::Authorizer;
 use crate::handler::request::MatchedPath;
 use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::limits::rate::RateLimiter;
+use crate::metrics::RouteMetrics;
 
 /// A request's site, and its route, which is computed at first use: a cached file needs none.
 #[derive(Debug)]
@@ -139,6 +140,14 @@ impl<'a> Resolved<'a> {
         match self.route()? {
             Route::Answer(..) => None,
             Route::Mount { path, mount, .. } => Some((mount, self.site.matched_path(path, mount))),
+        }
+    }
+
+    /// Returns the counters of the path's mount, or of the site if it responds itself.
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        match self.route() {
+            Some(Route::Mount { mount, .. }) => mount.metrics(),
+            _ => self.site.own_metrics(),
         }
     }
 

@@ -54,6 +54,13 @@
 //! - `end_handshakes(listener)`: has a TCP listener that is about to be closed begin no connection;
 //!   those that have begun complete. It cannot be undone, so never call it on a socket that another
 //!   process holds too. `false` where the system cannot: a close may then reset the newest connections.
+//! - `restrict_files(readable, writable)`: for good, this thread and what it starts open only files and
+//!   directories at or beneath these paths, and create, rename and remove only beneath the
+//!   writable ones. Paths that do not exist are ignored. Descriptors that are open stay usable.
+//!   `Unsupported` where the system cannot, also in part.
+//! - `restrict_calls()`: for good, system calls that start programs, look into other processes or change
+//!   the machine fail with `EPERM` in this thread and what it starts. `Unsupported` where the
+//!   system cannot.
 
 pub mod beneath;
 // Code that two systems share is unused on the third.
@@ -75,6 +82,13 @@ mod ktls;
 mod ktls;
 
 #[cfg(target_os = "linux")]
+mod sandbox;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "no_sandbox.rs"]
+mod sandbox;
+
+#[cfg(target_os = "linux")]
 mod timer;
 
 #[cfg(not(target_os = "linux"))]
@@ -93,6 +107,7 @@ mod system;
 compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sys/");
 
 pub use ktls::{encrypt_sent, offers_tls, send_record};
+pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
     NO_SIGNAL, PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir,
     end_handshakes, fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp,

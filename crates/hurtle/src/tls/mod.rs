@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustls::ServerConfig;
 
 use crate::config::{self, Config};
+use crate::metrics::CertificateSnapshot;
 use crate::sys;
 
 pub use atomic::write_atomically;
@@ -134,6 +135,20 @@ impl Keyring {
     /// `None` if no such challenge is pending.
     pub fn challenge_answer(&self, host: &[u8], path: &[u8]) -> Option<String> {
         self.challenges.as_ref()?.answer(host, path.strip_prefix(HTTP_PREFIX)?)
+    }
+
+    /// Returns the end of each certificate's validity.
+    pub fn snapshot(&self) -> Vec<CertificateSnapshot> {
+        let of = |entry: &Arc<Entry>| {
+            let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
+            let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
+            let of = |(number, not_after)| {
+                let site = entry.name.clone();
+                CertificateSnapshot { site, number, not_after }
+            };
+            ends.into_iter().enumerate().map(of).collect::<Vec<_>>()
+        };
+        self.sites.iter().flatten().flat_map(of).collect()
     }
 
     /// The keys of all sites' session tickets, for another process.

@@ -111,6 +111,12 @@ impl SiteConfig {
         warnings.collect()
     }
 
+    /// Returns the end of each certificate's validity, in seconds since 1970.
+    pub(super) fn ends(&self) -> Vec<u64> {
+        let ends = self.resolver.0.iter().filter_map(|key| key.cert.first());
+        ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
+    }
+
     /// Describes the certificates, one line each.
     pub(super) fn describe(&self) -> Vec<String> {
         let lines = self.resolver.0.iter().zip(&self.files).map(|(key, files)| {

@@ -74,7 +74,8 @@ pub async fn handshake(
         Choice::UnknownName => {
             // RFC 6066 section 3: fatal, since clients would reject another site's certificate.
             send_alert(&socket, UNRECOGNIZED_NAME);
-            return Err(io::Error::other("no site with a certificate has this name").into());
+            let what = "no site with a certificate has this name";
+            return Err(io::Error::new(io::ErrorKind::NotFound, what).into());
         }
         Choice::NotIssued => {
             send_alert(&socket, INTERNAL_ERROR);

@@ -131,6 +131,11 @@ pub trait Transport {
         None
     }
 
+    /// Returns the version of TLS and the cipher suite, for the log.
+    fn cipher(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// Returns the client's verified certificate.
     fn client(&self) -> Option<ClientCertificate> {
         None

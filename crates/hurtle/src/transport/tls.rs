@@ -7,11 +7,12 @@ use std::ops::DerefMut;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, Waker, ready};
 
-use rustls::{ConnectionCommon, ServerConnection, SideData};
+use rustls::{ConnectionCommon, HandshakeKind, ProtocolVersion, ServerConnection, SideData};
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
 use super::plain::SLICES_MAX;
 use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
+use crate::metrics::TlsVersion;
 use crate::tls::{ClientCertificate, HTTP2};
 
 /// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
@@ -57,6 +58,19 @@ impl Tls {
             is_unfinished: Cell::new(false),
             flushed: Cell::new(0),
         }
+    }
+
+    /// Returns the version of TLS.
+    pub fn version(&self) -> TlsVersion {
+        match self.session.borrow().protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+            _ => TlsVersion::Tls13,
+        }
+    }
+
+    /// Returns whether the handshake resumed a session.
+    pub fn is_resumed(&self) -> bool {
+        self.session.borrow().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Returns whether the handshake selected HTTP/2 (ALPN, RFC 7301).
@@ -250,6 +264,15 @@ impl Transport for Tls {
 
     fn server_name(&self) -> Option<String> {
         self.session.borrow().server_name().map(str::to_owned)
+    }
+
+    fn cipher(&self) -> Option<(&'static str, &'static str)> {
+        let suite = self.session.borrow().negotiated_cipher_suite()?.suite();
+        let version = match self.version() {
+            TlsVersion::Tls12 => "TLSv1.2",
+            TlsVersion::Tls13 => "TLSv1.3",
+        };
+        Some((version, suite.as_str().unwrap_or("unknown")))
     }
 
     fn client(&self) -> Option<ClientCertificate> {

@@ -119,6 +119,10 @@ impl Child {
         Child { process, address: None, stdout, stderr, readers }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Address of its listener.
     #[track_caller]
     pub(crate) fn address(&self) -> SocketAddr {

@@ -208,3 +208,52 @@ fn a_request_over_http2_is_logged_with_its_protocol() {
         ]
     );
 }
+
+#[test]
+fn a_log_is_rotated_by_size_and_the_oldest_files_go() {
+    let dir = Dir::new(&[("a.txt", "a\n"), ("../logs/keep", "")]);
+    let folder = dir.path("../logs");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let log = folder.join("access.log");
+    let config = "root = '{root}'\n[access_log]\nformat = 'json'\nfields = ['target']\n\
+                  rotate_bytes = '4 KiB'\nkeep = 2\n";
+    let mut child = Child::configured(&dir, &format!("{config}path = {log:?}\n"));
+    let mut client = child.connect();
+    let wide = "x".repeat(500);
+    // A line may wait for half a second, so each file begins once the one before is there.
+    for number in 0..40 {
+        client.request("GET", &format!("/a.txt?{number}-{wide}"));
+        if number % 5 == 4 {
+            let shown = format!("?{number}-");
+            let files = || {
+                let entries = fs::read_dir(&folder).unwrap().flatten();
+                entries
+                    .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+                    .collect::<String>()
+            };
+            eventually("the line is written", || files().contains(&shown));
+        }
+    }
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0), "{}", child.stderr());
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "keep")
+        .collect();
+    names.sort();
+    assert_eq!(names, ["access.log", "access.log.1", "access.log.2"], "{}", child.stderr());
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let texts = [read("access.log.2"), read("access.log.1"), read("access.log")];
+    for text in &texts {
+        assert!(text.len() <= 4 << 10, "{} bytes", text.len());
+        assert!(text.ends_with("\"}\n"), "whole lines");
+    }
+    let numbers: Vec<u32> = texts
+        .concat()
+        .lines()
+        .map(|line| line.split(['?', '-']).nth(1).unwrap().parse().unwrap())
+        .collect();
+    assert!(numbers.is_sorted() && numbers.last() == Some(&39), "{numbers:?}");
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "none is lost: {numbers:?}");
+}

@@ -18,12 +18,14 @@ mod frames;
 mod fuse;
 mod hung;
 mod logs;
+mod metrics;
 mod mid_download;
 mod names;
 mod pipeline;
 mod programs;
 mod purge;
 mod reload;
+mod sandbox;
 mod slow;
 mod start;
 mod stop;
@@ -32,5 +34,6 @@ mod support;
 #[allow(dead_code)]
 #[path = "../proxy/tokens.rs"]
 mod tokens;
+mod tracing;
 mod upgrade;
 mod uploads;

@@ -178,5 +178,5 @@ fn an_unknown_command_is_answered_with_the_known_ones() {
     let mut answer = String::new();
     peer.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
-    assert!(answer.contains("\r\nAllow: POST, PURGE\r\n"), "{answer}");
+    assert!(answer.contains("\r\nAllow: GET, POST, PURGE\r\n"), "{answer}");
 }

@@ -334,7 +334,8 @@ fn the_access_log_has_the_clients_address() {
     let server = server(|config, dir| {
         let file = dir.path("../access.log");
         let format = LogFormat::Json(vec![LogField::Client, LogField::Status]);
-        config.access_log = Some(AccessLog { format, to: LogTarget::File(file.clone()) });
+        config.access_log =
+            Some(AccessLog { format, to: LogTarget::File(file.clone()), ..AccessLog::default() });
         log = Some(file);
     });
     assert_eq!(in_clear(server.clear, V1_LINE, "/a.txt").status, 200);

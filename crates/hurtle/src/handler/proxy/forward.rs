@@ -152,7 +152,7 @@ impl Proxy {
                 Err(AttemptError::Exchange(ExchangeError::UpstreamTimeout)) => {
                     status = StatusCode::GATEWAY_TIMEOUT;
                     log_failure(upstream, &request.describe(), &upstream.phase(), status);
-                    upstream.failed(false);
+                    upstream.timed_out();
                     upstream.may_retry_late()
                 }
                 Err(AttemptError::Exchange(error)) => return Err(error.into()),

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::config;
 use crate::disk::{Disk, Lane};
+use crate::metrics::WorkerMetrics;
 use crate::rt;
 use crate::tls::UpstreamConfig;
 
@@ -39,7 +40,7 @@ pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
+pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;
@@ -141,6 +142,19 @@ impl Proxy {
             let checker = health::HealthChecker::new(peer, &check.path, check.interval);
             rt::spawn(checker.run());
         }
+    }
+
+    /// Counts requests to its upstreams under this site and mount.
+    pub fn count_in(&self, metrics: &WorkerMetrics, site: &str, mount: &str) {
+        for peer in &self.peers {
+            peer.count_in(|| metrics.upstream(site, mount, &peer.to_string()));
+        }
+    }
+
+    /// Publishes the state of its upstreams.
+    pub fn publish(&self, now_ms: u64) {
+        let alone = self.peers.len() == 1;
+        self.peers.iter().for_each(|peer| peer.publish(alone, now_ms));
     }
 
     /// The Host field of a request without one.

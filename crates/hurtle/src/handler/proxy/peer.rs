@@ -1,6 +1,6 @@
 //! One upstream: connecting to it, its idle connections and its health checks' result.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -17,6 +17,7 @@ use super::link::Link;
 use super::standing::Standing;
 use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
+use crate::metrics::UpstreamMetrics;
 use crate::tls::UpstreamConfig;
 use crate::transport::{ConnectError, UpstreamSocket};
 use crate::{clock, rt};
@@ -51,6 +52,7 @@ pub(super) struct Peer {
     /// Result of the health checks.
     healthy: Cell<bool>,
     pub(super) addresses: Addresses,
+    metrics: OnceCell<Arc<UpstreamMetrics>>,
 }
 
 /// Configuration of TLS, and the name to verify or the reason why there is none.
@@ -145,7 +147,24 @@ impl Peer {
             credit: Cell::new(0),
             healthy: Cell::new(true),
             addresses,
+            metrics: OnceCell::new(),
         }
+    }
+
+    /// Sets the counters of its requests, once.
+    pub(super) fn count_in(&self, metrics: impl FnOnce() -> Arc<UpstreamMetrics>) {
+        self.metrics.get_or_init(metrics);
+    }
+
+    /// Returns the counters of its requests.
+    pub(super) fn metrics(&self) -> &UpstreamMetrics {
+        self.metrics.get_or_init(Arc::default)
+    }
+
+    /// Publishes its state; `alone`: there is no other upstream.
+    pub(super) fn publish(&self, alone: bool, now_ms: u64) {
+        let is_up = self.is_healthy() && (alone || !self.standing.is_ejected(now_ms));
+        self.metrics().publish(is_up, self.in_flight.get(), self.idle.borrow().len());
     }
 
     /// Returns the configured address.
@@ -228,6 +247,7 @@ impl Peer {
 
     /// Opens a new connection. `within_ms` is divided among the addresses that are tried.
     pub(super) async fn connect(&self, within_ms: u64) -> Result<Link, UpstreamError> {
+        self.metrics().count_connect();
         let due_ms = clock::now_ms().saturating_add(within_ms);
         let generation = self.addresses.generation();
         if let Upstream::Unix(path) = &self.server.upstream {

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
@@ -19,6 +19,7 @@ use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
+use crate::metrics::UpstreamOutcome;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output, Taken};
 
@@ -40,6 +41,24 @@ pub struct UpstreamRequest {
     /// Idempotent method (RFC 9110 section 9.2.2).
     idempotent: bool,
     phase: Cell<Phase>,
+    /// Time at which the upstream was chosen.
+    chosen: Option<Instant>,
+    /// Times since then.
+    connected: Option<Duration>,
+    answered: Cell<Duration>,
+}
+
+/// An upstream that has sent a response, with its times, for the log.
+#[derive(Clone, Debug)]
+pub struct UpstreamLog {
+    /// The upstream as configured.
+    pub name: String,
+    /// Time at which it was chosen.
+    pub chosen: Option<Instant>,
+    /// Time since then up to the connection; `None`: an idle one was used.
+    pub connected: Option<Duration>,
+    /// Time since then up to the head of the response.
+    pub answered: Duration,
 }
 
 /// The upstream that has the request, counted among its requests in flight.
@@ -101,6 +120,9 @@ impl UpstreamRequest {
             idempotent: onward.upgrade.is_none()
                 && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
             phase: Cell::new(Phase::Connecting),
+            chosen: None,
+            connected: None,
+            answered: Cell::new(Duration::ZERO),
         }
     }
 
@@ -121,6 +143,8 @@ impl UpstreamRequest {
         let picked = self.proxy.pick(key, &self.tried, now_ms);
         self.assigned = picked.map(|number| AssignedPeer::new(number, &self.proxy.peers[number]));
         self.tries += 1;
+        self.chosen = Some(Instant::now());
+        self.connected = None;
         self.assigned.is_some()
     }
 
@@ -180,6 +204,7 @@ impl UpstreamRequest {
             let within_ms = ms(self.proxy.config.connect_timeout);
             let _wait = waits.read(within_ms);
             self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
+            self.connected = self.chosen.map(|chosen| chosen.elapsed());
         }
         Ok(())
     }
@@ -259,6 +284,17 @@ impl UpstreamRequest {
         if silent && self.link.as_ref().is_some_and(|link| link.reused) {
             return at.peer.close_idle();
         }
+        self.count_failed(UpstreamOutcome::Failed);
+    }
+
+    /// Records a timeout of the upstream.
+    pub fn timed_out(&mut self) {
+        self.count_failed(UpstreamOutcome::TimedOut);
+    }
+
+    fn count_failed(&mut self, outcome: UpstreamOutcome) {
+        let Some(at) = &self.assigned else { return };
+        at.peer.metrics().count(outcome, None);
         let now_ms = clock::now_ms();
         let ejection = &self.proxy.config.balancing.ejection;
         if let Some(reason) = at.peer.standing.failed(ejection, now_ms) {
@@ -267,9 +303,22 @@ impl UpstreamRequest {
         self.tried.push(at.number);
     }
 
+    /// Returns the upstream with its times, for the log.
+    pub fn times(&self) -> UpstreamLog {
+        UpstreamLog {
+            name: self.upstream_name(),
+            chosen: self.chosen,
+            connected: self.connected,
+            answered: self.answered.get(),
+        }
+    }
+
     /// Records a response of the upstream.
     pub fn succeeded(&self, status: StatusCode) {
         let Some(at) = &self.assigned else { return };
+        let time = self.chosen.map(|chosen| chosen.elapsed());
+        self.answered.set(time.unwrap_or_default());
+        at.peer.metrics().count(UpstreamOutcome::Answered, time);
         at.peer.standing.succeeded();
         let ejection = &self.proxy.config.balancing.ejection;
         if ejection.errors_percent.is_some() {

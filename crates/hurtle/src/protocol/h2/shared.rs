@@ -17,6 +17,7 @@ pub struct Shared {
     pub(super) policy: u32,
     pub(super) client: Option<ClientCertificate>,
     pub(super) server_name: Option<String>,
+    pub(super) cipher: Option<(&'static str, &'static str)>,
     /// `true` if the connection's task is running; it then writes new frames without being woken.
     pub(super) is_busy: Cell<bool>,
     driver: RefCell<Waker>,
@@ -33,6 +34,7 @@ impl Shared {
             policy: io.policy(),
             client: io.client(),
             server_name: io.server_name(),
+            cipher: io.cipher(),
             is_busy: Cell::new(false),
             driver: RefCell::new(Waker::noop().clone()),
             waiting: RefCell::default(),

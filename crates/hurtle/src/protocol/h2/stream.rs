@@ -151,6 +151,10 @@ impl Protocol for Stream {
         self.shared.server_name.clone()
     }
 
+    fn cipher(&self) -> Option<(&'static str, &'static str)> {
+        self.shared.cipher
+    }
+
     fn client(&self) -> Option<ClientCertificate> {
         self.shared.client.clone()
     }

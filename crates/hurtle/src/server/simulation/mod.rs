@@ -131,6 +131,7 @@ impl Simulator {
             changed: Changed::default(),
             slots: Slots::new(1),
             caches: Caches::new(1),
+            metrics: Arc::default(),
             compressor: Compressor::default(),
             log: None,
             apps: vec![MountedApp { site: 0, app: app::app(seed, conditions) }],

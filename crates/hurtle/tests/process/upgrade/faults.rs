@@ -83,7 +83,7 @@ fn a_program_that_hangs_is_ended() {
     assert!(said(&output).contains(&late), "{}", said(&output));
     eventually("it has ended", || test_kill_process(new).is_err());
     eventually("the reload is done", || server.child.get("/a.txt").status == 414);
-    assert!(server.child.stderr().contains("reloaded"));
+    eventually("the log has it", || server.child.stderr().contains("reloaded"));
 }
 
 #[test]

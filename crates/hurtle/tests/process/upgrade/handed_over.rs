@@ -44,6 +44,61 @@ fn unix_sockets_and_the_default_port_are_taken_over() {
 }
 
 #[test]
+fn the_new_process_serves_metrics_of_its_own_on_the_same_sockets() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    drop(taken);
+    let site = SITE.replace("[[site]]", "[[site]]\nhosts = 'a'");
+    let listen = format!("listen = ['{address}', 'unix:{{root}}/../metrics.sock']");
+    let mut server = Upgraded::start(&format!("[metrics]\n{listen}\n{site}"));
+    let socket = server.dir.path("../metrics.sock");
+    let scrape = || {
+        let mut tcp = TcpStream::connect(address).unwrap();
+        let mut unix = UnixStream::connect(&socket).unwrap();
+        let streams: [&mut dyn ReadWrite; 2] = [&mut tcp, &mut unix];
+        streams.map(|stream| {
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+            let total = text
+                .lines()
+                .find(|line| line.starts_with("hurtle_http_requests_total{site=\"a\",mount=\"/\""));
+            total.and_then(|line| line.rsplit_once(' ')).map_or(0, |(_, n)| n.parse().unwrap())
+        })
+    };
+    let get = |times| {
+        for _ in 0..times {
+            let answer = server.child.connect().request("GET", "/a.txt\nHost: a");
+            assert_eq!(answer.text(), "text");
+        }
+    };
+    get(3);
+    assert_eq!(scrape(), [3, 3]);
+    let mut upgrade = server.command("upgrade").spawn().unwrap();
+    let mut scrapes = 0;
+    while upgrade.try_wait().unwrap().is_none() {
+        // Each of them is answered by one process or the other.
+        scrape();
+        scrapes += 1;
+    }
+    assert!(scrapes > 0);
+    let output = upgrade.wait_with_output().unwrap();
+    assert_eq!(scrape(), [0, 0], "{output:?}");
+    get(1);
+    assert_eq!(scrape(), [1, 1]);
+    let new = server.note(&output);
+    server.child.wait_for_process();
+    assert!(socket.exists(), "the process before leaves the file");
+    kill_process(new, Signal::TERM).unwrap();
+    eventually("it ends", || test_kill_process(new).is_err());
+    assert!(UnixStream::connect(&socket).is_err());
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+#[test]
 fn tls_sessions_are_resumed_by_the_new_process() {
     let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
     let tls = "[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{root}'\n\

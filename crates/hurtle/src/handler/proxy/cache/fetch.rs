@@ -155,7 +155,7 @@ impl Fetch {
                 None => {
                     status = StatusCode::GATEWAY_TIMEOUT;
                     log_failure(upstream, &self.request, &upstream.phase(), status);
-                    upstream.failed(false);
+                    upstream.timed_out();
                     upstream.may_retry_late()
                 }
             };

@@ -1,0 +1,186 @@
+//! Writes a snapshot in the OpenMetrics text format 1.0 or the Prometheus text format 0.0.4.
+//! `FAMILIES` has every metric; docs/monitoring.md and the dashboard are checked against it.
+//!
+//! Written here and not by a crate: `prometheus-client` counts by atomic read-modify-writes, and
+//! looks labels up under a lock. The format itself is a page.
+
+use std::fmt::{Display, Write as _};
+
+use super::snapshot::{Distribution, Snapshot};
+use super::{families, server_families};
+
+/// The format of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus 0.0.4.
+    Prometheus,
+}
+
+impl TextFormat {
+    /// Chooses by the request's Accept field: OpenMetrics only for those who name it.
+    pub fn accepted(accept: &[u8]) -> TextFormat {
+        let names = accept
+            .windows(OPEN_METRICS.len())
+            .any(|part| part.eq_ignore_ascii_case(OPEN_METRICS.as_bytes()));
+        if names { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
+    }
+
+    /// Returns the value of Content-Type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            TextFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            TextFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows; its samples are named with `_total`.
+    Counter,
+    /// A state.
+    Gauge,
+    /// Buckets, a sum and a count.
+    Histogram,
+    /// Constant labels; its samples are named with `_info`.
+    Info,
+}
+
+/// A metric.
+#[derive(Debug)]
+pub struct Family {
+    /// The name, without `_total` or `_info`.
+    pub name: &'static str,
+    /// The type.
+    pub kind: Kind,
+    /// The unit, which the name ends in; empty: none.
+    pub unit: &'static str,
+    /// The labels, for the documentation.
+    pub labels: &'static [&'static str],
+    /// The description.
+    pub help: &'static str,
+    pub(super) write: fn(&mut Samples<'_>, &Snapshot),
+}
+
+impl Family {
+    /// Returns the name of its samples; a histogram has three, with this beginning.
+    pub fn sample_name(&self) -> String {
+        let suffix = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Info => "_info",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        format!("{}{suffix}", self.name)
+    }
+
+    /// Returns the name of its type.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        }
+    }
+}
+
+/// Writes the samples of one metric.
+pub(super) struct Samples<'a> {
+    name: String,
+    out: &'a mut String,
+}
+
+pub(super) type Labels<'a> = &'a [(&'static str, &'a dyn Display)];
+
+impl Samples<'_> {
+    pub(super) fn put(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.line("", labels, None, value);
+    }
+
+    pub(super) fn histogram(&mut self, labels: Labels<'_>, of: &Distribution) {
+        let mut sum = 0;
+        for (at, count) in of.counts.iter().enumerate() {
+            sum += count;
+            match of.bounds.get(at) {
+                Some(bound) => self.line("_bucket", labels, Some(&float(*bound)), sum),
+                None => self.line("_bucket", labels, Some(&"+Inf"), sum),
+            }
+        }
+        self.line("_sum", labels, None, of.sum);
+        self.line("_count", labels, None, sum);
+    }
+
+    fn line(
+        &mut self,
+        suffix: &str,
+        labels: Labels<'_>,
+        bound: Option<&dyn Display>,
+        value: impl Display,
+    ) {
+        let out = &mut *self.out;
+        // Writing into a String cannot fail.
+        let _ = write!(out, "{}{suffix}", self.name);
+        let bound = bound.map(|bound| ("le", bound));
+        let mut opening = '{';
+        for (name, value) in labels.iter().copied().chain(bound) {
+            let _ = write!(out, "{opening}{name}=\"");
+            escape(&value.to_string(), out);
+            out.push('"');
+            opening = ',';
+        }
+        let _ = match opening {
+            '{' => writeln!(out, " {value}"),
+            _ => writeln!(out, "}} {value}"),
+        };
+    }
+}
+
+/// OpenMetrics wants the bounds of buckets as floating point numbers.
+fn float(value: f64) -> String {
+    format!("{value:?}")
+}
+
+/// Escapes a label's value.
+fn escape(text: &str, out: &mut String) {
+    for letter in text.chars() {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            letter => out.push(letter),
+        }
+    }
+}
+
+/// Writes a snapshot.
+pub fn encode(snapshot: &Snapshot, format: TextFormat) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    for family in FAMILIES.iter().flat_map(|group| group.iter()) {
+        let is_open = format == TextFormat::OpenMetrics;
+        // The older format has no infos, and names a counter as its samples.
+        let (name, kind) = match family.kind {
+            _ if is_open => (family.name.to_owned(), family.kind_name()),
+            Kind::Info => (family.sample_name(), "gauge"),
+            _ => (family.sample_name(), family.kind_name()),
+        };
+        let _ = writeln!(out, "# HELP {name} {}", family.help);
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        if is_open && !family.unit.is_empty() {
+            let _ = writeln!(out, "# UNIT {name} {}", family.unit);
+        }
+        (family.write)(&mut Samples { name: family.sample_name(), out: &mut out }, snapshot);
+    }
+    if format == TextFormat::OpenMetrics {
+        out.push_str("# EOF\n");
+    }
+    out
+}
+
+/// Every metric, by group.
+pub static FAMILIES: [&[Family]; 3] =
+    [&families::REQUESTS, &server_families::SERVER, &server_families::PROCESS];

@@ -1,0 +1,27 @@
+//! Counters of a running server. Each worker has its own (`WorkerMetrics`) and is their only writer;
+//! a reader on any thread adds them up (`Registry`). A snapshot is written as OpenMetrics text
+//! (`exposition`) or as JSON.
+//!
+//! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
+//! other modules know (disk threads, caches, certificates) to a snapshot.
+
+mod counter;
+pub mod exposition;
+mod families;
+mod process;
+mod registry;
+mod route;
+mod server_families;
+mod snapshot;
+mod upstream;
+mod worker;
+
+pub use counter::{Counter, Histogram};
+pub use registry::Registry;
+pub use route::{Protocol, RouteMetrics};
+pub use snapshot::{
+    CacheSnapshot, CertificateSnapshot, Distribution, LaneSnapshot, RouteSnapshot, Snapshot,
+    UpstreamSnapshot,
+};
+pub use upstream::{UpstreamMetrics, UpstreamOutcome};
+pub use worker::{HandshakeFailure, LimitKind, TlsVersion, WorkerMetrics};

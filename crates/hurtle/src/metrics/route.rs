@@ -1,0 +1,230 @@
+//! The requests of one mount in one worker.
+
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+use std::time::Duration;
+
+use super::Histogram;
+use super::counter::Counter;
+use super::snapshot::{Distribution, RequestCount, RouteSnapshot};
+
+/// A protocol that carries requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 and HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// Names of the protocols, as of ALPN (RFC 7301).
+pub(super) const PROTOCOLS: [&str; 2] = ["http/1.1", "h2"];
+
+/// Names of the status classes.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Upper bounds of the size buckets: 256 bytes, then four times as much each, up to 1 GiB.
+const SIZE_BOUNDS: usize = 12;
+const SIZE_BUCKETS: usize = SIZE_BOUNDS + 1;
+
+/// Results of a response cache, as in the access log.
+const CACHE_RESULTS: [&str; 7] =
+    ["hit", "stale", "revalidated", "miss", "collapsed", "pass", "bypass"];
+
+/// A response of a known file is timed once in this many; the others count as the last that was.
+const TIMED_ONE_IN: u64 = 32;
+
+/// Counts of the requests to a mount of a site, by one worker.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    /// The site's name; empty: no site has the requested host.
+    pub(super) site: String,
+    /// The mount's path; empty: the site itself responded.
+    pub(super) mount: String,
+    requests: [[Counter; CLASSES.len()]; PROTOCOLS.len()],
+    times: Histogram,
+    sizes: [Counter; SIZE_BUCKETS],
+    size_sum: Counter,
+    cached: [Counter; CACHE_RESULTS.len()],
+    /// Responses since the last that was timed. They count as that one, but are added to the
+    /// histogram with the next one, or by the reader.
+    untimed: Counter,
+    /// Bucket and microseconds of the last that was timed.
+    last_bucket: Counter,
+    last_us: Counter,
+    /// Odd while the histogram and the counters above change together.
+    version: AtomicU64,
+}
+
+impl RouteMetrics {
+    pub(super) fn new(site: &str, mount: &str) -> RouteMetrics {
+        RouteMetrics {
+            site: site.to_owned(),
+            mount: mount.to_owned(),
+            requests: Default::default(),
+            times: Histogram::default(),
+            sizes: Default::default(),
+            size_sum: Counter::default(),
+            cached: Default::default(),
+            untimed: Counter::default(),
+            last_bucket: Counter::default(),
+            last_us: Counter::default(),
+            version: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the site's name; `None`: no site has the requested host.
+    pub fn site(&self) -> Option<&str> {
+        Some(self.site.as_str()).filter(|site| !site.is_empty())
+    }
+
+    /// Returns the mount's path; `None`: the site itself responded.
+    pub fn mount(&self) -> Option<&str> {
+        Some(self.mount.as_str()).filter(|mount| !mount.is_empty())
+    }
+
+    /// Counts a response.
+    #[inline]
+    pub fn count(&self, protocol: Protocol, status: u16, body_bytes: u64) {
+        let class = usize::from(status / 100).wrapping_sub(1).min(CLASSES.len() - 1);
+        self.requests[protocol as usize][class].add(1);
+        self.sizes[size_bucket(body_bytes)].add(1);
+        self.size_sum.add(body_bytes);
+    }
+
+    /// Returns whether the next response of a known file should be timed.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        // The first response is timed.
+        self.untimed.get() + 1 >= TIMED_ONE_IN || self.version.load(Relaxed) == 0
+    }
+
+    /// Counts the time of a response. `None`: it was not measured, and counts as the last that was.
+    #[inline]
+    pub fn time(&self, time: Option<Duration>) {
+        match time {
+            Some(time) => self.add_time(time),
+            None => self.untimed.add(1),
+        }
+    }
+
+    /// Adds a time to the histogram, and the responses before it.
+    fn add_time(&self, time: Duration) {
+        let version = self.version.load(Relaxed);
+        self.version.store(version + 1, Relaxed);
+        fence(Release);
+        let last = (self.last_bucket.get() as usize, self.last_us.get());
+        self.times.repeat(last, self.untimed.get());
+        self.untimed.set(0);
+        let (bucket, us) = self.times.observe(time);
+        self.last_bucket.set(bucket as u64);
+        self.last_us.set(us);
+        self.version.store(version + 2, Release);
+    }
+
+    /// Reads the histogram with the responses that were not timed. Repeats while the worker changes
+    /// it, which takes some nanoseconds.
+    fn times(&self) -> Distribution {
+        loop {
+            let version = self.version.load(Acquire);
+            let times = Histogram::default();
+            times.copy(&self.times);
+            let last = (self.last_bucket.get() as usize, self.last_us.get());
+            times.repeat(last, self.untimed.get());
+            fence(Acquire);
+            if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
+                let mut read = Distribution::default();
+                read.add_times(&times);
+                return read;
+            }
+            spin_loop();
+        }
+    }
+
+    /// Counts the result of the response cache, by its name in the access log.
+    pub fn count_cached(&self, result: &str) {
+        if let Some(at) = CACHE_RESULTS.iter().position(|name| *name == result) {
+            self.cached[at].add(1);
+        }
+    }
+
+    /// Adds the counts to those of the same mount in other workers.
+    pub(super) fn add_to(&self, all: &mut RouteSnapshot) {
+        for (protocol, classes) in PROTOCOLS.iter().zip(&self.requests) {
+            for (class, count) in CLASSES.iter().zip(classes) {
+                let same = |known: &&mut RequestCount| {
+                    known.protocol == *protocol && known.status == *class
+                };
+                match (all.requests.iter_mut().find(same), count.get()) {
+                    (_, 0) => {}
+                    (Some(known), n) => known.count += n,
+                    (None, count) => {
+                        all.requests.push(RequestCount { protocol, status: class, count });
+                    }
+                }
+            }
+        }
+        all.duration_seconds.add(&self.times());
+        let bounds = (0..SIZE_BOUNDS).map(|at| (256_u64 << (2 * at)) as f64);
+        let size = Distribution::new(
+            bounds.collect(),
+            self.sizes.iter().map(Counter::get).collect(),
+            self.size_sum.get() as f64,
+        );
+        all.response_bytes.add(&size);
+        for (result, count) in CACHE_RESULTS.iter().zip(&self.cached) {
+            if count.get() > 0 {
+                *all.cache.entry(result).or_insert(0) += count.get();
+            }
+        }
+    }
+}
+
+/// Returns the bucket of a size: the first whose bound is not less.
+#[inline]
+fn size_bucket(bytes: u64) -> usize {
+    let bits = u64::BITS - bytes.saturating_sub(1).leading_zeros();
+    // A bound has 8 bits, the next one 10, and so on.
+    (bits.saturating_sub(8).div_ceil(2) as usize).min(SIZE_BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_counted_in_the_first_bucket_that_holds_it() {
+        let rows = [
+            (0, 0),
+            (1, 0),
+            (256, 0),
+            (257, 1),
+            (1_024, 1),
+            (1_025, 2),
+            (4_096, 2),
+            (1 << 30, 11),
+            ((1 << 30) + 1, 12),
+            (u64::MAX, 12),
+        ];
+        for (bytes, expected) in rows {
+            assert_eq!(size_bucket(bytes), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_response_without_a_time_counts_as_the_last_timed_one() {
+        let route = RouteMetrics::new("s", "/");
+        assert!(route.is_due(), "the first is timed");
+        route.time(Some(Duration::from_millis(2)));
+        for _ in 1..TIMED_ONE_IN {
+            assert!(!route.is_due());
+            route.time(None);
+        }
+        assert!(route.is_due());
+        let mut all = RouteSnapshot::default();
+        route.add_to(&mut all);
+        assert_eq!(all.duration_seconds.count, TIMED_ONE_IN);
+        assert!((all.duration_seconds.sum - 0.064).abs() < 1e-9);
+    }
+}

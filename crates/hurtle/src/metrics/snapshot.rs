@@ -1,0 +1,265 @@
+//! The counts of a whole server at one time. Its JSON form (`hurtle status --json`) has the names of
+//! these fields; docs/monitoring.md describes them, and they change only by addition.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Histogram;
+use super::counter::TIME_BOUNDS_US;
+use super::process::ProcessSnapshot;
+
+/// The counts of a server. Counters begin at its start and only grow, so that a reader computes
+/// rates from two snapshots.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Time of the snapshot, in seconds since 1970.
+    pub time: f64,
+    /// The version of the server.
+    pub version: &'static str,
+    /// The process.
+    pub process: ProcessSnapshot,
+    /// Requests by site and mount.
+    pub routes: Vec<RouteSnapshot>,
+    /// Connections of clients.
+    pub connections: ConnectionSnapshot,
+    /// Bytes received from clients, without those of TLS.
+    pub received_bytes: u64,
+    /// Bytes of response bodies that were sent.
+    pub sent_bytes: u64,
+    /// TLS handshakes and certificates.
+    pub tls: TlsSnapshot,
+    /// The file caches of all workers.
+    pub file_cache: FileCacheSnapshot,
+    /// The response caches.
+    pub response_cache: CacheSnapshot,
+    /// The disk threads, by lane.
+    pub disk: Vec<LaneSnapshot>,
+    /// The upstreams.
+    pub upstreams: Vec<UpstreamSnapshot>,
+    /// Limits that clients have hit.
+    pub limits: BTreeMap<&'static str, u64>,
+    /// Reloads of the configuration.
+    pub reloads: ReloadSnapshot,
+    /// Delay of each worker's event loop.
+    pub workers: Vec<WorkerSnapshot>,
+    /// Lines that the access log has dropped.
+    pub access_log_dropped: u64,
+}
+
+/// A histogram with classic buckets.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Distribution {
+    /// Upper bounds of the buckets; a last bucket has none.
+    pub bounds: Vec<f64>,
+    /// Counts of the buckets, not cumulative.
+    pub counts: Vec<u64>,
+    /// Sum of the values.
+    pub sum: f64,
+    /// Number of the values.
+    pub count: u64,
+}
+
+/// The requests to a mount.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RouteSnapshot {
+    /// The site's name; empty: no site has the requested host.
+    pub site: String,
+    /// The mount's path; empty: the site itself responded, as with a redirect.
+    pub mount: String,
+    /// Responses by protocol and class of status.
+    pub requests: Vec<RequestCount>,
+    /// Time from the head of the request to the end of the response.
+    pub duration_seconds: Distribution,
+    /// Bytes of the response's body.
+    pub response_bytes: Distribution,
+    /// Results of the response cache, by their names in the access log.
+    pub cache: BTreeMap<&'static str, u64>,
+}
+
+/// Responses of one protocol and class.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestCount {
+    /// `http/1.1` (which includes HTTP/1.0) or `h2`.
+    pub protocol: &'static str,
+    /// The class of the status, such as `2xx`.
+    pub status: &'static str,
+    /// Number of responses.
+    pub count: u64,
+}
+
+/// Connections of clients.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ConnectionSnapshot {
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that perform a TLS handshake.
+    pub handshaking: u64,
+    /// HTTP/1.1 connections with a request.
+    pub http1_active: u64,
+    /// HTTP/1.1 connections that wait for a request.
+    pub http1_idle: u64,
+    /// HTTP/2 connections with a stream.
+    pub http2_active: u64,
+    /// HTTP/2 connections without streams.
+    pub http2_idle: u64,
+    /// Other connections, such as those that wait for a PROXY protocol header.
+    pub other: u64,
+}
+
+/// TLS handshakes and certificates.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TlsSnapshot {
+    /// Complete handshakes.
+    pub handshakes: Vec<HandshakeCount>,
+    /// Failed handshakes by reason.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// The certificates in use.
+    pub certificates: Vec<CertificateSnapshot>,
+}
+
+/// Handshakes of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandshakeCount {
+    /// `1.2` or `1.3`.
+    pub version: &'static str,
+    /// `true` if a session was resumed.
+    pub resumed: bool,
+    /// Number of handshakes.
+    pub count: u64,
+}
+
+/// A site's certificate.
+#[derive(Clone, Debug, Serialize)]
+pub struct CertificateSnapshot {
+    /// The site's name.
+    pub site: String,
+    /// Its number among the site's certificates.
+    pub number: usize,
+    /// End of its validity, in seconds since 1970.
+    pub not_after: u64,
+}
+
+/// The file caches of all workers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FileCacheSnapshot {
+    /// Requests that were answered from it.
+    pub hits: u64,
+    /// Look-ups on disk.
+    pub misses: u64,
+    /// Files that were evicted.
+    pub evictions: u64,
+    /// Files in it.
+    pub entries: u64,
+    /// Memory, in bytes.
+    pub bytes: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+}
+
+/// The response caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheSnapshot {
+    /// Stored responses.
+    pub entries: u64,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Keys that were evicted.
+    pub evictions: u64,
+}
+
+/// A lane of the disk threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LaneSnapshot {
+    /// Its name; lanes without a name are one.
+    pub lane: String,
+    /// Jobs that wait.
+    pub queued: u64,
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that were begun.
+    pub jobs: u64,
+    /// Sum of their waits, in seconds.
+    pub wait_seconds: f64,
+    /// Jobs that were refused because the queue was full.
+    pub rejected: u64,
+}
+
+/// An upstream of a mount.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct UpstreamSnapshot {
+    /// The site's name.
+    pub site: String,
+    /// The mount's path.
+    pub mount: String,
+    /// The upstream as configured.
+    pub upstream: String,
+    /// `true` if every worker sends it requests.
+    pub is_up: bool,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Idle connections.
+    pub idle_connections: u64,
+    /// Connections that were opened, or tried.
+    pub connects: u64,
+    /// Attempts by outcome: `answered`, `failed`, `timed_out`.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Time from choosing the upstream to the head of its response.
+    pub response_seconds: Distribution,
+}
+
+/// Reloads of the configuration.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReloadSnapshot {
+    /// Reloads that succeeded.
+    pub succeeded: u64,
+    /// Reloads that failed.
+    pub failed: u64,
+    /// Time of the last that succeeded, or of the start, in seconds since 1970.
+    pub last_success: u64,
+    /// `false`: the last one failed.
+    pub last_succeeded: bool,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WorkerSnapshot {
+    /// Its number.
+    pub worker: usize,
+    /// Its open connections.
+    pub connections: u64,
+    /// Delay of a timer of its event loop, measured once a second.
+    pub loop_lag_seconds: Distribution,
+}
+
+impl Distribution {
+    /// Creates a distribution. `counts` has one more bucket than `bounds`.
+    pub fn new(bounds: Vec<f64>, counts: Vec<u64>, sum: f64) -> Distribution {
+        let count = counts.iter().sum();
+        Distribution { bounds, counts, sum, count }
+    }
+
+    /// Adds another distribution with the same buckets.
+    pub fn add(&mut self, other: &Distribution) {
+        if self.bounds.is_empty() {
+            self.bounds.clone_from(&other.bounds);
+            self.counts = vec![0; other.counts.len()];
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.sum += other.sum;
+        // The sum of the buckets, so that both agree while a worker counts.
+        self.count += other.count;
+    }
+
+    /// Adds a histogram of times, in seconds.
+    pub(super) fn add_times(&mut self, times: &Histogram) {
+        let bounds = TIME_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).collect();
+        let times =
+            Distribution::new(bounds, times.buckets().collect(), times.sum_us() as f64 / 1e6);
+        self.add(&times);
+    }
+}

@@ -1,0 +1,48 @@
+//! The first steps of the server process, before its first thread starts: what it inherits, the
+//! process that starts upgrades, and the sandbox.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::sandbox::{Permissions, Sandbox};
+use super::starter::Starter;
+use super::upgrade::{Launcher, Program};
+use super::{Listener, activation};
+use crate::config::Config;
+
+/// A process that is ready to serve.
+#[derive(Debug)]
+pub struct Launch {
+    /// Listeners from the service manager; `None`: it has none for this process.
+    pub(super) inherited: Option<Vec<Listener>>,
+    pub(super) launcher: Launcher,
+    pub(super) sandbox: Sandbox,
+}
+
+impl Launch {
+    /// Takes the inherited sockets and confines this process to what a configuration, which may
+    /// have been read from `file`, needs. It must be called before a thread starts, because a
+    /// thread inherits the sandbox.
+    ///
+    /// # Errors
+    /// The inherited sockets are unusable, or the system refuses a process.
+    pub fn new(config: &Config, file: Option<&Path>) -> io::Result<Launch> {
+        let program = Program::current()?;
+        // Before a program starts, which would inherit the sockets.
+        let inherited = activation::listeners()?;
+        let (sandbox, starter) = match Permissions::of(config, file) {
+            Err(reason) => (Sandbox::Absent(reason.to_owned()), None),
+            Ok(permissions) => {
+                let starter = Starter::spawn(&program)?;
+                match permissions.enter() {
+                    Ok(()) => (Sandbox::Entered(permissions), Some(Arc::new(starter))),
+                    Err(e) => {
+                        (Sandbox::Absent(format!("the kernel does not offer all of it: {e}")), None)
+                    }
+                }
+            }
+        };
+        Ok(Launch { inherited, launcher: Launcher { program, starter }, sandbox })
+    }
+}

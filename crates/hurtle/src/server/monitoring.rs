@@ -1,0 +1,197 @@
+//! Monitoring of a running server: its counters as OpenMetrics text and as JSON, on the admin socket
+//! and on listeners of their own. A thread beside the workers makes the text.
+
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+
+use super::accept::{self, Listener};
+use super::command::{self, Reply};
+use super::handover::Received;
+use crate::cache::Caches;
+use crate::clock;
+use crate::config::Metrics;
+use crate::disk::Disk;
+use crate::metrics::exposition::{self, TextFormat};
+use crate::metrics::{Registry, Snapshot};
+use crate::observe::Writer;
+use crate::pipeline::worker::WorkerThread;
+use crate::rt::{self, Alarm, First};
+use crate::tls::Keyring;
+
+/// Interval of measuring the delay of an event loop, and of publishing the state of caches and
+/// upstreams.
+const MEASURED_EVERY: Duration = Duration::from_secs(1);
+
+/// Requests of readers that are served at a time; more wait.
+const READERS_MAX: usize = 8;
+
+/// Readers that the kernel may queue.
+const BACKLOG: u32 = 64;
+
+/// Pause of accepting when descriptors are exhausted.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The parts of a server that a snapshot is made of.
+#[derive(Clone)]
+pub(super) struct Monitor {
+    pub(super) registry: Arc<Registry>,
+    pub(super) disk: Disk,
+    pub(super) caches: Caches,
+    /// The certificates in force.
+    pub(super) keyring: Arc<Mutex<Option<Arc<Keyring>>>>,
+    pub(super) access_log: Option<Arc<Writer>>,
+}
+
+impl Monitor {
+    /// Replaces the certificates after a reload.
+    pub(super) fn set_keyring(&self, keyring: Option<Arc<Keyring>>) {
+        *self.keyring.lock().unwrap_or_else(PoisonError::into_inner) = keyring;
+    }
+
+    /// Makes a snapshot. It takes locks and reads files, so an event loop must not call it.
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.registry.snapshot();
+        snapshot.disk = self.disk.snapshot();
+        snapshot.response_cache = self.caches.snapshot();
+        let keyring = self.keyring.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        snapshot.tls.certificates = keyring.map(|keyring| keyring.snapshot()).unwrap_or_default();
+        snapshot.access_log_dropped = self.access_log.as_ref().map_or(0, |log| log.dropped());
+        snapshot
+    }
+
+    /// Returns the metrics as text, in the format that the request's head accepts.
+    pub(super) async fn metrics(&self, head: &[u8]) -> Reply {
+        let format = TextFormat::accepted(command::field(head, b"accept").unwrap_or_default());
+        let text = self.make(move |snapshot| exposition::encode(snapshot, format)).await;
+        text.typed(format.content_type())
+    }
+
+    /// Returns the snapshot as JSON.
+    pub(super) async fn status(&self) -> Reply {
+        let text = |snapshot: &Snapshot| {
+            // A snapshot has only text keys and numbers.
+            serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n"
+        };
+        self.make(text).await.typed("application/json")
+    }
+
+    /// Makes a text of a snapshot on a thread of its own.
+    async fn make(&self, text: impl FnOnce(&Snapshot) -> String + Send + 'static) -> Reply {
+        let monitor = self.clone();
+        match spawn_blocking(move || text(&monitor.snapshot())).await {
+            Ok(text) => Reply::ok(text),
+            Err(_) => Reply::unavailable("the snapshot failed\n"),
+        }
+    }
+}
+
+/// Measures the delay of a worker's event loop, and publishes the state that only its thread may
+/// read. It wakes an idle worker once a second.
+pub(super) async fn measure(thread: &WorkerThread) {
+    let mut alarm = Alarm::unset();
+    loop {
+        let begun = Instant::now();
+        alarm.wait(MEASURED_EVERY).await;
+        thread.metrics.lag.observe(begun.elapsed().saturating_sub(MEASURED_EVERY));
+        let worker = thread.worker();
+        let metrics = &thread.metrics;
+        // HTTP/2 connections are always marked, and handshakes until their first byte.
+        let others = metrics.http2.get() + metrics.handshaking.get();
+        metrics.http1_idle.set((worker.deadlines.idle_count() as u64).saturating_sub(others));
+        worker.store.publish(&thread.metrics);
+        worker.sites.publish_upstreams(clock::now_ms());
+    }
+}
+
+/// Binds the listeners of the metrics that `received`, the sockets of the process before, does not
+/// have.
+///
+/// # Errors
+/// An address that cannot be bound.
+pub(super) fn bind(
+    metrics: Option<&Metrics>,
+    mut received: Option<&mut Received>,
+) -> io::Result<Vec<Listener>> {
+    let bound = metrics.iter().flat_map(|metrics| &metrics.listen).map(|listen| {
+        let taken = received.as_mut().and_then(|received| received.take_metrics(listen));
+        if let Some(listener) = taken {
+            return Ok(listener);
+        }
+        let sockets = accept::bind(listen, BACKLOG, 1).map_err(|e| {
+            let what = format!("metrics.listen: cannot listen on {listen}: {e}");
+            io::Error::new(e.kind(), what)
+        });
+        sockets.map(|mut sockets| sockets.remove(0))
+    });
+    bound.collect()
+}
+
+/// Serves `GET /metrics` on a listener of its own, as long as the worker runs, or until
+/// `handed_over`: then another process accepts connections on the socket.
+pub(super) async fn serve(
+    listener: Listener,
+    monitor: Monitor,
+    handed_over: impl Future<Output = ()>,
+) {
+    let readers = Arc::new(Semaphore::new(READERS_MAX));
+    let registered = match listener {
+        Listener::Tcp(socket) => TcpListener::from_std(socket).map(Registered::Tcp),
+        Listener::Unix(socket) => UnixListener::from_std(socket).map(Registered::Unix),
+    };
+    let listener = match registered {
+        Ok(listener) => listener,
+        Err(e) => return tracing::error!("a listener for metrics is off: {e}"),
+    };
+    let mut handed_over = pin!(handed_over);
+    loop {
+        let accept = async {
+            let permit = Arc::clone(&readers).acquire_owned().await.map_err(io::Error::other)?;
+            let monitor = monitor.clone();
+            match &listener {
+                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
+                Registered::Unix(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
+            }
+            io::Result::Ok(())
+        };
+        match rt::race(handed_over.as_mut(), accept).await {
+            First::A(()) => break,
+            First::B(Ok(())) => {}
+            // Descriptors are exhausted; try again later.
+            First::B(Err(_)) => rt::sleep(PAUSE).await,
+        }
+    }
+    // Waits for the readers that are being served.
+    let _ = readers.acquire_many(READERS_MAX as u32).await;
+}
+
+fn spawn_reader(
+    peer: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    monitor: Monitor,
+    permit: OwnedSemaphorePermit,
+) {
+    rt::spawn(async move {
+        let _permit = permit;
+        command::exchange(peer, async |head: &[u8]| answer(head, &monitor).await).await;
+    });
+}
+
+enum Registered {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Answers a request on a listener for metrics.
+async fn answer(head: &[u8], monitor: &Monitor) -> Reply {
+    match command::target(head) {
+        (b"GET" | b"HEAD", b"/metrics") => monitor.metrics(head).await,
+        (b"GET" | b"HEAD", _) => Reply::not_found("only /metrics is served here\n"),
+        _ => Reply::method_not_allowed("GET, HEAD", "use GET\n"),
+    }
+}

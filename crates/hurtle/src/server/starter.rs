@@ -1,0 +1,149 @@
+//! A process outside of the sandbox that starts the program anew for an upgrade, because what a
+//! confined process starts is confined too. It does nothing else, and ends with the server. The
+//! two talk over a pair of unix sockets that is the standard input of the starter.
+
+use std::ffi::OsString;
+use std::io::{self, PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::handover::{VARIABLE, receive_descriptor, send_descriptor};
+use super::upgrade::{OF_THIS_PROCESS, Program};
+
+/// Longest wait for the starter.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Interval of the starter's checks for the end of a new process.
+const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// Longest line of the starter, in bytes.
+const LINE_BYTES_MAX: usize = 4 << 10;
+
+/// The command of the server that ends a new process.
+const KILL: u8 = b'k';
+
+/// The server's end.
+#[derive(Debug)]
+pub(super) struct Starter(UnixStream);
+
+impl Starter {
+    /// Starts the process, which will start `program`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn spawn(program: &Program) -> io::Result<Starter> {
+        let (channel, theirs) = UnixStream::pair()?;
+        channel.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("start-upgrades").arg(&program.path).arg("--").args(&program.arguments);
+        for name in OF_THIS_PROCESS {
+            command.env_remove(name);
+        }
+        command.stderr(Stdio::null());
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
+        Ok(Starter(channel))
+    }
+
+    /// Starts the program with this standard input and standard error; returns the id of the
+    /// process.
+    ///
+    /// # Errors
+    /// The system's, or the starter has ended.
+    pub(super) fn start(&self, stdin: &UnixStream, stderr: &PipeWriter) -> io::Result<u32> {
+        send_descriptor(&self.0, stdin.as_fd())?;
+        send_descriptor(&self.0, stderr.as_fd())?;
+        loop {
+            let line = self.line()?;
+            if let Some(id) = line.strip_prefix("started ") {
+                return id.parse().map_err(io::Error::other);
+            }
+            if let Some(why) = line.strip_prefix("failed ") {
+                return Err(io::Error::other(why.to_owned()));
+            }
+            // The end of a process before.
+        }
+    }
+
+    /// Waits until the new process has ended; returns its exit status.
+    ///
+    /// # Errors
+    /// It still runs after `time`, or the starter has ended.
+    pub(super) fn wait(&self, time: Duration) -> io::Result<String> {
+        self.0.set_read_timeout(Some(time))?;
+        let line = self.line();
+        self.0.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+        line.map(|line| line.trim_start_matches("ended ").to_owned())
+    }
+
+    /// Ends the new process.
+    pub(super) fn kill(&self) {
+        // An error means that the starter has ended.
+        let _ = (&self.0).write_all(&[KILL]);
+    }
+
+    fn line(&self) -> io::Result<String> {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while line.len() < LINE_BYTES_MAX {
+            (&self.0).read_exact(&mut byte)?;
+            if byte == *b"\n" {
+                break;
+            }
+            line.extend(byte);
+        }
+        String::from_utf8(line).map_err(io::Error::other)
+    }
+}
+
+/// Starts the program each time that the server asks for it; returns when the server has ended.
+///
+/// # Errors
+/// Standard input is no socket of a server.
+pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
+    let mut channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    loop {
+        let stdin = match receive_descriptor(&channel) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            // To end a process that has ended by itself.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => continue,
+            received => received?,
+        };
+        let stderr = receive_descriptor(&channel)?;
+        let mut command = Command::new(program);
+        command.args(arguments).env(VARIABLE, "1").stdin(stdin).stderr(stderr);
+        let spawned = command.spawn();
+        // Closes the descriptors.
+        drop(command);
+        match spawned {
+            Err(e) => writeln!(channel, "failed {e}")?,
+            Ok(child) => {
+                writeln!(channel, "started {}", child.id())?;
+                attend(&mut channel, child)?;
+            }
+        }
+    }
+}
+
+/// Waits until the process has ended, and ends it when the server says so. Returns also when the
+/// server has ended.
+fn attend(channel: &mut UnixStream, mut child: Child) -> io::Result<()> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return writeln!(channel, "ended {status}");
+        }
+        let mut polled = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
+        if poll(&mut polled, Some(&PERIOD))? == 0 {
+            continue;
+        }
+        let mut byte = [0];
+        match channel.read(&mut byte)? {
+            0 => return Ok(()),
+            // An error means that it has ended.
+            _ => drop(child.kill()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The sandbox, seen from outside: the threads that are in it, what the server no longer reads, and
+//! reloads that need more.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::child::{Child, eventually, hurtle, write_config};
+use crate::support::Dir;
+
+/// A configuration outside of the served directories, because its own directory is readable.
+struct Confined {
+    dir: Dir,
+    child: Child,
+}
+
+impl Confined {
+    fn start(config: &str) -> Confined {
+        let dir = Dir::new(&[("none", "")]);
+        let file = write_config(&dir, &with_admin(config));
+        let child = Child::start(hurtle().arg("--config").arg(&file));
+        Confined { dir, child }
+    }
+
+    /// `false`: this kernel has no sandbox, and the log says so.
+    fn is_confined(&self) -> bool {
+        eventually("the log tells of the sandbox", || self.child.stderr().contains("sandbox: "));
+        !self.child.stderr().contains("the kernel does not offer")
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let mut client = self.child.connect();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let answer = client.response();
+        (answer.status, answer.text().to_owned())
+    }
+
+    fn reload(&self, config: &str) -> (Option<i32>, String) {
+        write_config(&self.dir, &with_admin(config));
+        let admin = self.dir.path("../admin.sock");
+        let output = hurtle().arg("reload").arg("--admin").arg(admin).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    }
+}
+
+fn with_admin(config: &str) -> String {
+    format!("admin = '{{root}}/../admin.sock'\n{config}")
+}
+
+fn serves(root: &Path) -> String {
+    format!("error_log = {{ level = 'info' }}\nroot = '{}'\n", root.display())
+}
+
+/// A process that is killed at the end of the test.
+struct Killed(Pid);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
+/// Values of a field of /proc/PID/status, one for each thread.
+fn of_threads(id: u32, field: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let of = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+        Some(line.trim().to_owned())
+    };
+    statuses.filter_map(of).collect()
+}
+
+#[test]
+fn every_thread_is_in_the_sandbox() {
+    let site = Dir::new(&[("x.txt", "x")]);
+    let log = "access_log = { path = '{root}/../access.log' }\n";
+    let server = Confined::start(&format!("{log}{}", serves(&site.root())));
+    if !server.is_confined() {
+        return;
+    }
+    assert_eq!(server.get("/x.txt"), (200, "x".to_owned()));
+    let filters = of_threads(server.child.id(), "Seccomp:");
+    assert!(filters.len() > 3, "workers, disks, logs: {filters:?}");
+    assert!(filters.iter().all(|mode| mode == "2"), "{filters:?}");
+    let gained = of_threads(server.child.id(), "NoNewPrivs:");
+    assert!(gained.iter().all(|gains_none| gains_none == "1"), "{gained:?}");
+}
+
+#[test]
+fn a_root_may_move_beside_itself_and_not_elsewhere() {
+    let elsewhere = Dir::new(&[("x.txt", "elsewhere")]);
+    let releases = Dir::new(&[("1/x.txt", "first"), ("2/x.txt", "second")]);
+    let link = |dir: &Dir, target: &Path| {
+        let (new, current) = (dir.path("new"), dir.path("current"));
+        symlink(target, &new).unwrap();
+        fs::rename(new, current).unwrap();
+    };
+    for (sandbox, at_last) in [("auto", None), ("off", Some("elsewhere"))] {
+        // The link is in a directory of its own, as that of a deployment is.
+        let links = Dir::new(&[]);
+        link(&links, &releases.path("1"));
+        let config =
+            format!("sandbox = '{sandbox}'\nrevalidate = '0s'\n{}", serves(&links.path("current")));
+        let server = Confined::start(&config);
+        let is_confined = sandbox == "auto" && server.is_confined();
+        assert_eq!(server.get("/x.txt").1, "first");
+        link(&links, &releases.path("2"));
+        assert_eq!(server.get("/x.txt").1, "second", "{sandbox}");
+        link(&links, &elsewhere.root());
+        let (status, text) = server.get("/x.txt");
+        match at_last.filter(|_| !is_confined).or((!is_confined).then_some("elsewhere")) {
+            Some(expected) => assert_eq!(text, expected, "{sandbox}"),
+            None => assert_eq!(status, 403, "{sandbox}: {text}"),
+        }
+    }
+}
+
+#[test]
+fn a_reload_that_needs_more_replaces_the_process() {
+    let (first, second) = (Dir::new(&[("x.txt", "first")]), Dir::new(&[("x.txt", "second")]));
+    let mut server = Confined::start(&serves(&first.root()));
+    if !server.is_confined() {
+        return;
+    }
+    assert_eq!(server.get("/x.txt").1, "first");
+
+    let broken = "listen_tls = '127.0.0.1:0'\n[[site]]\n[site.tls]\ncertificate = '/nowhere/c.pem'\n\
+        key = '/nowhere/k.pem'\n[[site.mount]]\nfiles = '{root}'\n";
+    let (code, said) = server.reload(broken);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("/nowhere/c.pem"), "the new process's problem: {said}");
+    assert_eq!(server.get("/x.txt").1, "first", "the old process serves on");
+
+    let (code, said) = server.reload(&serves(&second.root()));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("upgraded: process"), "{said}");
+    assert_eq!(server.get("/x.txt").1, "second");
+    let new: u32 = said.split_whitespace().nth(2).unwrap().parse().unwrap();
+    let _new = Killed(Pid::from_raw(new.cast_signed()).unwrap());
+    assert_eq!(of_threads(new, "Seccomp:").first().map(String::as_str), Some("2"));
+    assert!(server.child.wait_for_process().success(), "the old process has drained");
+    assert_eq!(server.get("/x.txt").1, "second", "the new one serves alone");
+
+    let (code, said) = server.reload(&format!("drain = '1s'\n{}", serves(&second.root())));
+    assert_eq!((code, said.contains("reloaded")), (Some(0), true), "needs nothing more: {said}");
+}
