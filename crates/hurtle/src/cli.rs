@@ -397,7 +397,7 @@ impl ServeArgs {
                 Auth::Basic(basic) => {
                     Auth::Basic(Basic { cleartext: self.auth_cleartext, ..basic })
                 }
-                other @ (Auth::None | Auth::Forward(_)) => other,
+                other @ (Auth::None | Auth::Forward(_) | Auth::Jwt(_)) => other,
             });
         }
         for mount in &mut site.mounts {

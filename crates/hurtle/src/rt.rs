@@ -143,6 +143,15 @@ impl Threads {
         Ok(Threads(Some(threads.thread_name(name).enable_all().build()?)))
     }
 
+    /// Starts one thread called `name`.
+    ///
+    /// # Errors
+    /// Errors of the system; it may refuse a thread.
+    pub fn start_one(name: &str) -> io::Result<Threads> {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        Ok(Threads(Some(threads.worker_threads(1).thread_name(name).enable_all().build()?)))
+    }
+
     /// Runs a task on these threads.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(self.0.as_ref().map(|threads| threads.spawn(task).abort_handle()))

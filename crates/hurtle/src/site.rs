@@ -1,6 +1,7 @@
 //! Routes a host name and a path to a handler: sites, access, rules, mounts.
 
 mod access;
+mod authenticator;
 mod deployed;
 mod https;
 
@@ -23,7 +24,7 @@ use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
-use crate::handler::proxy::{ForwardAuth, Proxy};
+use crate::handler::proxy::Proxy;
 use crate::handler::request::MatchedPath;
 use crate::limits::PlaceLimits;
 use crate::metrics::{RouteMetrics, WorkerMetrics};
@@ -32,6 +33,7 @@ use access::admits;
 use deployed::Deployed;
 use https::{Demand, hsts_rule};
 
+pub use authenticator::Authenticator;
 pub use deployed::Deployment;
 pub use https::Channel;
 pub use resolved::Resolved;
@@ -85,9 +87,10 @@ pub struct Site {
     gate: Option<Rc<Gate>>,
     /// `true` if the site or a mount requires authentication.
     gated: bool,
-    /// The authentication server of paths without a mount, and of mounts without their own `auth`.
-    forward: Option<Rc<ForwardAuth>>,
-    /// `true` if a mount has an authorizer, or another server authenticates requests.
+    /// The authentication by a server or a token of paths without a mount, and of mounts without their
+    /// own `auth`.
+    authenticator: Option<Authenticator>,
+    /// `true` if a mount has an authorizer, or a server or a token authenticates requests.
     has_authorizers: bool,
     /// The limits of the whole site.
     limits: PlaceLimits,
@@ -215,11 +218,11 @@ impl Sites {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let cors = site.config.cors.clone();
-        let forward = site.forward.clone();
+        let authenticator = site.authenticator.clone();
         let route = metrics.route(&site.config.name(), app.mount());
         let compress = site.compress_apps.clone();
         let mount = Mount::of_app(app, site.gate.clone(), compress, route);
-        site.mounts.push(Mount { cors, forward, ..mount });
+        site.mounts.push(Mount { cors, authenticator, ..mount });
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -251,15 +254,12 @@ impl Site {
         previous: Option<&Rc<Site>>,
     ) -> Site {
         let gate = |auth: &Auth| match auth {
-            Auth::None | Auth::Forward(_) => None,
+            Auth::None | Auth::Forward(_) | Auth::Jwt(_) => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
         let names = (&resources.0.disk, names_lane(&resources.0.disk));
-        let forward = |auth: &Auth| match auth {
-            Auth::None | Auth::Basic(_) => None,
-            Auth::Forward(config) => Some(Rc::new(ForwardAuth::new(config, names))),
-        };
-        let own_forward = config.auth.as_ref().and_then(forward);
+        let authenticator = |auth: &Auth| Authenticator::of(auth, guard, names);
+        let own_authenticator = config.auth.as_ref().and_then(authenticator);
         let own = config.auth.as_ref().and_then(gate);
         let routes = Arc::new(routes(config));
         let mounted = |mount: &config::Mount| {
@@ -267,10 +267,11 @@ impl Site {
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
             let limits = guard.limiters().of_mount(config, mount);
             let cors = mount.cors.clone().or_else(|| config.cors.clone());
-            let forward = mount.auth.as_ref().map_or_else(|| own_forward.clone(), forward);
+            let authenticator =
+                mount.auth.as_ref().map_or_else(|| own_authenticator.clone(), authenticator);
             let name = config.name();
             let mount = Mount::new(mount, &name, resources, &routes, gate, known, &compression);
-            Mount { limits, cors, forward, ..mount }
+            Mount { limits, cors, authenticator, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -279,8 +280,8 @@ impl Site {
         let config = effective(config);
         let guarded = restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access));
         let gated = own.is_some() || mounts.iter().any(|m| m.gate.is_some());
-        let asks = |m: &Mount| m.authorizer.is_some() || m.forward.is_some();
-        let has_authorizers = own_forward.is_some() || mounts.iter().any(asks);
+        let asks = |m: &Mount| m.authorizer.is_some() || m.authenticator.is_some();
+        let has_authorizers = own_authenticator.is_some() || mounts.iter().any(asks);
         let stores = mounts.iter().any(Mount::has_cache);
         let limits = guard.limiters().of_site(&config);
         let has_cors = config.cors.is_some() || mounts.iter().any(|m| m.cors.is_some());
@@ -298,7 +299,7 @@ impl Site {
                 && !is_limited
                 && !has_cors,
             gated,
-            forward: own_forward,
+            authenticator: own_authenticator,
             has_authorizers,
             limits,
             is_limited,
@@ -325,9 +326,12 @@ impl Site {
         resources: &Resources,
     ) -> bool {
         let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
+        let authenticators =
+            self.mounts.iter().map(|mount| &mount.authenticator).chain([&self.authenticator]);
         self.demand == *demand
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
+            && authenticators.flatten().all(|authenticator| authenticator.is_of(guard))
             && self.mounts.iter().all(|mount| match &mount.handler {
                 Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
                 _ => true,
@@ -417,8 +421,8 @@ impl Site {
     /// Returns whether this client was authenticated recently for a file from the file cache.
     pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
         let mount = &self.mounts[entry.mount];
-        if self.has_authorizers && (mount.authorizer.is_some() || mount.forward.is_some()) {
-            // Another server must decide about each request.
+        if self.has_authorizers && (mount.authorizer.is_some() || mount.authenticator.is_some()) {
+            // A decision about each request is needed.
             return false;
         }
         let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };

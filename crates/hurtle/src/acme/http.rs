@@ -17,7 +17,6 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
 use crate::{rt, tls};
 
@@ -52,25 +51,7 @@ impl Http {
     /// # Errors
     /// The system has no certificate authorities, or their file is unusable.
     pub(super) fn new(root: Option<&Path>) -> Result<(Http, RetryAfter), String> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if let Some(root) = root {
-            for certificate in tls::certificates(root)? {
-                roots.add(certificate).map_err(|e| format!("{}: {e}", root.display()))?;
-            }
-        }
-        if roots.is_empty() {
-            return Err("the system has no trusted authorities; install ca-certificates, or \
-                        configure the authority's `root`"
-                .to_owned());
-        }
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new().with_tls_config(config);
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls::outgoing(root)?);
         // RFC 8555 section 6.1.
         let connector = connector.https_only().enable_http1().build();
         let retry_after = RetryAfter::default();

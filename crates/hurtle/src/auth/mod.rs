@@ -1,8 +1,9 @@
-//! Basic authentication (RFC 7617). Passwords are verified on their own threads, at most two at
+//! Basic authentication (RFC 7617) and bearer tokens (`jwt`). Passwords are verified on their own threads, at most two at
 //! once. A successful check is cached for a minute, under a keyed hash of the header. The
-//! configuration decides whether passwords may be sent without TLS.
+//! configuration decides whether passwords and tokens may be sent without TLS.
 
 mod credentials;
+mod jwt;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,10 +15,13 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 
+pub use self::jwt::TokenGate;
+
 use self::credentials::Credentials;
+use self::jwt::Issuers;
 use crate::answer::Answer;
 use crate::clock;
-use crate::config::{Basic, Config, User, read_users};
+use crate::config::{Auth, Basic, Config, Jwt, User, read_users};
 use crate::disk::{Disk, Failure, Lane};
 use crate::limits::Limiters;
 
@@ -31,13 +35,14 @@ const REMEMBERED_MS: u64 = 60_000;
 /// entries, then all.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// The state of all gates: the users of the configuration, the threads that verify passwords, and the
-/// request limits. One per process.
+/// The state of all gates: the users of the configuration, the threads that verify passwords, the keys
+/// that verify tokens, and the request limits. One per process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     files: Arc<HashMap<PathBuf, Arc<Users>>>,
     /// `None` if no site or mount requires a password.
     checkers: Option<(Disk, Lane)>,
+    issuers: Issuers,
     limiters: Limiters,
 }
 
@@ -65,14 +70,15 @@ pub struct Gate {
 }
 
 impl Guard {
-    /// Reads every file of users that the configuration names. What is equal in `previous`, the guard
+    /// Reads every file of users and keys that the configuration names. What is equal in `previous`, the guard
     /// of the configuration before, is shared with it.
     ///
     /// # Errors
     /// A file is unreadable or malformed, or a thread cannot be started.
     pub fn read(config: &Config, previous: Option<&Guard>) -> io::Result<Guard> {
         let mut files = HashMap::new();
-        for basic in config.basic_auths() {
+        for auth in config.auths() {
+            let Auth::Basic(basic) = auth else { continue };
             let users = read_users(&basic.users).map_err(|problems| {
                 io::Error::new(io::ErrorKind::InvalidData, problems.join("\n"))
             })?;
@@ -90,18 +96,34 @@ impl Guard {
                 Some((disk, lane))
             }
         };
+        let issuers = Issuers::open(config, previous.map(|guard| &guard.issuers))?;
         let limiters = Limiters::new(config, previous.map(|guard| &guard.limiters));
-        Ok(Guard { files: Arc::new(files), checkers, limiters })
+        Ok(Guard { files: Arc::new(files), checkers, issuers, limiters })
     }
 
     /// A guard without users, for `hurtle explain`, which verifies no passwords.
     pub fn closed() -> Guard {
-        Guard { files: Arc::default(), checkers: None, limiters: Limiters::default() }
+        Guard {
+            files: Arc::default(),
+            checkers: None,
+            issuers: Issuers::default(),
+            limiters: Limiters::default(),
+        }
     }
 
     /// The request limits.
     pub fn limiters(&self) -> &Limiters {
         &self.limiters
+    }
+
+    /// Returns the token requirement of a site or mount.
+    pub fn token_gate(&self, jwt: &Jwt) -> TokenGate {
+        self.issuers.gate(jwt)
+    }
+
+    /// Returns whether a token requirement has its keys, unchanged, from this guard.
+    pub fn has_keys_of(&self, gate: &TokenGate) -> bool {
+        self.issuers.have_keys_of(gate)
     }
 
     /// Returns the gate of a site or mount.

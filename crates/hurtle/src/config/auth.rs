@@ -1,5 +1,6 @@
-//! Authentication settings of sites and mounts, and the check that passwords do not cross a network
-//! in clear. `users` parses the file of users; `crate::auth` checks passwords.
+//! Authentication settings of sites and mounts, and the check that passwords and tokens do not
+//! cross a network in clear. `users` parses the file of users, `jwt` reads the settings of tokens;
+//! `crate::auth` checks both.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +10,11 @@ use serde::Serialize;
 
 use super::error::{ValueError, shown};
 use super::field::field_name;
+use super::jwt::{Jwt, jwt};
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
+use super::schema::one_of;
 use super::table::Table;
 use super::types::{Config, Listen, Site};
 use super::upstream::{Upstream, upstream};
@@ -27,6 +30,8 @@ pub enum Auth {
     Basic(Basic),
     /// The decision of an HTTP server about each request.
     Forward(ForwardAuth),
+    /// A signed token (RFC 6750, RFC 7519).
+    Jwt(Jwt),
 }
 
 /// Basic authentication.
@@ -68,22 +73,34 @@ pub(super) enum AuthName {
     None,
     Basic,
     Forward,
+    Jwt,
 }
 
 impl Named for AuthName {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("none", Self::None), ("basic", Self::Basic), ("forward", Self::Forward)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("basic", Self::Basic),
+        ("forward", Self::Forward),
+        ("jwt", Self::Jwt),
+    ];
 }
 
-/// The keys that belong to one value of `auth`, and that value.
-const KEYS_OF: &[(&str, AuthName, &str)] = &[
-    ("users", AuthName::Basic, "\"basic\""),
-    ("realm", AuthName::Basic, "\"basic\""),
-    ("auth_cleartext", AuthName::Basic, "\"basic\""),
-    ("forward", AuthName::Forward, "\"forward\""),
-    ("copy_headers", AuthName::Forward, "\"forward\""),
-    ("auth_timeout", AuthName::Forward, "\"forward\""),
+/// The keys that belong to some values of `auth`, and those values.
+const KEYS_OF: &[(&[AuthName], &[&str])] = &[
+    (&[AuthName::Basic], &["users"]),
+    (&[AuthName::Basic, AuthName::Jwt], &["realm", "auth_cleartext"]),
+    (&[AuthName::Forward], &["forward", "copy_headers", "auth_timeout"]),
+    (
+        &[AuthName::Jwt],
+        &["jwks", "issuer", "audience", "algorithms", "leeway", "token_cookie", "claims"],
+    ),
 ];
+
+/// Returns whether a key belongs to `auth = "jwt"` only.
+#[cfg(test)]
+pub(super) fn is_of_tokens(key: &str) -> bool {
+    KEYS_OF.iter().any(|(of, keys)| *of == [AuthName::Jwt] && keys.contains(&key))
+}
 
 /// The default time limit of a subrequest.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,25 +116,25 @@ impl Basic {
 }
 
 impl Config {
-    /// Every Basic authentication of the sites and mounts.
-    pub fn basic_auths(&self) -> impl Iterator<Item = &Basic> {
-        self.sites.iter().flat_map(basic_auths)
+    /// Every authentication of the sites and mounts.
+    pub fn auths(&self) -> impl Iterator<Item = &Auth> {
+        self.sites.iter().flat_map(auths)
     }
 
-    /// Those that also apply to requests in clear; a site that redirects such requests to HTTPS
-    /// requires no password of them.
-    pub fn basic_auths_in_clear(&self) -> impl Iterator<Item = &Basic> {
+    /// Returns whether passwords or tokens are required of requests in clear, against a setting. A site
+    /// that redirects such requests to HTTPS requires none of them.
+    pub fn needs_privacy(&self) -> bool {
         let redirects = |site: &&Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
-        self.sites.iter().filter(move |site| !redirects(site)).flat_map(basic_auths)
+        self.sites.iter().filter(|site| !redirects(site)).flat_map(auths).any(|auth| match auth {
+            Auth::Basic(basic) => !basic.cleartext,
+            Auth::Jwt(jwt) => !jwt.cleartext,
+            Auth::None | Auth::Forward(_) => false,
+        })
     }
 }
 
-fn basic_auths(site: &Site) -> impl Iterator<Item = &Basic> {
-    let auths = site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()));
-    auths.filter_map(|auth| match auth {
-        Auth::Basic(basic) => Some(basic),
-        Auth::None | Auth::Forward(_) => None,
-    })
+fn auths(site: &Site) -> impl Iterator<Item = &Auth> {
+    site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()))
 }
 
 /// `true` if requests to this address may have crossed a network in clear.
@@ -133,15 +150,18 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     let written = table.get("auth")?;
     let users = table.get("users");
     let name = written.choice::<AuthName>(reader)?;
-    for (key, of, value) in KEYS_OF {
-        if let Some(other) = table.get(key).filter(|_| name != *of) {
-            let wrong = ValueError::new(format!("goes with auth = {value} only"));
-            other.report(reader, wrong.hint(format!("remove it, or write auth = {value}")));
+    for (of, keys) in KEYS_OF.iter().filter(|(of, _)| !of.contains(&name)) {
+        let values: Vec<&str> = of.iter().map(|name| name.name()).collect();
+        let values = one_of(&values);
+        for other in keys.iter().filter_map(|key| table.get(key)) {
+            let wrong = ValueError::new(format!("goes with auth = {values} only"));
+            other.report(reader, wrong.hint(format!("remove it, or write auth = {values}")));
         }
     }
     match name {
         AuthName::None => Some(Auth::None),
         AuthName::Forward => forward_auth(table, &written, reader).map(Auth::Forward),
+        AuthName::Jwt => jwt(table, &written, reader).map(Auth::Jwt),
         AuthName::Basic => {
             let Some(users) = users else {
                 let wrong = ValueError::new("the file of users is missing");
@@ -212,20 +232,25 @@ fn forward_auth(
     Some(ForwardAuth { url, upstream, path, copy_headers, timeout })
 }
 
-/// Parses the name of a field that a request gets from the authentication server.
-fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
+/// Parses the name of a field that a request gets from its authentication.
+pub(super) fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
     let name = field_name(text)?;
+    if name.as_str().contains('_') {
+        let wrong =
+            ValueError::new(format!("{} has a _, which many programs take for -", shown(text)));
+        return Err(wrong.hint("write - in its place"));
+    }
     if name == header::HOST {
         return Err(ValueError::new("Host routes the request").hint("remove it"));
     }
     if name.as_str().starts_with("x-forwarded-") || name == "forwarded" || name == "x-real-ip" {
         return Err(ValueError::new(format!("{} is a forwarding field", shown(text)))
-            .hint("have the server send another name, such as Remote-User"));
+            .hint("use another name, such as Remote-User"));
     }
     Ok(name)
 }
 
-/// Reports every setting that would let a password cross a network in clear.
+/// Reports every setting that would let a password or token cross a network in clear.
 pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
     let Some(exposed) = listen.iter().find(|listen| is_exposed(listen)) else { return };
     for spot in std::mem::take(&mut reader.needs_privacy) {
@@ -233,16 +258,17 @@ pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
     }
 }
 
-/// The problem of requiring passwords at an exposed address.
+/// The problem of requiring passwords or tokens at an exposed address.
 pub(super) fn exposed_error(exposed: &Listen) -> ValueError {
-    ValueError::new(format!("passwords would cross the network in clear to {exposed}")).hint(
-        "listen on 127.0.0.1 or a unix socket behind a TLS proxy, or write \
+    ValueError::new(format!("passwords and tokens would cross the network in clear to {exposed}"))
+        .hint(
+            "listen on 127.0.0.1 or a unix socket behind a TLS proxy, or write \
          auth_cleartext = true",
-    )
+        )
 }
 
 /// Parses a realm; it is sent in a quoted string (RFC 9110 section 5.6.4).
-fn realm(text: &str) -> Result<String, ValueError> {
+pub(super) fn realm(text: &str) -> Result<String, ValueError> {
     let fits = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     if text.is_empty() || !text.chars().all(fits) {
         return Err(ValueError::new(format!("{} is not a realm", shown(text)))

@@ -7,6 +7,7 @@ use http::HeaderName;
 use serde::Serialize;
 
 use super::error::{ValueError, shown};
+use super::field::cookie_name;
 use super::names::Named as _;
 use super::print;
 use super::reader::Reader;
@@ -172,18 +173,12 @@ fn cookie(table: &Table<'_>, method: Balance, reader: &mut Reader<'_>) -> Option
         goes_with(secret.as_ref(), Balance::Cookie, reader);
         return None;
     }
-    // A name has the characters of a token, as field names do (RFC 6265 section 4.1.1).
-    let token = |text: &str| match HeaderName::from_bytes(text.as_bytes()) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(ValueError::new(format!("{} is not a cookie's name", shown(text)))
-            .hint("letters, digits, - and _, such as \"server\"")),
-    };
     let long = |text: &str| match text.len() < SECRET_BYTES_MIN {
         true => Err(ValueError::new(format!("the secret has fewer than {SECRET_BYTES_MIN} bytes"))
             .hint("write the output of: openssl rand -hex 16")),
         false => Ok(text.to_owned()),
     };
-    let name = name.and_then(|value| value.parse(reader, token));
+    let name = name.and_then(|value| value.parse(reader, cookie_name));
     let secret = secret.and_then(|value| value.parse(reader, long));
     Some(StickyCookie { name: name.unwrap_or_else(|| COOKIE.to_owned()), secret })
 }

@@ -36,6 +36,9 @@ pub(super) const ARCHIVE_ENTRIES_MAX: u64 = 500_000;
 /// Interrupted uploads kept: all are counted whenever a new one begins.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 
+/// Difference of clocks, in ms: a larger one makes the lifetime of tokens meaningless.
+pub(super) const LEEWAY_MS_MAX: u64 = 10 * 60 * 1_000;
+
 /// Requests of a rate in one period, or in a burst: more is no limit.
 pub(super) const RATE_REQUESTS_MAX: u64 = 1_000_000;
 /// Requests of a mount at once, or in its queue: each is a connection or a stream.

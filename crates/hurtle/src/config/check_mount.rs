@@ -52,13 +52,14 @@ pub(super) fn mounts(
         let limits = mount_limits(table, reader);
         let cors = cors(table, reader);
         let handler = handler(table, auth.as_ref().or(site), reader);
-        if let (Some(MountHandler::Proxy(proxy)), Some(Auth::Forward(_)), Some(written)) =
-            (&handler, auth.as_ref().or(site), table.get("cache"))
+        if let (
+            Some(MountHandler::Proxy(proxy)),
+            Some(Auth::Forward(_) | Auth::Jwt(_)),
+            Some(written),
+        ) = (&handler, auth.as_ref().or(site), table.get("cache"))
             && proxy.cache.is_some()
         {
-            let wrong = ValueError::new(
-                "one user's responses would be stored for all (auth = \"forward\")",
-            );
+            let wrong = ValueError::new("one user's responses would be stored for all users");
             written.report(reader, wrong.hint("remove it, or write auth = \"none\" in this mount"));
         }
         let Some(path) = path else { continue };

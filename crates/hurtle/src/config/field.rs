@@ -33,6 +33,16 @@ pub(super) fn field_name(text: &str) -> Result<HeaderName, ValueError> {
     Ok(name)
 }
 
+/// Parses the name of a cookie. It has the characters of a token, as field names do (RFC 6265 section
+/// 4.1.1).
+pub(super) fn cookie_name(text: &str) -> Result<String, ValueError> {
+    match HeaderName::from_bytes(text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(ValueError::new(format!("{} is not a cookie's name", shown(text)))
+            .hint("letters, digits, - and _, such as \"server\"")),
+    }
+}
+
 /// Parses a field value.
 pub(super) fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
     let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));

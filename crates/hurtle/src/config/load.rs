@@ -1,5 +1,5 @@
-//! Loads a configuration from the disk: the file and the directories and user files that it names.
-//! Only this file and `users` touch the file system.
+//! Loads a configuration from the disk: the file and the directories and the files of users and keys
+//! that it names. Only this file, `users` and `jwks` touch the file system.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
 use super::error::{ConfigError, Position, ValueError};
+use super::jwks::read_jwks;
 use super::reader::Reader;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
-/// Reads and checks a configuration file, its files of users, and that every root is a directory.
+/// Reads and checks a configuration file, its files of users and keys, and that every root is a directory.
 ///
 /// # Errors
 /// Every problem at once.
@@ -27,6 +28,11 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     }
     for (spot, path) in std::mem::take(&mut reader.users) {
         for problem in read_users(&path).err().unwrap_or_default() {
+            reader.report(&spot, ValueError::new(problem));
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.jwks) {
+        if let Err(problem) = read_jwks(&path) {
             reader.report(&spot, ValueError::new(problem));
         }
     }

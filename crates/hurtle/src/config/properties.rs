@@ -234,6 +234,10 @@ fn basic(name: &str, line: &str) -> String {
         let server = if name == "forward" { "" } else { "forward = \"http://a\"\n" };
         return format!("auth = \"forward\"\n{server}{line}");
     }
+    if super::auth::is_of_tokens(name) {
+        let keys = if name == "jwks" { "" } else { "jwks = \"keys.json\"\n" };
+        return format!("auth = \"jwt\"\n{keys}{line}");
+    }
     let users = if name == "users" { "" } else { "users = \"u\"\n" };
     format!("auth = \"basic\"\n{users}{line}")
 }

@@ -23,7 +23,9 @@ pub(super) struct Reader<'t> {
     pub(super) directories: Vec<(KeyPosition, PathBuf)>,
     /// Files of users; `load` checks them.
     pub(super) users: Vec<(KeyPosition, PathBuf)>,
-    /// Settings that require passwords and must not be exposed to a network in clear.
+    /// Files of keys that verify tokens; `load` checks them.
+    pub(super) jwks: Vec<(KeyPosition, PathBuf)>,
+    /// Settings that require passwords or tokens and must not be exposed to a network in clear.
     pub(super) needs_privacy: Vec<KeyPosition>,
 }
 
@@ -55,6 +57,7 @@ impl<'t> Reader<'t> {
             broken: false,
             directories: Vec::new(),
             users: Vec::new(),
+            jwks: Vec::new(),
             needs_privacy: Vec::new(),
         }
     }

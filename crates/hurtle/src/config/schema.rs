@@ -16,6 +16,7 @@ use super::sandbox::Sandbox;
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
+use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
@@ -284,8 +285,8 @@ pub(super) static SITE: Section = Section {
             "Client addresses refused with 403. Where `allow` and `deny` both contain an address, \
              the more specific network wins."),
         Key::new("auth", Choice(names::<AuthName>), Words("none"), "\"none\"",
-            "Authentication required of clients: none, a name and a password (HTTP Basic), or the \
-             decision of another server (`\"forward\"`); see [access.md](access.md). Passwords are \
+            "Authentication required of clients: none, a name and a password (HTTP Basic), the \
+             decision of another server (`\"forward\"`), or a signed token (`\"jwt\"`); see [access.md](access.md). Passwords are \
              checked against bcrypt hashes on threads of their own."),
         Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
             "\"users.htpasswd\"",
@@ -294,11 +295,18 @@ pub(super) static SITE: Section = Section {
         Key::new("realm", Text("a few words"), Toml("\"hurtle\""), "\"staging\"",
             "Name of the protected area, shown by browsers.").with(AUTH),
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
-            "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
+            "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,
+        JWKS,
+        ISSUER,
+        AUDIENCE,
+        ALGORITHMS,
+        LEEWAY,
+        TOKEN_COOKIE,
+        CLAIMS,
         Key::new("early_hints", Choice(names::<EarlyHints>), Toml("\"h2\""), "\"always\"",
             "Clients that get 103 Early Hints: the Link fields that `[[site.header]]` sets on an \
              upstream's response, and the hints of applications. `\"h2\"`: over HTTP/2 only; \

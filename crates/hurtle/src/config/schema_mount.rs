@@ -11,6 +11,7 @@ use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time};
 use super::schema::{AUTH, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
+use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
@@ -61,8 +62,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("queue_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"30s\"",
             "Longest wait in the queue (503).").with(CONCURRENCY),
         Key::new("auth", Choice(names::<AuthName>), Words("the site's"), "\"none\"",
-            "Authentication required of clients: none, a name and a password (HTTP Basic), or the \
-             decision of another server (`\"forward\"`); see [access.md](access.md). Passwords are \
+            "Authentication required of clients: none, a name and a password (HTTP Basic), the \
+             decision of another server (`\"forward\"`), or a signed token (`\"jwt\"`); see [access.md](access.md). Passwords are \
              checked against bcrypt hashes on threads of their own."),
         Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
             "\"users.htpasswd\"",
@@ -71,11 +72,18 @@ pub(super) static MOUNT: Section = Section {
         Key::new("realm", Text("a few words"), Toml("\"hurtle\""), "\"staging\"",
             "Name of the protected area, shown by browsers.").with(AUTH),
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
-            "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
+            "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,
+        JWKS,
+        ISSUER,
+        AUDIENCE,
+        ALGORITHMS,
+        LEEWAY,
+        TOKEN_COOKIE,
+        CLAIMS,
         Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),

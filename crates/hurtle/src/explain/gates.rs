@@ -1,8 +1,8 @@
 //! Describes the gates before a handler: limits and access.
 
 use super::line;
-use crate::config::{Concurrency, RateLimit};
-use crate::site::Resolved;
+use crate::config::{Concurrency, Jwt, RateLimit};
+use crate::site::{Authenticator, Resolved};
 
 /// Describes the gates that apply to a request, in the order in which it passes them.
 pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>) {
@@ -17,8 +17,12 @@ pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>) {
         let key = key.join(" and ");
         line(out, "limit", &format!("{requests} for each {key}, {burst} at once, else 429"));
     }
-    if let Some(server) = resolved.forward_auth() {
-        line(out, "auth", &format!("{} decides about each request", server.url()));
+    match resolved.authenticator() {
+        None => {}
+        Some(Authenticator::Server(server)) => {
+            line(out, "auth", &format!("{} decides about each request", server.url()));
+        }
+        Some(Authenticator::Token(gate)) => describe_token(out, gate.config()),
     }
     if let Some(gate) = resolved.gate() {
         line(out, "auth", &format!("requires a password for {:?}, else 401", gate.realm()));
@@ -34,5 +38,22 @@ pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>) {
             queue => format!(", {queue} more wait for at most {wait} ms"),
         };
         line(out, "limit", &format!("{max} requests at once{queue}, else 503"));
+    }
+}
+
+fn describe_token(out: &mut String, jwt: &Jwt) {
+    let names: Vec<String> = jwt.algorithms.iter().map(|name| format!("{name:?}")).collect();
+    let names = names.join(", ");
+    let cookie = jwt.token_cookie.as_ref();
+    let cookie = cookie.map_or_else(String::new, |name| format!(" or the cookie {name}"));
+    let what = format!("requires a bearer token{cookie} signed with {names}, else 401");
+    line(out, "auth", &what);
+    line(out, "", &format!("its key is in {}", jwt.jwks));
+    let claims = [("iss", &jwt.issuer), ("aud", &jwt.audience)];
+    for (name, accepted) in claims.iter().filter(|(_, accepted)| !accepted.is_empty()) {
+        line(out, "", &format!("its claim {name} has {}", accepted.join(" or ")));
+    }
+    for (claim, field) in &jwt.claims {
+        line(out, "", &format!("its claim {claim} is in the request field {field}"));
     }
 }

@@ -20,7 +20,7 @@ use crate::limits::concurrency::{Admission, QueueFullError};
 use crate::limits::rate::{RateLimiter, Requester};
 use crate::protocol::Protocol;
 use crate::rt::Permit;
-use crate::site::{Channel, Resolved};
+use crate::site::{Authenticator, Channel, Resolved};
 use crate::tls;
 
 /// The decision about a request before it is handled.
@@ -151,18 +151,27 @@ impl<T: Protocol> Exchange<T> {
         (!is_open).then(|| resolved.site.elsewhere(channel, name, resolved.target))
     }
 
-    /// Asks the authentication server. Returns the request's field lines as the server edited them;
-    /// `Ok(None)`: there is no server.
+    /// Asks the authentication server, or verifies the token. Returns the request's field lines as the
+    /// server or the token edited them; `Ok(None)`: they stay as they are.
     ///
     /// # Errors
     /// The outcome for the client, and the state of the request's body.
-    pub(super) async fn ask_auth_server(
+    pub(super) async fn authenticate(
         &mut self,
         request: &RequestHead<'_>,
         (worker, resolved): (&Worker, &Resolved<'_>),
         now_ms: u64,
     ) -> Result<Option<Vec<u8>>, Box<(Handled, Incoming)>> {
-        let Some(server) = resolved.forward_auth() else { return Ok(None) };
+        let server = match resolved.authenticator() {
+            None => return Ok(None),
+            Some(Authenticator::Server(server)) => server,
+            Some(Authenticator::Token(gate)) => {
+                return gate.check(request).map_err(|refusal| {
+                    let refused = Err(HandlerError::Answer(refusal));
+                    Box::new((refused, Incoming::of(request)))
+                });
+            }
+        };
         let matched = match resolved.mount() {
             Some((_, matched)) => matched,
             None => {

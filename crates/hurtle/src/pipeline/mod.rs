@@ -252,7 +252,7 @@ impl<T: Protocol> Exchange<T> {
         let at = (worker, &resolved);
         let lines;
         let edited;
-        let request = match self.ask_auth_server(request, at, now_ms).await {
+        let request = match self.authenticate(request, at, now_ms).await {
             Ok(None) => request,
             Ok(Some(edited_lines)) => {
                 lines = edited_lines;

@@ -35,17 +35,16 @@ impl Protocols {
     }
 }
 
-/// Checks that no password crosses a network in clear, unless the configuration allows it.
+/// Checks that no password or token crosses a network in clear, unless the configuration allows it.
 ///
 /// # Errors
 /// `clear`, the addresses without TLS, has one that other machines reach.
 pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
     let exposed = clear.iter().find(|listen| is_exposed(listen));
-    let is_forbidden = config.basic_auths_in_clear().any(|basic| !basic.cleartext);
-    let Some(listen) = exposed.filter(|_| is_forbidden) else { return Ok(()) };
+    let Some(listen) = exposed.filter(|_| config.needs_privacy()) else { return Ok(()) };
     let what = format!(
-        "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
-         unix socket, or set auth_cleartext"
+        "passwords and tokens would cross the network in clear to {listen}: listen with TLS, on \
+         127.0.0.1 or a unix socket, or set auth_cleartext"
     );
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }

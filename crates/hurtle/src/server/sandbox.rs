@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::config::{
-    Auth, CertificateFiles, Config, Files, Listen, LogTarget, MountHandler, Sandbox as Choice,
-    Site, Symlinks,
+    Auth, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget, MountHandler,
+    Sandbox as Choice, Site, Symlinks,
 };
 use crate::sys;
 
@@ -143,8 +143,10 @@ impl Permissions {
         }
         let auths = site.mounts.iter().filter_map(|mount| mount.auth.as_ref());
         for auth in site.auth.iter().chain(auths) {
-            if let Auth::Basic(basic) = auth {
-                self.read_file(&basic.users);
+            match auth {
+                Auth::Basic(basic) => self.read_file(&basic.users),
+                Auth::Jwt(Jwt { jwks: JwksSource::File(file), .. }) => self.read_file(file),
+                Auth::None | Auth::Forward(_) | Auth::Jwt(_) => {}
             }
         }
         for mount in &site.mounts {

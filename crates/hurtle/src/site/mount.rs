@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::authenticator::Authenticator;
 use super::internal::Internal;
 use crate::auth::Gate;
 use crate::compress::Policy;
@@ -16,7 +17,7 @@ use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
-use crate::handler::proxy::{ForwardAuth, Proxy};
+use crate::handler::proxy::Proxy;
 use crate::limits::PlaceLimits;
 use crate::metrics::RouteMetrics;
 
@@ -39,8 +40,8 @@ pub struct Mount {
     pub(super) limits: PlaceLimits,
     /// Access by scripts of other origins.
     pub(super) cors: Option<Cors>,
-    /// The authentication server, in place of the site's.
-    pub(super) forward: Option<Rc<ForwardAuth>>,
+    /// The authentication by a server or a token, in place of the site's.
+    pub(super) authenticator: Option<Authenticator>,
     /// Counters of its requests.
     pub(super) metrics: Arc<RouteMetrics>,
 }
@@ -166,7 +167,7 @@ impl Mount {
             authorizer,
             limits,
             cors: None,
-            forward: None,
+            authenticator: None,
             metrics,
         }
     }
@@ -213,7 +214,7 @@ impl Mount {
             authorizer: None,
             limits,
             cors: None,
-            forward: None,
+            authenticator: None,
             metrics,
         }
     }

@@ -13,13 +13,12 @@ use hurtle_http::h1::forward::edit_lines;
 use hurtle_http::h1::response::Fields;
 use hurtle_http::semantics::target::decoded;
 
-use super::{MountRef, Route, Site, Sites};
+use super::{Authenticator, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::Gate;
 use crate::config::Cors;
 use crate::handler::apply_header_rules;
 use crate::handler::gateway::Authorizer;
-use crate::handler::proxy::ForwardAuth;
 use crate::handler::request::MatchedPath;
 use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::limits::rate::RateLimiter;
@@ -89,7 +88,7 @@ impl<'a> Resolved<'a> {
     /// concurrency limit.
     pub fn is_open(&self) -> bool {
         self.gate().is_none()
-            && self.forward_auth().is_none()
+            && self.authenticator().is_none()
             && self.authorizer().is_none()
             && self.concurrency().is_none()
     }
@@ -176,17 +175,17 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Returns the authentication server that decides about the request. `None`: none, or the route
-    /// refuses the request.
-    pub fn forward_auth(&self) -> Option<&Rc<ForwardAuth>> {
+    /// Returns the authentication that decides about the request by a server or a token. `None`: none,
+    /// or the route refuses the request.
+    pub fn authenticator(&self) -> Option<&Authenticator> {
         if !self.site.has_authorizers {
             return None;
         }
         match self.route()? {
             Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) => self.site.forward.as_ref(),
-            Route::Mount { mount: MountRef::Deployed(_), .. } => self.site.forward.as_ref(),
-            Route::Mount { mount, .. } => mount.forward.as_ref(),
+            Route::Answer(..) => self.site.authenticator.as_ref(),
+            Route::Mount { mount: MountRef::Deployed(_), .. } => self.site.authenticator.as_ref(),
+            Route::Mount { mount, .. } => mount.authenticator.as_ref(),
         }
     }
 

@@ -1,5 +1,5 @@
 //! TLS configuration: loads each site's certificates, reloads changed files, and makes the rustls
-//! configurations for handshakes, `upstream` those with upstreams. Sessions belong to `transport`.
+//! configurations for handshakes, `upstream` those with upstreams, `outgoing` those of the server itself. Sessions belong to `transport`.
 
 mod atomic;
 mod certificate;
@@ -7,6 +7,7 @@ mod challenges;
 mod client;
 mod der;
 pub mod local;
+mod outgoing;
 mod pem;
 mod site_config;
 mod tickets;
@@ -25,8 +26,8 @@ pub use certificate::IssuedCertificate;
 use challenges::PendingChallenges;
 pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 pub use client::ClientCertificate;
+pub use outgoing::{outgoing, trusting_nobody};
 use pem::FileStamp;
-pub use pem::certificates;
 pub use site_config::HTTP2;
 use site_config::SiteConfig;
 pub use tickets::TicketKeys;

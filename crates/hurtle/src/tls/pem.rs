@@ -41,7 +41,7 @@ impl FileStamp {
 ///
 /// # Errors
 /// The file, what is wrong with it, and what to do.
-pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {

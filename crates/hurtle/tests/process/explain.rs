@@ -24,6 +24,27 @@ fn the_limits_of_a_path_are_shown() {
 }
 
 #[test]
+fn the_token_that_a_path_requires_is_described() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\nauth = 'jwt'\njwks = 'https://login.example/keys'\nissuer = 'me'\n\
+         audience = ['api', 'web']\ntoken_cookie = 'session'\nclaims = { sub = 'X-User' }\n\
+         [[site.mount]]\nfiles = '{root}'\n",
+    );
+    let output = hurtle().args(["explain", "/a.txt", "--config"]).arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected = "\
+auth     requires a bearer token or the cookie session signed with RS256, ES256, EdDSA, else 401
+         its key is in https://login.example/keys
+         its claim iss has me
+         its claim aud has api or web
+         its claim sub is in the request field x-user
+";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn an_authorizer_is_named_for_the_paths_it_decides_on() {
     let dir = Dir::new(&[("private/a.txt", "a\n"), ("b.txt", "b\n")]);
     let config = write_config(

@@ -31,6 +31,9 @@ mod start;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
+#[allow(dead_code)]
+#[path = "../proxy/tokens.rs"]
+mod tokens;
 mod tracing;
 mod upgrade;
 mod uploads;

@@ -14,6 +14,7 @@ use rustix::process::Signal;
 
 use crate::child::{Child, eventually, hurtle, write_config};
 use crate::support::{Client, Dir};
+use crate::tokens::{Signer, set};
 
 const SITE_A: &str = "[[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}/a'\n";
 const SITE_B: &str = "[[site]]\nhosts = 'b'\n[[site.mount]]\nfiles = '{root}/b'\n";
@@ -268,4 +269,35 @@ fn reloads_under_load_fail_no_request_and_cut_no_download() {
     download.read_to_end(&mut rest).unwrap();
     let received = first.iter().chain(&rest).filter(|byte| **byte == b'x').count();
     assert!(received >= large.len(), "the download is whole: {received} bytes");
+}
+
+#[test]
+fn a_reload_reads_the_keys_of_tokens_again() {
+    let site = "[[site]]\nauth = 'jwt'\njwks = '{root}/../keys.json'\nalgorithms = 'HS256'\n\
+                [[site.mount]]\nfiles = '{root}/a'\n";
+    let dir = Dir::new(&[("a/x.txt", "of a")]);
+    let keys = dir.path("../keys.json");
+    let (old, new) = (Signer::hs256(), Signer::hs256());
+    fs::write(&keys, set(&[old.jwk("old")])).unwrap();
+    let file = write_config(&dir, &with_admin(site));
+    let server = Reloaded { child: Child::start(hurtle().arg("--config").arg(&file)), dir, file };
+    let mut client = server.child.connect();
+    let mut status = |signer: &Signer| {
+        let token = signer.token("", "");
+        client.send(format!(
+            "GET /x.txt HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+        ));
+        client.response().status
+    };
+    assert_eq!((status(&old), status(&new)), (200, 401));
+    // A file that cannot be used changes nothing.
+    fs::write(&keys, "{}").unwrap();
+    let (code, said) = server.reload(site);
+    assert!(code != Some(0) && said.contains("it is not a JWK Set"), "{said}");
+    assert_eq!((status(&old), status(&new)), (200, 401));
+
+    fs::write(&keys, set(&[new.jwk("new")])).unwrap();
+    let (code, said) = server.reload(site);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((status(&old), status(&new)), (401, 200));
 }

@@ -23,6 +23,7 @@ mod forwarded;
 mod headers;
 mod hints;
 mod internal;
+mod jwt;
 #[path = "../app/log.rs"]
 mod log;
 mod paths;
@@ -30,4 +31,5 @@ mod real;
 mod secure;
 mod slashes;
 mod support;
+mod tokens;
 mod upgrade;
