@@ -356,12 +356,6 @@ impl Site {
         self.adds_fields
     }
 
-    /// Returns the counters of the mount of a file from the file cache.
-    #[inline]
-    pub fn file_metrics(&self, entry: &Entry) -> &Arc<RouteMetrics> {
-        self.mounts.get(entry.mount).map_or(&self.metrics, Mount::metrics)
-    }
-
     /// Returns the counters of the responses that no mount makes.
     pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
         &self.metrics

@@ -15,6 +15,7 @@ use hurtle_http::semantics::etag::EntityTag;
 use super::lookup::{Lookup, Opened, Target};
 use crate::body::{OpenFile, Stamp};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
+use crate::metrics::RouteMetrics;
 
 /// A file as served at one path.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Entry {
     pub target: Target,
     /// Index of the mount that served the file, for access rules.
     pub mount: usize,
+    /// Counters of the mount's requests; `None`: a file that no mount serves to clients.
+    pub route: Option<Arc<RouteMetrics>>,
     /// Time of the last look-up, in milliseconds.
     pub checked_ms: Cell<u64>,
     /// True while a look-up is running.

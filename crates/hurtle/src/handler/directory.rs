@@ -32,7 +32,7 @@ use crate::files::{
     self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
     Target, Try,
 };
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
 
@@ -49,6 +49,8 @@ pub struct Directory {
     compressor: Compressor,
     /// `None`: files are sent as they are.
     policy: Option<Policy>,
+    /// Counters of the requests for its files; `None`: internal files.
+    route: Option<Arc<RouteMetrics>>,
 }
 
 /// Shared services that handlers are built with.
@@ -96,9 +98,16 @@ impl Directory {
             listings: resources.listings.clone(),
             compressor: resources.compressor.clone(),
             policy,
+            route: None,
             archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
+    }
+
+    /// Counts requests for its files here.
+    #[must_use]
+    pub fn count_in(self, route: &Arc<RouteMetrics>) -> Directory {
+        Directory { route: Some(Arc::clone(route)), ..self }
     }
 
     /// Adds archives, if they are configured, for a site with these routes.
@@ -325,6 +334,7 @@ impl Directory {
             lookup,
             target: Target::File { path, states },
             mount: matched.mount,
+            route: self.route.clone(),
             checked_ms: Cell::new(looked_up_ms),
             refreshing: Cell::new(false),
             used: Cell::new(false),

@@ -10,6 +10,11 @@ use std::time::Duration;
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Begins at `n`.
+    pub(super) const fn new(n: u64) -> Counter {
+        Counter(AtomicU64::new(n))
+    }
+
     /// Adds `n`. Must be called by one thread only.
     #[inline]
     pub fn add(&self, n: u64) {

@@ -24,16 +24,23 @@ pub(super) const PROTOCOLS: [&str; 2] = ["http/1.1", "h2"];
 /// Names of the status classes.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
+/// Slots for the hundreds of a status, up to 9: a power of two, so that the index needs no check.
+const CLASS_SLOTS: usize = 16;
+
 /// Upper bounds of the size buckets: 256 bytes, then four times as much each, up to 1 GiB.
 const SIZE_BOUNDS: usize = 12;
 const SIZE_BUCKETS: usize = SIZE_BOUNDS + 1;
+
+/// Slots for sizes: one for each power of two. The reader joins them to buckets, because finding the
+/// bucket of each response would take more instructions.
+const SIZE_SLOTS: usize = u64::BITS as usize;
 
 /// Results of a response cache, as in the access log.
 const CACHE_RESULTS: [&str; 7] =
     ["hit", "stale", "revalidated", "miss", "collapsed", "pass", "bypass"];
 
-/// A response of a known file is timed once in this many; the others count as the last that was.
-const TIMED_ONE_IN: u64 = 32;
+/// A known response is timed after this many that were not, which count as the last that was.
+const UNTIMED_MAX: u64 = 31;
 
 /// Counts of the requests to a mount of a site, by one worker.
 #[derive(Debug)]
@@ -42,13 +49,14 @@ pub struct RouteMetrics {
     pub(super) site: String,
     /// The mount's path; empty: the site itself responded.
     pub(super) mount: String,
-    requests: [[Counter; CLASSES.len()]; PROTOCOLS.len()],
+    requests: [[Counter; CLASS_SLOTS]; PROTOCOLS.len()],
     times: Histogram,
-    sizes: [Counter; SIZE_BUCKETS],
+    sizes: [Counter; SIZE_SLOTS],
     size_sum: Counter,
     cached: [Counter; CACHE_RESULTS.len()],
     /// Responses since the last that was timed. They count as that one, but are added to the
-    /// histogram with the next one, or by the reader.
+    /// histogram with the next one, or by the reader. It begins at `UNTIMED_MAX`, so that the first
+    /// response is timed.
     untimed: Counter,
     /// Bucket and microseconds of the last that was timed.
     last_bucket: Counter,
@@ -64,10 +72,10 @@ impl RouteMetrics {
             mount: mount.to_owned(),
             requests: Default::default(),
             times: Histogram::default(),
-            sizes: Default::default(),
+            sizes: [const { Counter::new(0) }; SIZE_SLOTS],
             size_sum: Counter::default(),
             cached: Default::default(),
-            untimed: Counter::default(),
+            untimed: Counter::new(UNTIMED_MAX),
             last_bucket: Counter::default(),
             last_us: Counter::default(),
             version: AtomicU64::new(0),
@@ -87,17 +95,15 @@ impl RouteMetrics {
     /// Counts a response.
     #[inline]
     pub fn count(&self, protocol: Protocol, status: u16, body_bytes: u64) {
-        let class = usize::from(status / 100).wrapping_sub(1).min(CLASSES.len() - 1);
-        self.requests[protocol as usize][class].add(1);
-        self.sizes[size_bucket(body_bytes)].add(1);
+        self.requests[protocol as usize][usize::from(status / 100) % CLASS_SLOTS].add(1);
+        self.sizes[size_slot(body_bytes)].add(1);
         self.size_sum.add(body_bytes);
     }
 
-    /// Returns whether the next response of a known file should be timed.
+    /// Returns whether the next known response should be timed.
     #[inline]
     pub fn is_due(&self) -> bool {
-        // The first response is timed.
-        self.untimed.get() + 1 >= TIMED_ONE_IN || self.version.load(Relaxed) == 0
+        self.untimed.get() >= UNTIMED_MAX
     }
 
     /// Counts the time of a response. `None`: it was not measured, and counts as the last that was.
@@ -115,12 +121,18 @@ impl RouteMetrics {
         self.version.store(version + 1, Relaxed);
         fence(Release);
         let last = (self.last_bucket.get() as usize, self.last_us.get());
-        self.times.repeat(last, self.untimed.get());
+        self.times.repeat(last, self.repeated(version));
         self.untimed.set(0);
         let (bucket, us) = self.times.observe(time);
         self.last_bucket.set(bucket as u64);
         self.last_us.set(us);
         self.version.store(version + 2, Release);
+    }
+
+    /// Returns the number of responses that count as the last that was timed.
+    fn repeated(&self, version: u64) -> u64 {
+        let none = if version == 0 { UNTIMED_MAX } else { 0 };
+        self.untimed.get().saturating_sub(none)
     }
 
     /// Reads the histogram with the responses that were not timed. Repeats while the worker changes
@@ -131,7 +143,7 @@ impl RouteMetrics {
             let times = Histogram::default();
             times.copy(&self.times);
             let last = (self.last_bucket.get() as usize, self.last_us.get());
-            times.repeat(last, self.untimed.get());
+            times.repeat(last, self.repeated(version));
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 let mut read = Distribution::default();
@@ -152,9 +164,10 @@ impl RouteMetrics {
     /// Adds the counts to those of the same mount in other workers.
     pub(super) fn add_to(&self, all: &mut RouteSnapshot) {
         for (protocol, classes) in PROTOCOLS.iter().zip(&self.requests) {
-            for (class, count) in CLASSES.iter().zip(classes) {
+            for (slot, count) in classes.iter().enumerate() {
+                let class = CLASSES[slot.wrapping_sub(1).min(CLASSES.len() - 1)];
                 let same = |known: &&mut RequestCount| {
-                    known.protocol == *protocol && known.status == *class
+                    known.protocol == *protocol && known.status == class
                 };
                 match (all.requests.iter_mut().find(same), count.get()) {
                     (_, 0) => {}
@@ -167,11 +180,11 @@ impl RouteMetrics {
         }
         all.duration_seconds.add(&self.times());
         let bounds = (0..SIZE_BOUNDS).map(|at| (256_u64 << (2 * at)) as f64);
-        let size = Distribution::new(
-            bounds.collect(),
-            self.sizes.iter().map(Counter::get).collect(),
-            self.size_sum.get() as f64,
-        );
+        let mut counts = vec![0; SIZE_BUCKETS];
+        for (slot, count) in self.sizes.iter().enumerate() {
+            counts[size_bucket(slot)] += count.get();
+        }
+        let size = Distribution::new(bounds.collect(), counts, self.size_sum.get() as f64);
         all.response_bytes.add(&size);
         for (result, count) in CACHE_RESULTS.iter().zip(&self.cached) {
             if count.get() > 0 {
@@ -181,12 +194,20 @@ impl RouteMetrics {
     }
 }
 
-/// Returns the bucket of a size: the first whose bound is not less.
+/// Returns the slot of a size: the number of the highest bit of the size less one. So 0 bytes have
+/// the last slot.
 #[inline]
-fn size_bucket(bytes: u64) -> usize {
-    let bits = u64::BITS - bytes.saturating_sub(1).leading_zeros();
-    // A bound has 8 bits, the next one 10, and so on.
-    (bits.saturating_sub(8).div_ceil(2) as usize).min(SIZE_BUCKETS - 1)
+fn size_slot(bytes: u64) -> usize {
+    (bytes.wrapping_sub(1) | 1).ilog2() as usize
+}
+
+/// Returns the bucket of a slot: the first whose bound is not less than the slot's sizes.
+fn size_bucket(slot: usize) -> usize {
+    match slot + 1 {
+        SIZE_SLOTS => 0,
+        // A bound has 8 bits, the next one 10, and so on.
+        bits => bits.saturating_sub(8).div_ceil(2).min(SIZE_BUCKETS - 1),
+    }
 }
 
 #[cfg(test)]
@@ -205,10 +226,10 @@ mod tests {
             (4_096, 2),
             (1 << 30, 11),
             ((1 << 30) + 1, 12),
-            (u64::MAX, 12),
+            (1 << 62, 12),
         ];
         for (bytes, expected) in rows {
-            assert_eq!(size_bucket(bytes), expected, "{bytes}");
+            assert_eq!(size_bucket(size_slot(bytes)), expected, "{bytes}");
         }
     }
 
@@ -216,15 +237,18 @@ mod tests {
     fn a_response_without_a_time_counts_as_the_last_timed_one() {
         let route = RouteMetrics::new("s", "/");
         assert!(route.is_due(), "the first is timed");
+        let mut none = RouteSnapshot::default();
+        route.add_to(&mut none);
+        assert_eq!(none.duration_seconds.count, 0);
         route.time(Some(Duration::from_millis(2)));
-        for _ in 1..TIMED_ONE_IN {
+        for _ in 0..UNTIMED_MAX {
             assert!(!route.is_due());
             route.time(None);
         }
         assert!(route.is_due());
         let mut all = RouteSnapshot::default();
         route.add_to(&mut all);
-        assert_eq!(all.duration_seconds.count, TIMED_ONE_IN);
+        assert_eq!(all.duration_seconds.count, UNTIMED_MAX + 1);
         assert!((all.duration_seconds.sum - 0.064).abs() < 1e-9);
     }
 }

@@ -51,11 +51,23 @@ pub enum LimitKind {
     Body,
     /// Rate of a request's body (408).
     BodyTime,
+    /// Rate of requests (429).
+    RequestRate,
+    /// Requests at a time, and the queue for them (503).
+    Concurrency,
 }
 
 /// Names of the limits.
-pub(super) const LIMITS: [&str; 6] =
-    ["connections", "connections_per_address", "head_size", "head_time", "body_size", "body_time"];
+pub(super) const LIMITS: [&str; 8] = [
+    "connections",
+    "connections_per_address",
+    "head_size",
+    "head_time",
+    "body_size",
+    "body_time",
+    "request_rate",
+    "concurrency",
+];
 
 /// The counters of one worker. Only its thread writes them.
 #[derive(Debug)]

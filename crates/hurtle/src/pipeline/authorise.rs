@@ -18,6 +18,7 @@ use crate::handler::request::{AuthorizerVariables, MatchedPath};
 use crate::handler::{Handled, HandlerError};
 use crate::limits::concurrency::{Admission, QueueFullError};
 use crate::limits::rate::{RateLimiter, Requester};
+use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::rt::Permit;
 use crate::site::{Authenticator, Channel, Resolved};
@@ -82,6 +83,7 @@ impl<T: Protocol> Exchange<T> {
                 for taken in resolved.rate_limits().take(number) {
                     keyed(taken).into_iter().for_each(|key| taken.put_back(key));
                 }
+                self.metrics.hit(LimitKind::RequestRate);
                 return Err(Box::new(limiter.refusal(error)));
             }
         }
@@ -101,13 +103,19 @@ impl<T: Protocol> Exchange<T> {
         let place = match limiter.admit() {
             Ok(Admission::Now(permit)) => return Ok(Some(permit)),
             Ok(Admission::Queued(place)) => place,
-            Err(QueueFullError) => return Err(unavailable("the queue is full")),
+            Err(QueueFullError) => {
+                self.metrics.hit(LimitKind::Concurrency);
+                return Err(unavailable("the queue is full"));
+            }
         };
         let wait_ms = u64::try_from(limiter.config().queue_timeout.as_millis()).unwrap_or(u64::MAX);
         let due_ms = clock::now_ms().saturating_add(wait_ms);
         match ExchangeClient::new(self, request).until(due_ms, place.wait()).await {
             Ok(permit) => Ok(Some(permit)),
-            Err(ExchangeError::UpstreamTimeout) => Err(unavailable("the queue is too slow")),
+            Err(ExchangeError::UpstreamTimeout) => {
+                self.metrics.hit(LimitKind::Concurrency);
+                Err(unavailable("the queue is too slow"))
+            }
             Err(gone) => Err(HandlerError::Exchange(gone)),
         }
     }

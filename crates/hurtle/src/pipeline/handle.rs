@@ -69,7 +69,7 @@ impl<T: Protocol> Exchange<T> {
         if !answer.body.is_unchanged_lately(now_ms) {
             return None;
         }
-        self.count_for(site.file_metrics(&entry));
+        self.count_for(entry.route.as_ref().unwrap_or(site.own_metrics()));
         self.metrics.file_hits.add(1);
         Some(answer)
     }

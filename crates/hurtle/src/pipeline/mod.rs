@@ -155,6 +155,7 @@ impl<T: Protocol> Exchange<T> {
         // Resolve.
         let Some(resolved) = self.resolve(&worker, request) else {
             self.count_for(&worker.metrics.unrouted);
+            self.begun.get_or_insert_with(Instant::now);
             return Box::pin(self.misdirected(request)).await;
         };
         if resolved.site.adds_fields() {

@@ -9,6 +9,7 @@ use hurtle_http::request::{ParseError, RequestHead};
 use super::Exchange;
 use super::identify::Identity;
 use crate::answer::Answer;
+use crate::body::Body;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
@@ -39,18 +40,32 @@ impl<T: Protocol> Exchange<T> {
     pub(super) fn count_for(&mut self, route: &Arc<RouteMetrics>) {
         // Requests of a connection are usually for the same mount.
         if !Arc::ptr_eq(&self.route, route) {
-            self.route = Arc::clone(route);
+            self.change_route(route);
         }
+    }
+
+    #[cold]
+    fn change_route(&mut self, route: &Arc<RouteMetrics>) {
+        self.route = Arc::clone(route);
     }
 
     /// Decides whether the response of a known file or a stored response is timed. Reading the clock
     /// twice would cost such a request some percent, so small ones are timed now and then.
     #[inline]
     pub(super) fn time_known(&mut self, answer: &Answer) {
-        let is_large = answer.body.exact_len().is_none_or(|len| len > UNTIMED_BYTES_MAX);
-        if is_large || self.route.is_due() {
-            self.begun.get_or_insert_with(Instant::now);
+        let is_small = match &answer.body {
+            Body::Bytes(bytes) => bytes.len() as u64 <= UNTIMED_BYTES_MAX,
+            body => body.exact_len().is_some_and(|len| len <= UNTIMED_BYTES_MAX),
+        };
+        if !is_small || self.route.is_due() {
+            self.begin_time();
         }
+    }
+
+    /// Begins to measure the time of the request, unless that has begun.
+    #[cold]
+    pub(super) fn begin_time(&mut self) {
+        self.begun.get_or_insert_with(Instant::now);
     }
 
     /// Counts a request that could not be parsed, and the limit that it has hit.
@@ -68,6 +83,7 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Counts a response and writes the access log line. `None`: no request could be parsed.
+    #[inline]
     pub(super) fn observe(
         &self,
         request: Option<&RequestHead<'_>>,
@@ -81,6 +97,22 @@ impl<T: Protocol> Exchange<T> {
         };
         let moved = self.sent.moved.get();
         self.route.count(protocol, status.as_u16(), moved.saturating_sub(head_bytes));
+        // A known file that is not timed, without an access log.
+        if self.begun.is_none() && self.cache_status.is_none() && self.worker.log.is_none() {
+            return self.route.time(None);
+        }
+        self.observe_more(request, (status, head_bytes), completed);
+    }
+
+    /// Counts the time of a response and the result of the response cache, and writes the access log
+    /// line. It is a function of its own because it needs many registers and a large stack frame.
+    #[inline(never)]
+    fn observe_more(
+        &self,
+        request: Option<&RequestHead<'_>>,
+        (status, head_bytes): (StatusCode, u64),
+        completed: Result<(), ExchangeError>,
+    ) {
         self.route.time(self.begun.map(|begun| begun.elapsed()));
         if let Some(result) = self.cache_status {
             self.route.count_cached(result.name());

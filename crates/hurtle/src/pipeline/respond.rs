@@ -124,6 +124,7 @@ impl<T: Protocol> Exchange<T> {
     /// unreliable.
     pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
         self.count_refusal(error);
+        self.begin_time();
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
         if self.io.is_secure() {
             // The request's host is unknown, but TLS has a server name.

@@ -114,10 +114,12 @@ impl Mount {
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
             _ => None,
         };
+        let metrics = resources.metrics.route(site, &config.path);
         let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
                 let directory = Directory::new(files.clone(), resources, of_files);
+                let directory = directory.count_in(&metrics);
                 Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
@@ -134,7 +136,8 @@ impl Mount {
             }
             MountHandler::FastCgi(app) => {
                 let beside = app.files_beside();
-                let beside = beside.map(|files| Directory::new(files, resources, of_files));
+                let beside = beside
+                    .map(|files| Directory::new(files, resources, of_files).count_in(&metrics));
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
                 Handler::Gateway { gateway, beside }
             }
@@ -151,7 +154,6 @@ impl Mount {
         if let Handler::Proxy(proxy) = &handler {
             proxy.count_in(&resources.metrics, site, &config.path);
         }
-        let metrics = resources.metrics.route(site, &config.path);
         let access = config.access.clone();
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
