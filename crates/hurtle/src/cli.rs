@@ -5,6 +5,7 @@ mod log_level;
 mod purge;
 mod reload;
 mod status;
+mod top;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -26,6 +27,7 @@ pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::{ReloadArgs, ReloadError};
 pub use status::StatusArgs;
+pub use top::TopArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -59,6 +61,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Print the counters of a running server: requests, connections, caches, upstreams.
     Status(StatusArgs),
+    /// Show a running server live: rates, latencies, connections, caches, upstreams.
+    Top(TopArgs),
     /// Change the level of a running server's error log, until its next start.
     LogLevel(LogLevelArgs),
     /// Remove responses from a running server's cache.

@@ -11,6 +11,7 @@ mod families;
 mod process;
 pub mod rates;
 mod registry;
+pub mod report;
 mod route;
 mod server_families;
 mod snapshot;
@@ -22,7 +23,7 @@ pub use counter::{Counter, Histogram};
 pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};
 pub use snapshot::{
-    CacheSnapshot, CertificateSnapshot, ConnectionSnapshot, Distribution, LaneSnapshot,
+    CacheSnapshot, CertificateSnapshot, ConnectionSnapshot, Distribution, LaneSnapshot, Name,
     ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot,
 };
 pub use upstream::{UpstreamMetrics, UpstreamOutcome};

@@ -239,11 +239,7 @@ impl FileCacheRates {
 
 impl Latency {
     fn of(times: &Distribution) -> Latency {
-        Latency {
-            p50: quantile(times, 0.5),
-            p90: quantile(times, 0.9),
-            p99: quantile(times, 0.99),
-        }
+        Latency { p50: quantile(times, 0.5), p90: quantile(times, 0.9), p99: quantile(times, 0.99) }
     }
 }
 
@@ -407,11 +403,7 @@ fn worker(before: &Snapshot, after: &WorkerSnapshot) -> WorkerRates {
     let nothing = WorkerSnapshot::default();
     let before = before.workers.iter().find(|of| of.worker == after.worker).unwrap_or(&nothing);
     let lag = difference(&after.loop_lag_seconds, &before.loop_lag_seconds);
-    WorkerRates {
-        worker: after.worker,
-        connections: after.connections,
-        lag: quantile(&lag, 1.0),
-    }
+    WorkerRates { worker: after.worker, connections: after.connections, lag: quantile(&lag, 1.0) }
 }
 
 #[cfg(test)]
