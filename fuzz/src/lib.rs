@@ -10,6 +10,7 @@ mod gateway_answer;
 mod http2_fields;
 mod http2_frames;
 mod judged_alike;
+mod multipart;
 mod proxy_header;
 mod range;
 mod reply_head;
@@ -25,6 +26,7 @@ pub use gateway_answer::gateway_answer;
 pub use http2_fields::http2_fields;
 pub use http2_frames::http2_frames;
 pub use judged_alike::judged_alike;
+pub use multipart::multipart;
 pub use proxy_header::proxy_header;
 pub use range::range;
 pub use reply_head::reply_head;
@@ -51,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http2_fields", run: http2_fields },
     Target { name: "http2_frames", run: http2_frames },
     Target { name: "judged_alike", run: judged_alike },
+    Target { name: "multipart", run: multipart },
     Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "reply_head", run: reply_head },

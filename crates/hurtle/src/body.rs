@@ -64,7 +64,7 @@ pub struct FileSlice {
 
 /// The state of a file. The stamp of a descriptor changes when the file is edited in place; the
 /// stamp of a name also changes when the name is given to another file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Stamp {
     pub device: u64,
@@ -228,6 +228,11 @@ impl OpenFile {
             rt::sleep(Duration::from_millis(pause_ms)).await;
             pause_ms *= 4;
         }
+    }
+
+    /// Returns true if no name leads to the file: it was removed or replaced.
+    pub fn is_nameless(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     fn change(&self) -> Change {

@@ -6,6 +6,7 @@ mod purge;
 mod reload;
 mod status;
 mod top;
+mod upgrade;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -21,13 +22,15 @@ use crate::config::{
 use crate::explain::ExplainedRequest;
 use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
-use crate::tls::{Keyring, local};
+use crate::tls::{Keyring, UpstreamConfigs, local};
 
+pub use admin::CommandError;
 pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
-pub use reload::{ReloadArgs, ReloadError};
+pub use reload::ReloadArgs;
 pub use status::StatusArgs;
 pub use top::TopArgs;
+pub use upgrade::UpgradeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -65,6 +68,9 @@ pub enum Command {
     Top(TopArgs),
     /// Change the level of a running server's error log, until its next start.
     LogLevel(LogLevelArgs),
+    /// Replace a running server by its program's file as it is now, without losing a request.
+    /// SIGUSR2 does the same.
+    Upgrade(UpgradeArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
 }
@@ -265,6 +271,7 @@ impl FileArgs {
         let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
         // Also checks the certificates, as the start of the server would.
         Keyring::load(&config, None)?;
+        UpstreamConfigs::load(&config, None)?;
         Ok(config)
     }
 }

@@ -29,6 +29,8 @@ pub struct Deadlines {
     next_ms: Cell<u64>,
     changed: Bell,
     draining: Cell<bool>,
+    /// Time until which connections between requests stay open while the worker is stopping.
+    grace_until_ms: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -176,12 +178,19 @@ impl Deadlines {
     pub fn drain(&self, grace: Duration) {
         self.draining.set(true);
         let at_ms = clock::now_ms() + grace.as_millis() as u64;
+        self.grace_until_ms.set(at_ms);
         for (_, slot) in self.slots.borrow().iter() {
             if slot.idle.get() {
                 slot.at_ms.set(at_ms.min(slot.at_ms.get()));
             }
         }
         self.changed.ring();
+    }
+
+    /// Returns the time until which a connection between requests stays open while the worker is
+    /// stopping.
+    pub fn grace_until_ms(&self) -> u64 {
+        self.grace_until_ms.get()
     }
 
     /// Returns whether the worker is stopping.

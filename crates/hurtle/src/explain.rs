@@ -2,6 +2,9 @@
 //! how its body is sent. It calls the code that serves requests, so that it cannot disagree with
 //! it.
 
+mod client;
+mod compression;
+
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,41 +12,36 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::rc::Rc;
 
-use http::{StatusCode, Version};
+use http::Version;
 use hurtle_http::h1;
-use hurtle_http::h1::forward::HeaderEdits;
-use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 
+use self::client::NoClient;
 use crate::answer::Answer;
 use crate::auth::Guard;
-use crate::body::{Body, RequestBody};
+use crate::body::Body;
 use crate::cache::Caches;
 use crate::clock;
+use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
-use crate::handler::client::{
-    Client, ClientInfo, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
-};
+use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::Proxy;
-use crate::handler::proxy::cache::{CacheStatus, Shortcuts};
+use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
-use crate::handler::wait::Waits;
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
-use crate::protocol::InterimFields;
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
-use crate::tls::{ClientCertificate, Keyring};
-use crate::transport::{Output, TAKE_OVER_BYTES_MIN};
+use crate::tls::{Keyring, UpstreamConfigs};
+use crate::transport::TAKE_OVER_BYTES_MIN;
 
 /// The request to explain: a GET.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +82,9 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         changed: Changed::default(),
         caches: Caches::new(1),
         metrics: std::sync::Arc::default(),
+        compressor: Compressor::default(),
+        // Nothing is sent to upstreams.
+        upstream_tls: UpstreamConfigs::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
@@ -164,6 +165,7 @@ async fn answer(
                 },
                 gate: None,
                 granted: &[],
+                compress: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),
@@ -171,7 +173,7 @@ async fn answer(
                 body_bytes_max: 0,
                 now_ms: clock::now_ms(),
             };
-            mount.handler().call(&context, &mut NoClient(None)).await
+            mount.handler().call(&context, &mut NoClient::default()).await
         }
     };
     Ok(match handled {
@@ -184,67 +186,6 @@ async fn answer(
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     })
-}
-
-/// The client of an explained request, which is not connected and sends no body.
-struct NoClient(Option<CacheStatus>);
-
-impl Client for NoClient {
-    fn certificate(&self) -> Option<ClientCertificate> {
-        None
-    }
-
-    fn body(&mut self, _sends_continue: Continue) -> RequestBody {
-        RequestBody::default()
-    }
-
-    fn withhold_continue(&mut self) {}
-
-    async fn discard_body(&mut self, _is_refused: bool) -> Result<(), ExchangeError> {
-        Ok(())
-    }
-
-    async fn beside<R>(
-        &mut self,
-        _waits: &Waits,
-        work: impl AsyncFnOnce(&dyn InterimSender) -> R,
-    ) -> Result<R, ExchangeError> {
-        Ok(work(&NoInterim).await)
-    }
-
-    async fn until<R>(
-        &mut self,
-        _due_ms: u64,
-        work: impl Future<Output = R>,
-    ) -> Result<R, ExchangeError> {
-        Ok(work.await)
-    }
-
-    fn encode_head(
-        &mut self,
-        _reply: &ResponseHead<'_>,
-        _delimiter: Delimiter,
-        _edits: &HeaderEdits<'_>,
-    ) -> EncodedHead {
-        EncodedHead { bytes: Output::default(), is_reusable: false }
-    }
-
-    fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
-        None
-    }
-
-    fn cache_status(&mut self) -> &mut Option<CacheStatus> {
-        &mut self.0
-    }
-}
-
-/// Drops interim responses.
-struct NoInterim;
-
-impl InterimSender for NoInterim {
-    fn send<'a>(&'a self, _status: StatusCode, _fields: InterimFields<'a>) -> Sending<'a> {
-        Box::pin(async { Ok(()) })
-    }
 }
 
 fn line(out: &mut String, label: &str, text: &str) {
@@ -319,14 +260,18 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Fixed(_) => format!("{at}: a fixed response"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
-            let upstreams: Vec<_> =
-                proxy.config().upstreams.iter().map(ToString::to_string).collect();
-            format!("{at}: forwarded to {}", upstreams.join(", "))
+            let config = proxy.config();
+            line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
+            line(out, "balance", &config.balancing.describe());
+            return false;
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(out, "found", &describe_script(gateway, found.as_ref()));
+            if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+                line(out, "compress", what);
+            }
             return matches!(found, Some(Ok(Found::Other)));
         }
         Handler::Directory(directory) => {
@@ -339,12 +284,16 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             };
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
+            line(out, "compress", &compression::of_files(directory, &matched));
             return true;
         }
     };
     line(out, "mount", &what);
     if let Handler::Proxy(proxy) = handler {
         describe_cache(out, proxy);
+    }
+    if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
+        line(out, "compress", what);
     }
     !matches!(handler, Handler::App(_) | Handler::Proxy(_))
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use hurtle::cli::{Cli, Command, ConfigProblems, LoadedConfig, ReloadArgs, ReloadError, ServeArgs};
+use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
 use hurtle::{config, explain, observe, server, tls};
@@ -26,7 +26,8 @@ fn main() -> ExitCode {
             say(text.trim_end())
         }),
         Command::KeepApp(args) => return keep_app(&args.options()),
-        Command::Reload(args) => return reload(&args),
+        Command::Reload(args) => executed(args.send()),
+        Command::Upgrade(args) => executed(args.send()),
         Command::Status(args) => say_reply(args.send()),
         Command::Top(args) => say_reply(args.run()),
         Command::LogLevel(args) => say_reply(args.send()),
@@ -53,13 +54,13 @@ fn serve(args: ServeArgs) -> Result<(), CommandError> {
     server::process::run(process, &errors).map_err(CommandError::Run)
 }
 
-fn reload(args: &ReloadArgs) -> ExitCode {
-    let outcome = match args.send() {
+/// The outcome of a command that a running server has executed.
+fn executed(outcome: Result<String, cli::CommandError>) -> Result<(), CommandError> {
+    match outcome {
         Ok(text) => say(text.trim_end()),
-        Err(ReloadError::Problems(problems)) => Err(CommandError::Config(problems)),
-        Err(ReloadError::Unreachable(e)) => Err(CommandError::Run(e)),
-    };
-    outcome.map_or_else(CommandError::report, |()| ExitCode::SUCCESS)
+        Err(cli::CommandError::Problems(problems)) => Err(CommandError::Config(problems)),
+        Err(cli::CommandError::Unreachable(e)) => Err(CommandError::Run(e)),
+    }
 }
 
 fn keep_app(options: &keeper::KeeperOptions) -> ExitCode {

@@ -15,8 +15,9 @@ use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
 use crate::auth::{Gate, Guard};
-use crate::config::{self, Access, Auth, EarlyHints, HeaderRule, HostName, Sendfile};
-use crate::files::{Entry, Store};
+use crate::compress::Policy;
+use crate::config::{self, Access, Auth, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
+use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::Resources;
@@ -40,7 +41,7 @@ mod resolved;
 mod route;
 mod slashes;
 
-use mount::{Mount, mount_path};
+use mount::{Compression, Mount, mount_path};
 
 pub use mount::MountRef;
 
@@ -53,6 +54,7 @@ pub struct Sites {
     wildcards: Vec<(Vec<u8>, usize)>,
     default: Option<usize>,
     sendfile: Sendfile,
+    compress: Arc<Compress>,
     /// The next number for keys of the file cache.
     next_key: usize,
 }
@@ -69,6 +71,8 @@ pub struct Site {
     /// `true` if the site or a mount restricts client addresses.
     guarded: bool,
     demand: Demand,
+    /// The policy for deployed applications.
+    compress_apps: Option<Policy>,
     /// `true` if a handler may read request bodies.
     has_readers: bool,
     /// `true` if a mount serves files.
@@ -114,16 +118,22 @@ impl Sites {
         }
         wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         let sendfile = resources.sendfile;
+        let compress = Arc::new(config.compress.clone());
         let mut next_key = previous.map_or(0, |sites| sites.next_key);
         let mut create = |site: &config::Site| {
             let demand = Demand::new(site, tls::policy(site), https_port);
             let known = previous.and_then(|sites| sites.of_name(&site.name()));
-            let is_alike = previous.is_some_and(|sites| sites.sendfile == sendfile);
-            if let Some(known) = known.filter(|known| is_alike && known.is_as(site, &demand, guard))
+            let is_alike = previous
+                .is_some_and(|sites| sites.sendfile == sendfile && sites.compress == compress);
+            if let Some(known) =
+                known.filter(|known| is_alike && known.is_as(site, &demand, guard, resources))
             {
                 return Rc::clone(known);
             }
-            let mut created = Site::new(site, demand, (resources, slots), guard, known);
+            let policy = Policy::new(Arc::clone(&compress));
+            let compression = Compression { policy, site: site.compress };
+            let mut created =
+                Site::new(site, (demand, compression), (resources, slots), guard, known);
             // Internal files have keys of their own, because no client may request them.
             let internals = created.mounts.iter_mut().filter_map(|mount| mount.internal.as_mut());
             let keys = std::iter::once(&mut created.key).chain(internals.map(|i| &mut i.key));
@@ -135,7 +145,7 @@ impl Sites {
         };
         let built = sites.iter().map(&mut create).collect();
         let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: built, exact, wildcards, sendfile, next_key }
+        Sites { default, sites: built, exact, wildcards, sendfile, compress, next_key }
     }
 
     fn of_name(&self, name: &str) -> Option<&Rc<Site>> {
@@ -195,7 +205,8 @@ impl Sites {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let route = metrics.route(&site.config.name(), app.mount());
-        site.mounts.push(Mount::of_app(app, site.gate.clone(), route));
+        let compress = site.compress_apps.clone();
+        site.mounts.push(Mount::of_app(app, site.gate.clone(), compress, route));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -221,7 +232,7 @@ impl Sites {
 impl Site {
     fn new(
         config: &config::Site,
-        demand: Demand,
+        (demand, compression): (Demand, Compression),
         resources: (&Resources, &Slots),
         guard: &Guard,
         previous: Option<&Rc<Site>>,
@@ -231,10 +242,11 @@ impl Site {
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
         let own = config.auth.as_ref().and_then(gate);
+        let routes = Arc::new(routes(config));
         let mounted = |mount: &config::Mount| {
             let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            Mount::new(mount, &config.name(), resources, gate, known)
+            Mount::new(mount, &config.name(), resources, &routes, gate, known, &compression)
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
@@ -256,19 +268,32 @@ impl Site {
             metrics: resources.0.metrics.route(&config.name(), ""),
             gate: own,
             mounts,
-            deployed: previous.map(|site| site.deployed.clone()).unwrap_or_default(),
+            deployed: previous
+                .map_or_else(Deployed::default, |site| site.deployed.clone())
+                .with_routes(routes),
             demand,
+            compress_apps: compression.of_mount(None).1,
             config,
         }
     }
 
     /// Returns whether the site has this configuration and these requirements, and its users are
-    /// unchanged.
-    fn is_as(&self, config: &config::Site, demand: &Demand, guard: &Guard) -> bool {
+    /// unchanged, and so are the certificates for its upstreams.
+    fn is_as(
+        &self,
+        config: &config::Site,
+        demand: &Demand,
+        guard: &Guard,
+        resources: &Resources,
+    ) -> bool {
         let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
         self.demand == *demand
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
+            && self.mounts.iter().all(|mount| match &mount.handler {
+                Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
+                _ => true,
+            })
     }
 
     fn proxy_at(&self, path: &str) -> Option<&Rc<Proxy>> {
@@ -314,6 +339,15 @@ impl Site {
         target: Option<(&[u8], Option<&[u8]>)>,
     ) -> Answer {
         self.demand.answer(channel, name, target)
+    }
+
+    /// Returns the policy by which the responses of a mount's handler are compressed; `None`: they are
+    /// not. Files have their own policy.
+    pub fn compress<'a>(&'a self, mount: &'a MountRef<'_>) -> Option<&'a Policy> {
+        match mount {
+            MountRef::Configured(_, mount) => mount.compress.as_ref(),
+            MountRef::Deployed(_) => self.compress_apps.as_ref(),
+        }
     }
 
     /// Returns whether a handler reads request bodies: applications, proxies, upload directories.
@@ -391,6 +425,12 @@ impl Site {
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
         page.unwrap_or(plain)
     }
+}
+
+/// Returns the paths of a site that lead to a mount or a rule.
+fn routes(config: &config::Site) -> Routes {
+    let mounts = config.mounts.iter().map(|mount| mount_path(&mount.path)).collect();
+    Routes::new(mounts, config.rules.iter().map(|rule| rule.pattern.0.clone()).collect())
 }
 
 /// Returns a site's configuration with the header rule that follows from its TLS settings.

@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["disk"],
     &["body"],
     &["answer"],
+    &["compress"],
     &["transport"],
     &["deadline", "protocol"],
     &["files", "observe", "cache"],
@@ -106,6 +107,8 @@ const FENCES: &[Fence] = &[
         places: Places::Only(&[
             ("sys/", "is what the others call"),
             ("disk", "its threads wait so that no loop does"),
+            ("compress/directory", "runs on the compression threads"),
+            ("compress/files", "starts those threads"),
             ("files/lookup", "runs on the disk threads"),
             ("files/listing", "runs on the disk threads"),
             ("observe/", "logs are written by a thread of their own"),

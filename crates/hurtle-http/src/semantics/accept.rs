@@ -7,7 +7,7 @@ use super::fields::{self, trim_ows};
 pub const WEIGHT_MAX: u16 = 1000;
 
 /// A content-coding that the server can offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// `br`, Brotli (RFC 7932).
     Br,

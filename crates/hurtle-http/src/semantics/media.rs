@@ -49,6 +49,22 @@ pub fn of_extension(ext: &str) -> Option<&'static str> {
     Some(TEXT.get(guessed).map_or(guessed, String::as_str))
 }
 
+/// True if a media type (parameters allowed) matches a pattern: `type/subtype`, `type/*`, or
+/// `*+suffix` for a structured syntax suffix (RFC 6839). Case does not matter.
+pub fn matches(pattern: &str, media_type: &[u8]) -> bool {
+    let end = media_type.iter().position(|&b| b == b';').unwrap_or(media_type.len());
+    let essence = media_type[..end].trim_ascii();
+    let (pattern, whole) = (pattern.as_bytes(), essence);
+    if let Some(kind) = pattern.strip_suffix(b"*") {
+        return whole.get(..kind.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(kind));
+    }
+    if let Some(suffix) = pattern.strip_prefix(b"*") {
+        let from = whole.len().checked_sub(suffix.len());
+        return from.is_some_and(|from| whole[from..].eq_ignore_ascii_case(suffix));
+    }
+    whole.eq_ignore_ascii_case(pattern)
+}
+
 /// Extension of a path's last segment, in lower case; empty if there is none.
 pub fn extension(path: &[u8]) -> String {
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
@@ -60,6 +76,28 @@ pub fn extension(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns() {
+        let rows = [
+            ("the type itself", "text/html", "text/html", true),
+            ("with a parameter", "text/html", "text/html; charset=utf-8", true),
+            ("in any case", "text/html", "Text/HTML ;x=y", true),
+            ("another subtype", "text/html", "text/htm", false),
+            ("a longer subtype", "text/html", "text/html5", false),
+            ("every subtype", "text/*", "text/css", true),
+            ("of that type only", "text/*", "texts/css", false),
+            ("a suffix", "*+json", "application/ld+json; profile=x", true),
+            ("only at the end", "*+json", "application/ld+jsonp", false),
+            ("the type without its suffix", "*+json", "application/json", false),
+            ("a suffix in a parameter", "*+json", "image/png; x=a+json", false),
+            ("nothing", "text/*", "", false),
+        ];
+        for (why, pattern, media_type, expected) in rows {
+            let matched = matches(pattern, media_type.as_bytes());
+            assert_eq!(matched, expected, "{why}: {pattern} {media_type}");
+        }
+    }
 
     #[test]
     fn extensions() {

@@ -13,6 +13,7 @@ pub mod forwarded; // the client's address behind proxies
 pub mod glob; // path patterns of rules
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
+pub mod multipart; // multipart/form-data: the parts of a form
 pub mod priority; // Priority: urgency of responses
 pub mod range; // Range: parts of a representation
 pub mod set; // sets of bytes

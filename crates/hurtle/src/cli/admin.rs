@@ -28,6 +28,15 @@ pub(super) struct Reply {
     pub(super) text: String,
 }
 
+/// A server has not executed a command.
+#[derive(Debug)]
+pub enum CommandError {
+    /// It has these problems; nothing has changed.
+    Problems(ConfigProblems),
+    /// The server cannot be reached.
+    Unreachable(io::Error),
+}
+
 impl AdminArgs {
     /// Path of the server's admin socket.
     ///
@@ -40,6 +49,21 @@ impl AdminArgs {
                 vec!["the configuration has no admin socket: write admin = \"PATH\"".to_owned()]
             }),
         }
+    }
+}
+
+/// Has the server execute a command; returns its text.
+///
+/// # Errors
+/// The command has failed, or the server cannot be reached.
+pub(super) fn post(server: &AdminArgs, path: &str) -> Result<String, CommandError> {
+    let socket = server.socket().map_err(CommandError::Problems)?;
+    let reply = send(&socket, &format!("POST {path}"), "localhost");
+    let reply = reply.map_err(CommandError::Unreachable)?;
+    match reply.status {
+        200 => Ok(reply.text),
+        422 => Err(CommandError::Problems(reply.text.lines().map(str::to_owned).collect())),
+        _ => Err(CommandError::Unreachable(io::Error::other(reply.text.trim_end().to_owned()))),
     }
 }
 

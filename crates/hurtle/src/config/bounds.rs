@@ -30,6 +30,9 @@ pub(super) const APP_PROCESSES_MAX: u64 = 1 << 22;
 /// Memory of a response cache: less has no room for one response.
 pub(super) const CACHE_MEMORY_MIN: u64 = 64 << 10;
 
+/// Entries of an archive: the list of them is in memory while it is sent.
+pub(super) const ARCHIVE_ENTRIES_MAX: u64 = 500_000;
+
 /// Interrupted uploads kept: all are counted whenever a new one begins.
 pub(super) const RESUMABLE_MAX: u64 = 10_000;
 
@@ -38,6 +41,9 @@ pub(super) const KEPT_MAX: u64 = 64;
 
 /// CGI programs at once: each is a process.
 pub(super) const PROGRAMS_MAX: u64 = 10_000;
+
+/// The largest file that may be compressed: encoders hold it, or much of it, in memory.
+pub(super) const COMPRESSED_FILE_MAX: u64 = 256 << 20;
 
 /// Final statuses (RFC 9110, section 15: 1xx is interim, nothing above 599 is defined).
 pub(super) const FINAL_STATUS_MIN: u64 = 200;

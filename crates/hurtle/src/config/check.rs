@@ -10,6 +10,7 @@ use super::acme::acme;
 use super::auth::check_privacy;
 use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_site::sites;
+use super::compress::compress;
 use super::defaults::workers;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
@@ -63,6 +64,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     if let Some(table) = top.get("tracing").and_then(|value| value.table(reader)) {
         config.tracing = Some(tracing(&table, reader));
     }
+    top.set("compress", reader, compress, &mut config.compress);
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);

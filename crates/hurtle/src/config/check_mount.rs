@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderValue, StatusCode};
 
+use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
@@ -53,7 +54,23 @@ pub(super) fn mounts(
             reader.report(&spot, wrong.hint("give one of them another path"));
         }
         taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
-        mounts.extend(handler.map(|handler| Mount { path, handler, access, auth, authorizer }));
+        let mut compress = None;
+        table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
+        if let (Some(value), Some(true), true) =
+            (table.get("compress"), compress, table.get("cache").is_some())
+        {
+            let wrong = ValueError::new("a mount with a cache does not compress");
+            let hint = "have the upstream compress: the cache keeps a variant for each coding";
+            value.report(reader, wrong.hint(hint));
+        }
+        mounts.extend(handler.map(|handler| Mount {
+            path,
+            handler,
+            access,
+            auth,
+            authorizer,
+            compress,
+        }));
     }
     mounts
 }
@@ -170,6 +187,7 @@ fn files(
     table.set("etag", reader, Value::choice, &mut f.etag);
     table.set("media_types", reader, media_types, &mut f.media_types);
     table.set("rate", reader, Value::size, &mut f.rate);
+    f.archive = archive(table, f, reader);
     f.uploads = uploads(table, auth, reader);
     Some(Files { root: directory?, ..files })
 }

@@ -82,6 +82,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
     table.set("early_hints", reader, Value::choice, &mut site.early_hints);
+    table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut site.compress);
     if let Some(value) = table.get("rule") {
         site.rules = value.tables(reader).iter().filter_map(|t| rule(t, reader)).collect();
     }

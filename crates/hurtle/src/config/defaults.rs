@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+use super::compress::Compress;
 use super::names::Named;
 use super::rotation::Rotation;
 use super::tls::{CertificateFiles, Tls};
@@ -65,6 +66,7 @@ impl Config {
             tracing: None,
             metrics: None,
             admin: None,
+            compress: Compress::default(),
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
@@ -109,6 +111,7 @@ impl Site {
             tls: None,
             auth: None,
             early_hints: EarlyHints::default(),
+            compress: None,
         }
     }
 
@@ -120,6 +123,7 @@ impl Site {
             access: Access::default(),
             auth: None,
             authorizer: None,
+            compress: None,
         };
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }
@@ -146,6 +150,7 @@ impl Files {
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
             rate: 0,
+            archive: None,
             uploads: None,
         }
     }

@@ -251,7 +251,10 @@ impl Manifest {
             AppBackend::Started(_) => Upstream::Unix(PathBuf::from(socket)),
             AppBackend::External(upstream) => upstream.clone(),
         };
-        Proxy { health: self.health.clone().map(HealthCheck::new), ..Proxy::new(vec![upstream]) }
+        Proxy {
+            health: self.health.clone().map(HealthCheck::new),
+            ..Proxy::new(vec![upstream.into()])
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use serde::{Serialize, Serializer};
 
 use super::acme::ChallengeKind;
+use super::balance::Balance;
 use super::manifest::SocketPassing;
 use super::tls::ClientAuthMode;
 use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
-use super::upstream::Balance;
 
 /// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -91,6 +91,8 @@ impl Named for Balance {
         ("least-connections", Self::LeastConnections),
         ("hash-address", Self::HashAddress),
         ("hash-path", Self::HashPath),
+        ("hash-header", Self::HashHeader),
+        ("cookie", Self::Cookie),
     ];
 }
 

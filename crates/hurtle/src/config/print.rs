@@ -32,6 +32,13 @@ pub(super) fn duration<S: Serializer>(duration: &Duration, out: S) -> Result<S::
     out.serialize_str(&duration_text(*duration))
 }
 
+pub(super) fn optional_duration<S: Serializer>(
+    duration: &Option<Duration>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    duration.map(duration_text).serialize(out)
+}
+
 pub(super) fn size<S: Serializer>(bytes: &u64, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&size_text(*bytes))
 }

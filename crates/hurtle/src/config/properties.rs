@@ -29,7 +29,7 @@ fn a_configuration_is_parsed() {
     let site = &config.sites[0];
     assert!(site.default && !config.sites[1].default);
     assert_eq!(site.headers[0].set[0].0, "x-b", "fields stay in the order written");
-    assert_eq!(site.mounts[1].path, "/moved");
+    assert_eq!(site.mounts[2].path, "/moved");
     let MountHandler::Files(files) = &site.mounts[0].handler else { panic!("files") };
     assert_eq!(files.root, Path::new("/etc/hurtle/public"));
     assert_eq!(files.try_files[3], TryFile::Status(http::StatusCode::NOT_FOUND));
@@ -79,6 +79,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             )
         }
         ("[[site]]", "tls") => format!("{site}# {line}[[site.mount]]\nfiles = \".\""),
+        ("[compress]", "directory_bytes") => {
+            format!("root = \".\"\n[compress]\ndirectory = \".\"\n{line}")
+        }
         ("[proxy_protocol]", "on") => {
             format!("root = \".\"\n[proxy_protocol]\nfrom = \"10.0.0.0/8\"\n{line}")
         }
@@ -99,10 +102,39 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n";
             format!("{site}{mount}[site.mount.uploads]\n{line}")
         }
+        ("[[site.mount]]", "archive") => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\nlisting = true\n{line}")
+        }
+        ("[site.mount.archive]", _) => {
+            let mount = "[[site.mount]]\nfiles = \".\"\nlisting = true\n";
+            format!("{site}{mount}[site.mount.archive]\n{line}")
+        }
         ("[site.mount.cache]", name) => {
             let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
             format!("{site}{mount}[site.mount.cache]\n{beside}{line}")
+        }
+        ("[[site.mount.proxy]]", name) => {
+            let url = if name == "url" { "" } else { "url = \"http://b\"\n" };
+            let first = "[[site.mount.proxy]]\nurl = \"http://a\"\n";
+            format!("{site}[[site.mount]]\n{first}[[site.mount.proxy]]\n{url}{line}")
+        }
+        ("[site.mount.ejection]", name) => {
+            let beside = if name == "max_time" { "time = \"1ms\"\n" } else { "" };
+            let mount = "[[site.mount]]\nproxy = \"http://a\"\n";
+            format!("{site}{mount}[site.mount.ejection]\n{beside}{line}")
+        }
+        ("[[site.mount]]", "hash_header" | "cookie" | "cookie_secret") => {
+            let method = if name == "hash_header" { "hash-header" } else { "cookie" };
+            format!("{site}[[site.mount]]\nproxy = \"http://a\"\nbalance = \"{method}\"\n{line}")
+        }
+        ("[site.mount.upstream_tls]", name) => {
+            let beside = if name == "key" { "certificate = \"c.pem\"\n" } else { "" };
+            let mount = "[[site.mount]]\nproxy = \"https://a\"\n";
+            format!("{site}{mount}[site.mount.upstream_tls]\n{beside}{line}")
+        }
+        ("[[site.mount]]", "upstream_tls") => {
+            format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
         }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")

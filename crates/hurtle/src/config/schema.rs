@@ -13,8 +13,10 @@ use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::schema_acme::{ACME, AUTHORITY};
-use super::schema_mount::{CACHE, MOUNT, UPLOADS};
-use super::schema_tls::{PROXY_PROTOCOL, TLS};
+use super::schema_compress::COMPRESS;
+use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
+use super::schema_proxy::{EJECTION, UPSTREAM};
+use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -153,7 +155,7 @@ fn quoted(names: &[&str]) -> Vec<String> {
 }
 
 /// Every table, in the order of the documentation.
-pub(super) static SECTIONS: [&Section; 17] = [
+pub(super) static SECTIONS: &[&Section] = &[
     &TOP,
     &METRICS,
     &TRACING,
@@ -163,8 +165,13 @@ pub(super) static SECTIONS: [&Section; 17] = [
     &SITE,
     &TLS,
     &MOUNT,
+    &ARCHIVE,
     &UPLOADS,
+    &UPSTREAM,
+    &EJECTION,
+    &UPSTREAM_TLS,
     &CACHE,
+    &COMPRESS,
     &RULE,
     &HEADER,
     &ERRORS,
@@ -236,6 +243,8 @@ pub(super) static TOP: Section = Section {
             "Settings of listeners behind a load balancer that sends the PROXY protocol."),
         Key::new("acme", Table(&ACME), Words("required where a certificate is `\"auto\"`"),
             "{ accept_terms = true }", "Automatic certificates."),
+        Key::new("compress", Table(&COMPRESS), Words("see `[compress]`"), "{}",
+            "What is compressed, and the cache of compressed files."),
         Key::new("limits", Table(&LIMITS), Words("see `[limits]`"), "{}",
             "Limits on what a client may send, hold or delay."),
         Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
@@ -281,6 +290,9 @@ pub(super) static SITE: Section = Section {
              upstream's response, and the hints of applications. `\"h2\"`: over HTTP/2 only; \
              `\"always\"`: over HTTP/1.1 too, where some clients take the 103 for the final \
              response. Hints of an upstream are forwarded over both unless `\"off\"`."),
+        Key::new("compress", Flag, Words("files only"), "false",
+            "Compress the responses of the site's mounts. Without this key files are compressed, and \
+             nothing else; see [compression.md](compression.md) for the risk."),
         Key::new("rule", Tables(&RULE), Words("none"), "[]", "Redirects and rewrites by path."),
         Key::new("header", Tables(&HEADER), Words("none"),
             "[]", "Response fields to set and remove."),

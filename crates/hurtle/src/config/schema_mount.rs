@@ -1,16 +1,18 @@
-//! The schema of a mount, its uploads and its cache.
+//! The schema of a mount, its archives, its uploads and its cache.
 
 use super::auth::AuthName;
+use super::balance::Balance;
 use super::bounds::{
-    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, CACHE_MEMORY_MIN, KEPT_MAX,
-    RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
+    CACHE_MEMORY_MIN, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
 use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Text, Time};
 use super::schema::{AUTH, Key, Section};
+use super::schema_proxy::EJECTION;
+use super::schema_tls::UPSTREAM_TLS;
 use super::types::{EtagSource, Symlinks};
-use super::upstream::Balance;
 
 /// The handler key of files.
 const FILES: &[&str] = &["files"];
@@ -53,6 +55,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
+            "Compress responses; see [compression.md](compression.md). Responses that depend on \
+             secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),
             "\"public\"",
             "Serve this directory. It may be a symbolic link whose target changes."),
@@ -70,6 +75,9 @@ pub(super) static MOUNT: Section = Section {
              accepts text/html.").with(FILES),
         Key::new("listing", Flag, Toml("false"), "true",
             "List directories that have no index file.").with(FILES),
+        Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",
+            "Offer a listed directory as a zip or tar file; the table may be empty (`archive = \
+             {}`). Requires `listing = true`.").with(FILES),
         Key::new("symlinks", Choice(names::<Symlinks>), Toml("\"within-root\""), "\"never\"",
             "Symbolic links to follow: those that stay beneath the directory, none, or \
              all.").with(FILES),
@@ -93,13 +101,31 @@ pub(super) static MOUNT: Section = Section {
              Requires `auth` here or in the site.").with(FILES),
         Key::new("proxy", List("upstreams"), Words("see `files`, `redirect`, `respond`"),
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
-            "Forward requests to these servers by HTTP/1.1: `http://` and a host with its port, or \
-             `unix:` and the path of a socket."),
+            "Forward requests to these servers by HTTP/1.1: `http://` or `https://` and a host with \
+             its port, or `unix:` and the path of a socket. A table in place of a URL gives it a \
+             weight or makes it a backup, see `[[site.mount.proxy]]`."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
             "\"least-connections\"",
             "Load balancing: each upstream in turn, the one with the fewest requests in flight \
-             (from this worker), or by a hash of the client's address or of the path.")
+             (from this worker), by a hash of the client's address, of the path or of a header \
+             field, or the one that a cookie names.")
             .with(PROXY),
+        Key::new("hash_header", Text("a field name"), Words("see `balance`"), "\"X-Tenant\"",
+            "Field that `balance = \"hash-header\"` hashes. Requests without it go to each upstream \
+             in turn.").with(PROXY),
+        Key::new("cookie", Text("a cookie's name"), Words("see `balance`; hurtle_upstream"),
+            "\"server\"",
+            "Cookie of `balance = \"cookie\"`. Its value names the upstream of the client's first \
+             request without disclosing its address.").with(PROXY),
+        Key::new("cookie_secret", Text("16 characters or more"),
+            Words("see `balance`; random, so that a restart distributes clients anew"),
+            "\"f06b6ec2d8b04ee8ad9ef8e6f4f41dd5\"",
+            "Key of the cookie's values: equal on servers that share their upstreams.").with(PROXY),
+        Key::new("slow_start", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Words("off"), "\"30s\"",
+            "Time in which the share of an upstream that is available again grows from a tenth to \
+             the whole.").with(PROXY),
+        Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
+            "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
             "Time limit of connecting to an upstream (504).").with(CONNECTED),
         Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"10s\"",
@@ -111,6 +137,9 @@ pub(super) static MOUNT: Section = Section {
              (504).").with(EXTERNAL),
         Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"10m\"",
             "Longest pause in a response's body (the connection is closed).").with(EXTERNAL),
+        Key::new("resolve", Time(1_000, TIME_MS_MAX), Toml("\"30s\""), "\"5s\"",
+            "Time between two resolutions of an upstream's name. Addresses that are gone get no \
+             further requests.").with(PROXY),
         Key::new("health", Text("an absolute path"), Words("off"), "\"/healthz\"",
             "Path of health checks. An upstream that fails to answer two in a row with 2xx or 3xx \
              gets no requests until it does (503 where no other is left).").with(PROXY),
@@ -157,6 +186,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("authorizer", Text("an address"), Words("none"), "\"127.0.0.1:9001\"",
             "FastCGI application that authorizes each request (authorizer role). If its status is \
              not 200, its response is sent to the client."),
+        Key::new("upstream_tls", Table(&UPSTREAM_TLS), Words("verified by the system's authorities"),
+            "{ ca = \"ca.pem\" }",
+            "TLS settings of `https://` upstreams.").with(PROXY),
         Key::new("cache", Table(&CACHE), Words("off"), "{}",
             "Cache upstream responses as RFC 9111 allows; the table may be empty (`cache = \
              {}`).").with(PROXY),
@@ -193,6 +225,19 @@ pub(super) static UPLOADS: Section = Section {
             "Disk space of all interrupted uploads; one of unknown length counts as `file_bytes`."),
         Key::new("fsync", Flag, Toml("false"), "true",
             "Sync a file to the disk before its upload is answered."),
+    ],
+};
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static ARCHIVE: Section = Section {
+    header: "[site.mount.archive]",
+    doc: "`?archive=zip` and `?archive=tar` send a listed directory and all beneath it as one file; \
+          see [listings.md](listings.md).",
+    keys: &[
+        Key::new("bytes", Size(0, BYTES_MAX), Toml("\"10 GiB\""), "\"1 GiB\"",
+            "Size of the files in one archive, together (403)."),
+        Key::new("entries", Integer(1, ARCHIVE_ENTRIES_MAX), Toml("50_000"), "1_000",
+            "Number of files and directories in one archive (403)."),
     ],
 };
 

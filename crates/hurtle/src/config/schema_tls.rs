@@ -1,4 +1,4 @@
-//! The schema of `[site.tls]` and `[proxy_protocol]`.
+//! The schema of `[site.tls]`, `[site.mount.upstream_tls]` and `[proxy_protocol]`.
 
 use super::names::names;
 use super::schema::DefaultValue::{Required, Toml, Words};
@@ -47,5 +47,26 @@ pub(super) static PROXY_PROTOCOL: Section = Section {
             "\"127.0.0.1:8080\"",
             "Addresses of `listen` and `listen_tls` whose connections begin with the header. Every \
              peer of a unix socket is trusted."),
+    ],
+};
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static UPSTREAM_TLS: Section = Section {
+    header: "[site.mount.upstream_tls]",
+    doc: "TLS settings of `https://` upstreams. The files are read when the server starts and on a \
+          reload. See proxy.md.",
+    keys: &[
+        Key::new("ca", Text("a PEM file"), Words("the system's authorities"), "\"ca.pem\"",
+            "Trusted authorities of the upstreams' certificates, in place of the system's."),
+        Key::new("server_name", Text("a host name or an address"), Words("the host in the URL"),
+            "\"api.example.org\"",
+            "Name to request (SNI) and to verify, for upstreams that are reached by another."),
+        Key::new("certificate", Text("a PEM file"), Words("none"), "\"client.pem\"",
+            "Client certificate to present, with its intermediates."),
+        Key::new("key", Text("a PEM file"), Words("in the certificate's file"), "\"client.key\"",
+            "The private key of `certificate`.").with(&["certificate"]),
+        Key::new("insecure_skip_verify", Flag, Toml("false"), "true",
+            "Accept any certificate: everyone on the path to the upstream can read and change \
+             requests and responses. For tests only; the start logs a warning."),
     ],
 };

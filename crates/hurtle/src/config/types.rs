@@ -13,7 +13,9 @@ use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 
 use super::acme::Acme;
+use super::archive::Archive;
 use super::auth::Auth;
+use super::compress::Compress;
 use super::gateway::{Cgi, FastCgi};
 use super::monitoring::{Metrics, Tracing};
 use super::print;
@@ -74,6 +76,8 @@ pub struct Config {
     /// Path of the unix socket for administration commands; `None`: there is no socket.
     #[serde(serialize_with = "print::optional_path")]
     pub admin: Option<PathBuf>,
+    /// Compression of responses.
+    pub compress: Compress,
     /// Limits on what a client may send, hold or delay.
     pub limits: Limits,
     /// Log of requests; `None`: off.
@@ -341,6 +345,8 @@ pub struct Site {
     pub auth: Option<Auth>,
     /// Clients that get early hints.
     pub early_hints: EarlyHints,
+    /// `true`: compress the responses of all mounts, `false`: of none, `None`: of files.
+    pub compress: Option<bool>,
     /// Handlers by path; the longest matching path wins. Paths are unique.
     #[serde(rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
@@ -424,6 +430,8 @@ pub struct Mount {
     /// The FastCGI application in the authorizer role that decides on each request.
     #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,
+    /// Compression of responses, in place of the site's.
+    pub compress: Option<bool>,
     /// The handler.
     #[serde(flatten)]
     pub handler: MountHandler,
@@ -497,6 +505,8 @@ pub struct Files {
     /// Highest rate of one response, in bytes a second; 0: unlimited.
     #[serde(serialize_with = "print::size")]
     pub rate: u64,
+    /// Archives of listed directories; `None`: off.
+    pub archive: Option<Archive>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
 }

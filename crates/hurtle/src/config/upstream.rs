@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use super::error::{ValueError, shown};
 use super::listen::UNIX;
@@ -15,16 +16,19 @@ use super::reader::Reader;
 use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
 use super::target::url_path;
+use super::upstream_server::{UpstreamServer, servers};
+use super::upstream_tls::{UpstreamTls, upstream_tls};
 use super::value::Value;
 
 /// A reverse proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proxy {
     /// The upstream servers: at least one, no duplicates.
-    #[serde(rename = "proxy", serialize_with = "print::texts")]
-    pub upstreams: Vec<Upstream>,
-    /// Load balancing method.
-    pub balance: Balance,
+    #[serde(rename = "proxy")]
+    pub upstreams: Vec<UpstreamServer>,
+    /// The choice of an upstream for each request.
+    #[serde(flatten)]
+    pub balancing: Balancing,
     /// Time limit of connecting, name resolution included.
     #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
@@ -37,6 +41,9 @@ pub struct Proxy {
     /// Time between two reads of a response's body.
     #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
+    /// Time between two resolutions of an upstream's name.
+    #[serde(serialize_with = "print::duration")]
+    pub resolve: Duration,
     /// Health checks of the upstreams; `None`: none are made.
     #[serde(flatten)]
     pub health: Option<HealthCheck>,
@@ -46,6 +53,8 @@ pub struct Proxy {
     /// none.
     #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
+    /// TLS settings of `https://` upstreams; `None`: the defaults.
+    pub upstream_tls: Option<UpstreamTls>,
     /// Response cache; `None`: off.
     pub cache: Option<ResponseCache>,
 }
@@ -99,35 +108,31 @@ impl Upstream {
     }
 }
 
-/// Load balancing method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Balance {
-    /// Each in turn.
-    #[default]
-    RoundRobin,
-    /// The one with the fewest requests in flight.
-    LeastConnections,
-    /// By a hash of the client's address; the next healthy upstream if that one is down.
-    HashAddress,
-    /// By a hash of the path.
-    HashPath,
-}
-
 impl Proxy {
     /// A proxy with default settings.
-    pub fn new(upstreams: Vec<Upstream>) -> Proxy {
+    pub fn new(upstreams: Vec<UpstreamServer>) -> Proxy {
         Proxy {
             upstreams,
-            balance: Balance::default(),
+            balancing: Balancing::default(),
             connect_timeout: Duration::from_secs(5),
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(60),
+            resolve: Duration::from_secs(30),
             health: None,
             upgrades: vec!["websocket".to_owned()],
             internal: None,
+            upstream_tls: None,
             cache: None,
         }
+    }
+}
+
+impl Proxy {
+    /// Describes the upstreams in one line.
+    pub fn describe_upstreams(&self) -> String {
+        let upstreams: Vec<_> = self.upstreams.iter().map(UpstreamServer::describe).collect();
+        upstreams.join(", ")
     }
 }
 
@@ -143,42 +148,23 @@ pub(super) fn proxy(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<Proxy> {
-    let mut proxy = Proxy::new(upstreams(written, reader));
+    let mut proxy = Proxy::new(servers(written, reader));
     let p = &mut proxy;
-    table.set("balance", reader, Value::choice, &mut p.balance);
+    p.balancing = balancing(table, reader);
     table.set("connect_timeout", reader, Value::duration, &mut p.connect_timeout);
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
+    table.set("resolve", reader, Value::duration, &mut p.resolve);
     let path = table.get("health").and_then(|value| value.parse(reader, url_path));
     let mut interval = HEALTH_INTERVAL;
     table.set("health_interval", reader, Value::duration, &mut interval);
     p.health = path.map(|path| HealthCheck { path, interval });
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
+    p.upstream_tls = upstream_tls(table, &p.upstreams, reader);
     p.cache = response_cache(table, reader);
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())
-}
-
-fn upstreams(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstream> {
-    let items = written.items(reader);
-    if written.is_empty_list() {
-        let hint = "write for example proxy = \"http://127.0.0.1:9000\"";
-        written.report(reader, ValueError::new("there is no upstream").hint(hint));
-    }
-    let mut upstreams: Vec<Upstream> = Vec::new();
-    for item in items {
-        let Some(text) = item.text(reader) else { continue };
-        match upstream(text, |path| reader.absolute(path)) {
-            Ok(upstream) if upstreams.contains(&upstream) => {
-                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
-                item.report(reader, wrong.hint("remove one"));
-            }
-            Ok(upstream) => upstreams.push(upstream),
-            Err(wrong) => item.report(reader, wrong),
-        }
-    }
-    upstreams
 }
 
 /// Parses `http://host:port`, or `unix:` and a path, which `absolute` makes absolute.
@@ -195,20 +181,23 @@ pub(super) fn upstream(
         }
         return Ok(Upstream::Unix(path));
     }
-    if text.starts_with("https://") {
-        return Err(wrong("needs TLS, which is not supported to upstreams")
-            .hint("write an http:// URL on this machine or on a network you trust"));
-    }
     let Some(rest) = text.strip_prefix(SCHEME) else {
         return Err(wrong("is not the URL of an upstream")
             .hint("write \"http://127.0.0.1:9000\" or \"unix:/run/app.sock\""));
     };
+    origin(text, rest, PORT)
+}
+
+/// Parses the host and the port of `text`, a URL whose `rest` follows the scheme.
+pub(super) fn origin(text: &str, rest: &str, default_port: u16) -> Result<Upstream, ValueError> {
+    let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if let Some((host, base)) = authority.split_once('/')
         && !authority.contains(['?', '#', '@'])
     {
+        let scheme = text.strip_suffix(rest).unwrap_or(SCHEME);
         let hint = format!(
-            "upstreams get the request's own path: write \"{SCHEME}{host}\", and to change the path \
+            "upstreams get the request's own path: write \"{scheme}{host}\", and to change the path \
              [[site.rule]] match = \"/**\" with rewrite = \"/{base}/{{1}}\""
         );
         return Err(wrong("has a path").hint(hint));
@@ -221,10 +210,12 @@ pub(super) fn upstream(
         return Ok(Upstream::Address(address));
     }
     if let Ok(address) = authority.trim_start_matches('[').trim_end_matches(']').parse() {
-        return Ok(Upstream::Address(SocketAddr::new(address, PORT)));
+        return Ok(Upstream::Address(SocketAddr::new(address, default_port)));
     }
-    let (name, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
-    let port = port.parse().ok().filter(|port| *port != 0);
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) => (name, port.parse().ok().filter(|port| *port != 0)),
+        None => (authority, Some(default_port)),
+    };
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     let named = !name.is_empty() && name.len() <= HOST_BYTES_MAX && name.bytes().all(plain);
     match port {
@@ -306,7 +297,7 @@ mod tests {
             ("a name without a port", "http://localhost", name("localhost", 80)),
             ("a socket", "unix:app.sock", Ok(Upstream::Unix("/etc/app.sock".into()))),
             ("no scheme", "127.0.0.1:9000", Err("is not the URL of an upstream")),
-            ("TLS", "https://a", Err("needs TLS, which is not supported to upstreams")),
+            ("TLS", "https://a", Err("is not the URL of an upstream")),
             ("a path", "http://a/b", Err("has a path")),
             ("userinfo", "http://a@b", Err("has more than a host and a port")),
             ("port 0", "http://a:0", Err("has no host or no port")),

@@ -10,7 +10,7 @@ use super::bounds::COUNT_MAX;
 use super::error::{ValueError, shown};
 use super::names::{Named, names};
 use super::reader::{KeyPosition, Reader};
-use super::schema::{DefaultValue, Key, Kind, one_of, time_text};
+use super::schema::{DefaultValue, Key, Kind, Section, one_of, time_text};
 use super::suggest::nearest;
 use super::table::{Table, dotted};
 use super::units::{duration, size, size_text};
@@ -136,6 +136,14 @@ impl<'v> Value<'v> {
         }
     }
 
+    /// Like `items`; a single table is a list of one, too.
+    pub(super) fn items_or_table(&self, reader: &mut Reader<'_>) -> Vec<Value<'v>> {
+        match self.toml {
+            DeValue::Table(_) => vec![self.clone()],
+            _ => self.items(reader),
+        }
+    }
+
     /// `true` for `[]`.
     pub(super) fn is_empty_list(&self) -> bool {
         self.toml.as_array().is_some_and(|list| list.is_empty())
@@ -178,6 +186,16 @@ impl<'v> Value<'v> {
             }
             _ => self.report_type(reader, "a table"),
         }
+    }
+
+    /// The table of this section, if the value is a table.
+    pub(super) fn as_table_of(
+        &self,
+        section: &'static Section,
+        reader: &mut Reader<'_>,
+    ) -> Option<Table<'v>> {
+        let DeValue::Table(entries) = self.toml else { return None };
+        Some(Table::open(self.spot.clone(), entries, section, reader))
     }
 
     /// A list of tables whose keys the schema lists.

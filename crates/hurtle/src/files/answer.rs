@@ -60,7 +60,7 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
     if if_range.is_some() && !conditional::range_applies(if_range, &validators) {
         return whole(representation, StatusCode::OK);
     }
-    let len = representation.file.stamp.len;
+    let len = representation.len;
     match range::select(ranges, len) {
         Selection::Whole => whole(representation, StatusCode::OK),
         Selection::One(range) => part(representation, range),
@@ -80,7 +80,8 @@ fn select<'a>(entry: &'a Entry, accept_encoding: Option<&[u8]>) -> &'a Represent
     if coding == Coding::Identity {
         return identity;
     }
-    entry.representations.iter().find(|r| r.coding == coding).unwrap_or(identity)
+    let known = entry.representations.iter().find(|r| r.coding == coding);
+    known.or_else(|| entry.made.as_ref()?.get(coding)).unwrap_or(identity)
 }
 
 fn ready(status: StatusCode, fields: &Bytes, body: Body) -> Answer {
@@ -88,13 +89,13 @@ fn ready(status: StatusCode, fields: &Bytes, body: Body) -> Answer {
 }
 
 fn whole(r: &Representation, status: StatusCode) -> Answer {
-    ready(status, &r.whole, slice(r, 0..r.file.stamp.len))
+    ready(status, &r.whole, slice(r, 0..r.len))
 }
 
 /// Body for a range: from memory if the content is cached, else from the file.
 fn slice(r: &Representation, range: Range<u64>) -> Body {
     match &r.content {
-        // A range lies within the file, and a cached file is small, so the casts lose nothing.
+        // A range lies within the content, which is in memory, so the casts lose nothing.
         Some(content) => Body::Bytes(content.slice(range.start as usize..range.end as usize)),
         None => Body::File(FileSlice {
             file: r.file.clone(),
@@ -107,7 +108,7 @@ fn slice(r: &Representation, range: Range<u64>) -> Body {
 fn part(r: &Representation, range: Range<u64>) -> Answer {
     let mut fields = r.common.to_vec();
     field(&mut fields, "Content-Type", r.media_type.as_bytes());
-    field(&mut fields, "Content-Range", content_range(&range, r.file.stamp.len).as_bytes());
+    field(&mut fields, "Content-Range", content_range(&range, r.len).as_bytes());
     content_length(&mut fields, range.end - range.start);
     ready(StatusCode::PARTIAL_CONTENT, &fields.into(), slice(r, range))
 }
@@ -115,7 +116,7 @@ fn part(r: &Representation, range: Range<u64>) -> Answer {
 /// A multipart/byteranges response with parts in the requested order (RFC 9110 section 14.6).
 fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
     let boundary = boundary(r);
-    let len = r.file.stamp.len;
+    let len = r.len;
     let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
     for range in ranges {
         let mut head = format!("\r\n--{boundary}\r\n").into_bytes();

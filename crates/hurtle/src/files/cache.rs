@@ -121,6 +121,22 @@ impl Cache {
         self.order.retain(|key| keeps(key.site));
     }
 
+    /// Evicts entries that hold encodings and were not used since the last pass.
+    pub fn release_encodings(&mut self) {
+        let (bytes, descriptors) = (&mut self.bytes, &mut self.descriptors);
+        self.entries.retain(|key, entry| {
+            let holds = entry.made.as_ref().is_some_and(|made| made.is_held());
+            let stays = !holds || entry.used.replace(false);
+            if !stays {
+                *bytes -= entry.cost() + key.path.len();
+                *descriptors -= entry.descriptors();
+            }
+            stays
+        });
+        let entries = &self.entries;
+        self.order.retain(|key| entries.contains_key(key));
+    }
+
     /// Evicts entries with half of the descriptors, when the process has none left.
     pub fn give_up_descriptors(&mut self) {
         let target = self.descriptors / 2;

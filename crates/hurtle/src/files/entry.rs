@@ -1,7 +1,7 @@
 //! A cached file: its representations with prepared response fields (all except `Date`), and the
 //! time of the last look-up.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -14,14 +14,17 @@ use hurtle_http::semantics::etag::EntityTag;
 
 use super::lookup::{Lookup, Opened, Target};
 use crate::body::{OpenFile, Stamp};
+use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 
 /// A file as served at one path.
 #[derive(Debug)]
 pub struct Entry {
     /// The unencoded file first, then its encoded variants, best first.
     pub representations: Vec<Representation>,
-    /// The codings of the variants.
+    /// The codings of the variants, then those that this server can make.
     pub codings: Vec<Coding>,
+    /// Variants that this server makes; `None`: it makes none of this file.
+    pub made: Option<Box<MadeVariants>>,
     /// Parameters for repeating the look-up.
     pub lookup: Arc<Lookup>,
     /// Result of the last look-up.
@@ -43,9 +46,11 @@ pub struct Entry {
 pub struct Representation {
     /// Its content-coding.
     pub coding: Coding,
-    /// The open file.
+    /// The open file; the unencoded one for a variant that this server has made.
     pub file: Arc<OpenFile>,
-    /// The content, if the file is small.
+    /// Length of the content in bytes.
+    pub len: u64,
+    /// The content, if it is in memory.
     pub content: Option<Bytes>,
     /// The opaque part of the entity-tag; `None` if no tag is sent.
     pub tag: Option<String>,
@@ -84,6 +89,18 @@ impl Representation {
     /// Prepares the fields. `varies` means that there are encoded variants. `now_secs` is the
     /// wall-clock time in seconds since 1970.
     pub fn new(opened: Opened, rules: &FieldRules, varies: bool, now_secs: u64) -> Representation {
+        let len = opened.file.stamp.len;
+        Representation::with_len(opened, len, rules, varies, now_secs)
+    }
+
+    /// As `new`, for content of this length.
+    fn with_len(
+        opened: Opened,
+        len: u64,
+        rules: &FieldRules,
+        varies: bool,
+        now_secs: u64,
+    ) -> Representation {
         let stamp = opened.file.stamp;
         let now_ns = i128::from(now_secs) * 1_000_000_000;
         let recent = now_ns - stamp.modified_ns < SETTLED_NS;
@@ -95,6 +112,7 @@ impl Representation {
             tag: None,
             weak,
             modified_secs,
+            len,
             file: opened.file,
             content: opened.content,
             whole: Bytes::new(),
@@ -108,7 +126,7 @@ impl Representation {
         let mut whole = common.clone();
         field(&mut whole, "Content-Type", representation.media_type.as_bytes());
         // Writing to a Vec cannot fail.
-        let _ = write!(whole, "Content-Length: {}\r\n", stamp.len);
+        let _ = write!(whole, "Content-Length: {len}\r\n");
         representation.not_modified = common.clone().into();
         representation.common = common.into();
         representation.whole = whole.into();
@@ -166,6 +184,77 @@ impl Representation {
                 field(out, name.as_str(), value.as_bytes());
             }
         }
+    }
+}
+
+/// The variants of a file that this server makes. They are made on threads of their own when a client
+/// first accepts them; until then it gets the unencoded file.
+#[derive(Debug)]
+pub struct MadeVariants {
+    compressor: Compressor,
+    file: Arc<OpenFile>,
+    rules: FieldRules,
+    now_secs: u64,
+    /// In the order of `CODINGS`.
+    variants: [MadeVariant; CODINGS.len()],
+}
+
+#[derive(Debug, Default)]
+struct MadeVariant {
+    representation: OnceCell<Representation>,
+    /// The encoding while it is made, and as long as it is served.
+    encoding: RefCell<Option<Arc<Encoding>>>,
+    /// The encoding is not worth it, or it failed.
+    is_refused: Cell<bool>,
+}
+
+impl MadeVariants {
+    /// Creates the variants of an unencoded file. `now_secs` is the wall-clock time in seconds since
+    /// 1970.
+    pub fn new(
+        compressor: &Compressor,
+        file: &Arc<OpenFile>,
+        rules: FieldRules,
+        now_secs: u64,
+    ) -> MadeVariants {
+        let (compressor, file) = (compressor.clone(), Arc::clone(file));
+        MadeVariants { compressor, file, rules, now_secs, variants: Default::default() }
+    }
+
+    /// Returns the variant in a coding. If it is not made yet, its making begins.
+    #[inline]
+    pub fn get(&self, coding: Coding) -> Option<&Representation> {
+        let variant = &self.variants[CODINGS.iter().position(|known| *known == coding)?];
+        variant.representation.get().or_else(|| self.find(variant, coding))
+    }
+
+    /// True if a variant holds memory of the compressor.
+    pub fn is_held(&self) -> bool {
+        self.variants.iter().any(|variant| variant.encoding.borrow().is_some())
+    }
+
+    #[cold]
+    fn find<'a>(&self, variant: &'a MadeVariant, coding: Coding) -> Option<&'a Representation> {
+        if variant.is_refused.get() {
+            return None;
+        }
+        let mut known = variant.encoding.borrow_mut();
+        if known.is_none() {
+            *known = self.compressor.encoding(&self.file, coding);
+        }
+        let made = match known.as_ref()?.result()?.clone() {
+            EncodingResult::Made(made) => made,
+            result => {
+                variant.is_refused.set(matches!(result, EncodingResult::Refused));
+                *known = None;
+                return None;
+            }
+        };
+        let file = Arc::clone(&self.file);
+        let (len, hash) = (made.bytes.len() as u64, Some(made.hash));
+        let opened = Opened { coding, file, content: Some(made.bytes), hash };
+        let made = Representation::with_len(opened, len, &self.rules, true, self.now_secs);
+        Some(variant.representation.get_or_init(|| made))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
-use super::listing::{self, Listing, View};
+use super::listing::{self, Controls, Filter, Listing, View};
 use super::{Lookup, store::LookupError};
 use crate::body::Stamp;
 use crate::disk::{Disk, Lane};
@@ -49,8 +49,14 @@ pub struct ListingRequest {
     pub dotfiles: bool,
     /// Order and page.
     pub view: View,
+    /// Names to show.
+    pub filter: Filter,
     /// True for JSON, false for HTML.
     pub json: bool,
+    /// True if the page offers archives.
+    pub has_archives: bool,
+    /// True if the page offers uploads.
+    pub takes_uploads: bool,
 }
 
 impl Listings {
@@ -78,9 +84,20 @@ impl Listings {
         let directory = lookup.open_directory(&request.path)?;
         let stamp = Stamp::of(&rustix::fs::fstat(&directory)?);
         let listing = self.listing(&directory, stamp, request.dotfiles)?;
+        let listing = match request.filter.is_empty() {
+            true => listing,
+            false => Arc::new(request.filter.apply(&listing)),
+        };
         let page = listing::page(&listing, &directory, &request.view);
-        let write = if request.json { listing::json } else { listing::html };
-        Ok(write(&page, &request.url_path).into())
+        if request.json {
+            return Ok(listing::json(&page, &request.url_path).into());
+        }
+        let controls = Controls {
+            filter: request.filter.text(),
+            has_archives: request.has_archives,
+            takes_uploads: request.takes_uploads,
+        };
+        Ok(listing::html(&page, &request.url_path, &controls).into())
     }
 
     fn listing(

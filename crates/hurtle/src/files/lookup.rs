@@ -162,7 +162,7 @@ impl Lookup {
     }
 
     /// Opens the root again for each look-up: it may be a link that a deployment changes.
-    fn open_root(&self) -> io::Result<OwnedFd> {
+    pub(super) fn open_root(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
         rustix::fs::open(&self.root, flags, Mode::empty())
             .map_err(|e| io::Error::new(e.kind(), format!("the root {}: {e}", self.root.display())))
@@ -222,7 +222,7 @@ impl Lookup {
         Ok(Target::File { path, states })
     }
 
-    fn state(&self, root: &OwnedFd, path: &[u8]) -> io::Result<State> {
+    pub(super) fn state(&self, root: &OwnedFd, path: &[u8]) -> io::Result<State> {
         let flags = OFlags::CLOEXEC | sys::PROBE;
         let fd = match self.open(root, path, flags) {
             Ok(fd) => fd,
@@ -287,7 +287,12 @@ impl Lookup {
         Ok(Some(Opened { coding, file, content, hash }))
     }
 
-    fn open(&self, root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    pub(super) fn open(
+        &self,
+        root: &OwnedFd,
+        path: &[u8],
+        flags: OFlags,
+    ) -> rustix::io::Result<OwnedFd> {
         let path = if path.is_empty() { b"." } else { path };
         match self.symlinks {
             Symlinks::Never => sys::open_beneath(root.as_fd(), path, flags, false),
@@ -340,7 +345,8 @@ pub fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
     }
 }
 
-enum State {
+/// The kind of a name, if it is served.
+pub(super) enum State {
     File(Stamp),
     Directory(Stamp),
     Missing,

@@ -3,6 +3,7 @@
 //! The files handler, error pages and applications use this module.
 
 pub mod answer;
+pub mod archive;
 mod arrival;
 pub mod cache;
 pub mod changed;
@@ -11,6 +12,7 @@ pub mod listing;
 pub mod listings;
 pub mod lookup;
 pub mod response;
+pub mod routes;
 pub mod scripts;
 pub mod store;
 
@@ -21,5 +23,6 @@ pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;
 pub use listings::{ListingRequest, Listings};
 pub use lookup::{Lookup, Outcome, Target, Try};
+pub use routes::Routes;
 pub use scripts::{Found, Scripts};
 pub use store::Store;

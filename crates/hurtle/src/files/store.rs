@@ -5,15 +5,21 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 
 use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
 use crate::answer::Answer;
 use crate::body::WINDOW_BYTES;
+use crate::clock;
+use crate::compress::Compressor;
 use crate::disk::{Disk, Failure};
 use crate::metrics::WorkerMetrics;
-use crate::{clock, rt};
+use crate::rt::{self, Alarm};
+
+/// Time between two releases of encodings that were not used meanwhile.
+const RELEASE_EVERY: Duration = Duration::from_secs(1);
 
 /// The files known to one worker.
 #[derive(Debug)]
@@ -166,6 +172,20 @@ impl Store {
     /// Removes the entries of all sites but these.
     pub fn retain_sites(&self, keys: &[usize]) {
         self.cache.borrow_mut().retain_sites(|site| keys.contains(&site));
+    }
+
+    /// Releases memory for other encodings whenever one has found no room, as long as the worker runs.
+    pub async fn share_memory(self: Rc<Store>, compressor: Compressor) {
+        let mut alarm = Alarm::unset();
+        let mut refused = 0;
+        loop {
+            alarm.wait(RELEASE_EVERY).await;
+            let now = compressor.refused();
+            if now != refused {
+                refused = now;
+                self.cache.borrow_mut().release_encodings();
+            }
+        }
     }
 
     /// Stores an entry.

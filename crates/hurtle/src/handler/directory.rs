@@ -1,6 +1,8 @@
 //! Serves files of a directory: look-up with index files and fallbacks, redirects to the trailing
 //! slash, and listings.
 
+mod archive;
+
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
@@ -18,17 +20,21 @@ use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
+use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
-use crate::files::entry::{FieldRules, Representation};
-use crate::files::listing::{CONTENT_SECURITY_POLICY, View};
+use crate::files::archive::{Archives, Format};
+use crate::files::entry::{FieldRules, MadeVariants, Representation};
+use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Store, Target, Try,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
+    Target, Try,
 };
 use crate::metrics::WorkerMetrics;
-use crate::uploads::{UploadClient, Uploads};
+use crate::tls::UpstreamConfigs;
+use crate::uploads::{self, UploadClient, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -37,8 +43,12 @@ pub struct Directory {
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
+    archives: Option<Box<Archives>>,
     memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
+    compressor: Compressor,
+    /// `None`: files are sent as they are.
+    policy: Option<Policy>,
 }
 
 /// Shared services that handlers are built with.
@@ -56,6 +66,10 @@ pub struct Resources {
     pub caches: Caches,
     /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
+    /// Makes encoded files.
+    pub compressor: Compressor,
+    /// Configurations of TLS to upstreams.
+    pub upstream_tls: UpstreamConfigs,
 }
 
 /// Result of a file look-up.
@@ -69,7 +83,8 @@ struct Found {
 
 impl Directory {
     /// Serves a directory as configured; its disk jobs have the lane of its root.
-    pub fn new(config: Files, resources: &Resources) -> Directory {
+    /// `policy`: files are compressed as it says.
+    pub fn new(config: Files, resources: &Resources, policy: Option<Policy>) -> Directory {
         let lane = resources.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
@@ -79,8 +94,18 @@ impl Directory {
             config,
             lane,
             listings: resources.listings.clone(),
+            compressor: resources.compressor.clone(),
+            policy,
+            archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
+    }
+
+    /// Adds archives, if they are configured, for a site with these routes.
+    #[must_use]
+    pub fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
+        let archives = Archives::new(&self.config, disk, routes).map(Box::new);
+        Directory { archives, ..self }
     }
 
     /// Handles a GET or HEAD.
@@ -214,12 +239,21 @@ impl Directory {
         lookup: Arc<Lookup>,
         path: Vec<u8>,
     ) -> Answer {
+        if let Some(archives) = &self.archives
+            && let Some(format) = Format::from_query(request.query)
+        {
+            let (request, archive) = ((request, matched), (&**archives, format));
+            return Box::pin(self.archive(archive, store, request, (lookup, path))).await;
+        }
         let wanted = ListingRequest {
             path,
             url_path: matched.path.to_vec(),
             dotfiles: self.config.dotfiles,
             view: View::from_query(request.query),
+            filter: Filter::from_query(request.query),
             json: prefers_json(request.accept),
+            has_archives: self.archives.is_some(),
+            takes_uploads: self.uploads.is_some() && uploads::takes_names_in(matched.rest),
         };
         let media_type = if wanted.json { "application/json" } else { "text/html; charset=utf-8" };
         match self.listings.page(&store.disk, lookup, wanted).await {
@@ -265,17 +299,29 @@ impl Directory {
         let Found { lookup, looked_up_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
         let edits = self.apply_header_rules(matched, &path);
-        let varies = opened.len() > 1;
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
-        let codings = states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
+        let mut codings: Vec<_> =
+            states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
+        let file = opened.first().map(|identity| Arc::clone(&identity.file));
+        let file = file.filter(|file| self.compresses(&edits, file.stamp.len).is_ok());
+        let varies = opened.len() > 1 || file.is_some();
         let representations: Vec<_> = opened
             .into_iter()
             .map(|opened| Representation::new(opened, &edits, varies, now_secs))
             .collect();
+        let weak = representations.iter().any(|r| r.weak);
+        // A file that was modified just now may be modified again.
+        let made = file.filter(|_| !weak).map(|file| {
+            // The operator's own variants are preferred.
+            let others = CODINGS.iter().filter(|coding| !codings.contains(coding));
+            codings.extend(others.copied().collect::<Vec<_>>());
+            Box::new(MadeVariants::new(&self.compressor, &file, edits, now_secs))
+        });
         Entry {
-            weak: representations.iter().any(|r| r.weak),
+            weak,
             representations,
             codings,
+            made,
             lookup,
             target: Target::File { path, states },
             mount: matched.mount,
@@ -283,6 +329,25 @@ impl Directory {
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }
+    }
+
+    /// Returns whether the file at `path` is compressed.
+    ///
+    /// # Errors
+    /// The reason why it is not.
+    pub fn compression(
+        &self,
+        matched: &MatchedPath<'_>,
+        path: &[u8],
+        len: u64,
+    ) -> Result<(), Uncompressed> {
+        self.compresses(&self.apply_header_rules(matched, path), len)
+    }
+
+    fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
+        let (media_type, set, rate) = (&rules.media_type, &rules.set[..], self.config.rate);
+        let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
+        policy.admit(&FileFacts { media_type, len, set, rate })
     }
 
     fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {

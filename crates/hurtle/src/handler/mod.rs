@@ -29,9 +29,9 @@ use self::proxy::{UpstreamResponse, UpstreamTunnel};
 use self::request::RequestContext;
 use crate::answer::Answer;
 use crate::config::HeaderRule;
-use crate::files;
 use crate::transport::Offer;
 use crate::uploads::{self, Uploads};
+use crate::{compress, files};
 
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
@@ -127,8 +127,11 @@ impl Handler {
                 let mut call = app.call(request, client);
                 // Most applications respond on the first poll, which avoids the cost of a wait.
                 match poll_fn(|cx| Poll::Ready(call.poll(cx, request))).await {
-                    Poll::Ready(answer) => Ok(Outcome::Answer(answer)),
-                    Poll::Pending => Box::pin(app.wait(call, request, client)).await,
+                    Poll::Ready(answer) => Ok(Outcome::Answer(compressed(request, answer))),
+                    Poll::Pending => {
+                        let outcome = Box::pin(app.wait(call, request, client)).await?;
+                        Ok(compressed_outcome(request, outcome))
+                    }
                 }
             }
             Handler::Proxy(proxy) => proxy.call(request, client).await,
@@ -146,12 +149,27 @@ impl Handler {
             Handler::Gateway { gateway, beside } => {
                 let called = Box::pin(gateway.respond(request, client)).await?;
                 match (called, beside) {
-                    (Some(outcome), _) => Ok(outcome),
+                    (Some(outcome), _) => Ok(compressed_outcome(request, outcome)),
                     (None, Some(files)) => Box::pin(read_file(files, request, client)).await,
                     (None, None) => own_response(not_found()),
                 }
             }
         }
+    }
+}
+
+/// Compresses a response as the mount's policy says.
+fn compressed(request: &RequestContext<'_>, mut answer: Answer) -> Answer {
+    if let Some(policy) = request.compress {
+        compress::encode(policy, request.head, &mut answer);
+    }
+    answer
+}
+
+fn compressed_outcome(request: &RequestContext<'_>, outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Answer(answer) => Outcome::Answer(compressed(request, answer)),
+        other => other,
     }
 }
 

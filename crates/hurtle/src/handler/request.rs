@@ -12,6 +12,7 @@ use super::client::ClientInfo;
 use super::http_request::Buffers;
 use super::proxy::cache::Shortcuts;
 use crate::auth::Gate;
+use crate::compress::Policy;
 use crate::config::{EarlyHints, HeaderRule};
 use crate::files::{FileQuery, Key, Store};
 
@@ -35,6 +36,8 @@ pub struct RequestContext<'a> {
     pub gate: Option<&'a Rc<Gate>>,
     /// Variables from the authorizer.
     pub granted: &'a [(Vec<u8>, Vec<u8>)],
+    /// The policy by which the response is compressed; `None`: it is not.
+    pub compress: Option<&'a Policy>,
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
     /// The worker's file cache.

@@ -78,11 +78,10 @@ impl Output {
         self.reopen()
     }
 
-    /// Opens the file again by its name; on an error the old one stays open.
+    /// Opens the file again by its name, or the standard stream as it is now; on an error the old one
+    /// stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if matches!(self.target, LogTarget::File(_)) {
-            *self = Output::open(&self.target, &self.rotation)?;
-        }
+        *self = Output::open(&self.target, &self.rotation)?;
         Ok(())
     }
 

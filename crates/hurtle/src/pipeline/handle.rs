@@ -133,7 +133,7 @@ impl<T: Protocol> Exchange<T> {
         &self,
         request: &'a RequestHead<'a>,
         (worker, resolved): (&'a Worker, &'a Resolved<'_>),
-        (mount, matched): (&MountRef<'_>, MatchedPath<'a>),
+        (mount, matched): (&'a MountRef<'a>, MatchedPath<'a>),
         granted: &'a [(Vec<u8>, Vec<u8>)],
         now_ms: u64,
     ) -> RequestContext<'a> {
@@ -156,6 +156,7 @@ impl<T: Protocol> Exchange<T> {
             },
             gate: resolved.gate(),
             granted,
+            compress: site.compress(mount),
             has_internal_files: mount.internal().is_some(),
             store: &worker.store,
             buffers: &worker.buffers,

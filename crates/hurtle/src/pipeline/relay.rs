@@ -5,6 +5,7 @@ use std::fmt::Display;
 use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
+use hurtle_http::semantics::accept::Coding;
 
 use super::body_writer::{BodyWriter, Data};
 use super::client::Incoming;
@@ -16,6 +17,7 @@ use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
 use crate::answer::Answer;
+use crate::compress::{Effort, Encoder, TURN_BYTES};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
     Framing, Phase, Source, UpstreamExchange, UpstreamResponse, log_failure,
@@ -24,6 +26,7 @@ use crate::handler::request::describe;
 use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
 use crate::protocol::reading::Piece;
+use crate::rt;
 use crate::site::Resolved;
 use crate::transport::{Input, Output};
 
@@ -39,11 +42,16 @@ impl<T: Protocol> Exchange<T> {
         response: UpstreamResponse,
         mut incoming: Incoming,
     ) -> Next {
-        let UpstreamResponse { mut exchange, head, framing, status, keeps_upstream } = response;
+        let UpstreamResponse { mut exchange, head, framing, coding, status, keeps_upstream } =
+            response;
         let EncodedHead { bytes: out, is_reusable } = head;
         let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
         self.note_upstream(&exchange.upstream);
-        match whole_body(&mut exchange, &framing, &incoming) {
+        let whole = match coding {
+            None => whole_body(&mut exchange, &framing, &incoming),
+            Some(_) => None,
+        };
+        match whole {
             Some((input, len)) => {
                 if let Err(error) = self.send_from(out, input, len).await {
                     self.observe(Some(request), status, head_bytes, Err(error));
@@ -51,8 +59,11 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
             None => {
-                let relaying =
-                    self.relay_body(request, (&mut exchange, &mut incoming), (out, framing));
+                let relaying = self.relay_body(
+                    request,
+                    (&mut exchange, &mut incoming),
+                    (out, framing, coding),
+                );
                 match Box::pin(relaying).await {
                     Ok(()) => {}
                     Err(RelayEnd::Cut(error)) => {
@@ -86,9 +97,10 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        (out, framing): (Output, Framing),
+        (out, framing, coding): (Output, Framing, Option<Coding>),
     ) -> Result<(), RelayEnd> {
-        let error = match self.run_relay(request, (exchange, incoming), out, framing).await {
+        let relayed = self.run_relay(request, (exchange, incoming), (out, framing, coding));
+        let error = match relayed.await {
             Ok(()) => return Ok(()),
             Err(RelayError::Client(error)) => error,
             Err(RelayError::Upstream(reason, status)) => {
@@ -110,15 +122,17 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        out: Output,
-        framing: Framing,
+        (out, framing, coding): (Output, Framing, Option<Coding>),
     ) -> Result<(), RelayError> {
         self.sent.moved.set(0);
+        // A response without a body has no coded bytes either.
+        let coding = coding.filter(|_| framing.known_len() != Some(0));
+        let encoder = coding.map(BodyEncoder::new).transpose()?;
         let UpstreamExchange { upstream, waits, .. } = exchange;
         let within_ms = upstream.read_timeout_ms();
         let te_trailers = request.te_trailers;
         let streaming = async |duplex: &Duplex<'_, T>| {
-            let relay = Relay { duplex, out, framing, te_trailers, waits, within_ms };
+            let relay = Relay { duplex, out, framing, encoder, te_trailers, waits, within_ms };
             let relayed =
                 upstream.beside(waits, async |source, input| relay.run(source, input).await);
             relayed.await.unwrap_or(Err(RelayError::Client(ExchangeError::ResponseBody)))
@@ -185,6 +199,8 @@ struct Relay<'a, T> {
     /// Bytes that leave with the next write; the head at first.
     out: Output,
     framing: Framing,
+    /// The encoder of the body; `None`: it is relayed as it is.
+    encoder: Option<BodyEncoder>,
     /// `true` if the client accepts trailers.
     te_trailers: bool,
     waits: &'a Waits,
@@ -195,7 +211,7 @@ struct Relay<'a, T> {
 impl<T: Protocol> Relay<'_, T> {
     /// Relays the whole body.
     async fn run(self, mut source: Source<'_>, input: &mut Input) -> Result<(), RelayError> {
-        let Relay { duplex, out, framing, te_trailers, waits, within_ms } = self;
+        let Relay { duplex, out, framing, mut encoder, te_trailers, waits, within_ms } = self;
         let Framing { delimiter, mut reading, .. } = framing;
         let mut writer = BodyWriter::new(duplex, out, delimiter);
         loop {
@@ -205,14 +221,26 @@ impl<T: Protocol> Relay<'_, T> {
                 None => Piece::Data(input.bytes().len()),
             };
             match piece {
-                Piece::Data(len) => {
-                    writer.data(Data::Input(input, len), false).await?;
+                Piece::Data(len) => match &mut encoder {
+                    None => writer.data(Data::Input(input, len), false).await?,
+                    Some(encoder) => encoder.encode((input, len), &mut writer).await?,
+                },
+                Piece::End(lines) => {
+                    if let Some(encoder) = encoder {
+                        encoder.end(&mut writer).await?;
+                    }
+                    return finish(writer, &lines, te_trailers).await;
                 }
-                Piece::End(lines) => return finish(writer, &lines, te_trailers).await,
                 Piece::More => {
+                    if let Some(encoder) = &mut encoder {
+                        encoder.flush(&mut writer).await?;
+                    }
                     writer.flush().await?;
                     match source.fill(input, waits, Some(within_ms)).await {
                         Ok(0) if reading.is_none() => {
+                            if let Some(encoder) = encoder {
+                                encoder.end(&mut writer).await?;
+                            }
                             return finish(writer, b"", te_trailers).await;
                         }
                         Ok(0) => return Err(truncated(&"the connection ended early")),
@@ -223,6 +251,72 @@ impl<T: Protocol> Relay<'_, T> {
             }
         }
     }
+}
+
+/// The encoder of a body that is relayed.
+struct BodyEncoder {
+    encoder: Encoder,
+    /// Bytes were encoded since the last flush.
+    has_unflushed: bool,
+    /// Bytes encoded since other connections ran.
+    turn_bytes: usize,
+}
+
+impl BodyEncoder {
+    fn new(coding: Coding) -> Result<BodyEncoder, RelayError> {
+        let encoder = Encoder::new(coding, Effort::Live).map_err(|error| unencoded(&error))?;
+        Ok(BodyEncoder { encoder, has_unflushed: false, turn_bytes: 0 })
+    }
+
+    /// Encodes the first `len` bytes of an input, which are consumed. Other connections run between
+    /// pieces.
+    async fn encode<P: Protocol>(
+        &mut self,
+        (input, mut len): (&mut Input, usize),
+        writer: &mut BodyWriter<'_, P>,
+    ) -> Result<(), RelayError> {
+        while len > 0 {
+            let piece = len.min(TURN_BYTES);
+            let mut coded = Vec::new();
+            let encoded = self.encoder.write(&input.bytes()[..piece], &mut coded);
+            encoded.map_err(|error| unencoded(&error))?;
+            self.has_unflushed = true;
+            input.consume(piece);
+            len -= piece;
+            writer.data(Data::Bytes(coded.into()), false).await?;
+            self.turn_bytes += piece;
+            if self.turn_bytes >= TURN_BYTES {
+                self.turn_bytes = 0;
+                rt::give_way().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all that was encoded, before a wait.
+    async fn flush<P: Protocol>(
+        &mut self,
+        writer: &mut BodyWriter<'_, P>,
+    ) -> Result<(), RelayError> {
+        if !std::mem::take(&mut self.has_unflushed) {
+            return Ok(());
+        }
+        let mut coded = Vec::new();
+        self.encoder.flush(&mut coded).map_err(|error| unencoded(&error))?;
+        Ok(writer.data(Data::Bytes(coded.into()), false).await?)
+    }
+
+    /// Writes the end of the coded bytes.
+    async fn end<P: Protocol>(self, writer: &mut BodyWriter<'_, P>) -> Result<(), RelayError> {
+        let mut coded = Vec::new();
+        self.encoder.finish(&mut coded).map_err(|error| unencoded(&error))?;
+        Ok(writer.data(Data::Bytes(coded.into()), true).await?)
+    }
+}
+
+fn unencoded(error: &dyn Display) -> RelayError {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    RelayError::Upstream(format!("the body was not compressed: {error}"), status)
 }
 
 async fn finish<P: Protocol>(

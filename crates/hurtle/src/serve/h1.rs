@@ -171,12 +171,14 @@ impl<T: Transport> Exchange<H1<T>> {
     fn set_head_deadline(&mut self, begun: bool) {
         let limits = &self.worker.limits;
         let limit = if begun { limits.head_timeout } else { limits.idle_timeout };
-        let mut wait_ms = limit.as_millis() as u64;
+        let now_ms = clock::now_ms();
+        let mut at_ms = now_ms + limit.as_millis() as u64;
         if !begun && self.worker.deadlines.is_draining() {
             // The first request may follow shortly after a handshake or a long network path.
-            wait_ms = if self.served == 0 { FIRST_REQUEST_MS_MAX } else { 0 };
+            let wait_ms = if self.served == 0 { FIRST_REQUEST_MS_MAX } else { 0 };
+            at_ms = at_ms.min((now_ms + wait_ms).max(self.worker.deadlines.grace_until_ms()));
         }
-        self.watch.set(clock::now_ms() + wait_ms);
+        self.watch.set(at_ms);
     }
 
     /// Waits for more bytes. Sets `ended` at the end of the peer's data.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net as unix;
 use std::path::Path;
 use std::rc::Rc;
@@ -48,6 +48,14 @@ impl Listener {
             Listener::Tcp(socket) => Listener::Tcp(socket.try_clone()?),
             Listener::Unix(socket) => Listener::Unix(socket.try_clone()?),
         })
+    }
+
+    /// The descriptor of the socket.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(socket) => socket.as_fd(),
+            Listener::Unix(socket) => socket.as_fd(),
+        }
     }
 
     /// The address that the socket reports; `None` for an unnamed unix socket.
@@ -109,6 +117,18 @@ pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Ve
             Ok(sockets)
         }
     }
+}
+
+/// Shares the listeners of another process among `count` workers: the first worker gets the first
+/// one, and so on around. Each listener and each worker is served, however many there are.
+pub(super) fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Listener>> {
+    let mut shared = listeners;
+    let (len, mut next) = (shared.len(), 0);
+    while len > 0 && shared.len() < count {
+        shared.push(shared[next % len].try_clone()?);
+        next += 1;
+    }
+    Ok(shared)
 }
 
 /// Binds a unix socket. A socket file on which a server accepts is in use; one without a server is

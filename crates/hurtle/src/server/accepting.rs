@@ -18,7 +18,7 @@ pub(super) struct Accepting {
     thread: Rc<WorkerThread>,
     admission: Rc<Admission>,
     /// `true`: another process holds the listeners too.
-    inherited: bool,
+    shared: bool,
     open: Vec<OpenListener>,
 }
 
@@ -41,9 +41,9 @@ impl Accepting {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
         admission: Rc<Admission>,
-        inherited: bool,
+        shared: bool,
     ) -> Accepting {
-        Accepting { thread, admission, inherited, open: Vec::new() }
+        Accepting { thread, admission, shared, open: Vec::new() }
     }
 
     /// Accepts the connections of a listener.
@@ -81,6 +81,11 @@ impl Accepting {
         self.close(closed).await;
     }
 
+    /// Notes that another process holds the listeners too.
+    pub(super) fn note_shared(&mut self) {
+        self.shared = true;
+    }
+
     /// Closes all listeners.
     pub(super) async fn close_all(&mut self) {
         let all = std::mem::take(&mut self.open);
@@ -90,10 +95,8 @@ impl Accepting {
     /// Closes listeners after accepting the connections that are in their queues.
     async fn close(&self, listeners: Vec<OpenListener>) {
         // The last handshakes may take a round trip to complete.
-        let waits = listeners
-            .iter()
-            .filter(|open| !self.inherited && open.listener.end_handshakes())
-            .count();
+        let waits =
+            listeners.iter().filter(|open| !self.shared && open.listener.end_handshakes()).count();
         if waits > 0 {
             rt::sleep(DRAIN_GRACE).await;
         }

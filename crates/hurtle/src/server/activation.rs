@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Listener;
@@ -28,6 +29,8 @@ pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
             },
         };
         listener.set_nonblocking()?;
+        // The descriptors of the service manager would stay open in programs of this server.
+        fcntl_setfd(listener.as_fd(), FdFlags::CLOEXEC)?;
         listeners.push(listener);
     }
     Ok(Some(listeners))

@@ -1,11 +1,13 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache; `POST /reload` puts the configuration file in force; `GET
-//! /metrics` and `GET /status` return the counters. A
+//! removes responses from the cache; `POST /reload` puts the configuration file in force; `POST
+//! /upgrade` replaces the process by one of the program's file as it is now; `POST /log-level` changes
+//! the level of the error log; `GET /metrics` and `GET /status` return the counters. A
 //! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
 //! one at a time.
 
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -16,12 +18,13 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
-use super::command::{self, Reply};
+use super::command;
 use super::monitoring::Monitor;
+use super::upgrade::READY_TIME_MAX;
 use crate::cache::Caches;
 use crate::config::LogLevel;
 use crate::observe;
-use crate::rt;
+use crate::rt::{self, First};
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -32,16 +35,26 @@ const BACKLOG: u32 = 16;
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Longest wait for an upgrade.
+const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(command::TIME_MAX);
+
 /// The methods of the commands.
 const ALLOW: &str = "GET, POST, PURGE";
 
 /// The commands, for those who send another one.
-const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /log-level?level=LEVEL, \
-                    PURGE http://HOST/PATH, or \
-                    PURGE http://HOST/PREFIX*\n";
+const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /upgrade, \
+                    POST /log-level?level=LEVEL, \
+                    PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
 
-/// The sender of a reload's result: what to tell the operator, or all problems.
-pub(super) type ReloadRequest = oneshot::Sender<Result<String, Vec<String>>>;
+/// A command that the process executes.
+#[derive(Debug)]
+pub(super) enum Request {
+    Reload(Reply),
+    Upgrade(Reply),
+}
+
+/// The sender of a command's result: what to tell the operator, or all problems.
+pub(super) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
 
 /// Binds the socket.
 ///
@@ -55,23 +68,30 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
     })
 }
 
-/// Serves commands as long as the worker runs.
+/// Serves commands as long as the worker runs, or until `handed_over`: then another process accepts
+/// connections on the socket.
 pub(super) async fn serve(
     socket: std::os::unix::net::UnixListener,
     monitor: Monitor,
-    commands: mpsc::UnboundedSender<ReloadRequest>,
+    requests: mpsc::UnboundedSender<Request>,
+    handed_over: impl Future<Output = ()>,
 ) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
     };
+    let mut handed_over = pin!(handed_over);
     loop {
-        let Ok((peer, _)) = listener.accept().await else {
+        let accepted = match rt::race(handed_over.as_mut(), listener.accept()).await {
+            First::A(()) => return,
+            First::B(accepted) => accepted,
+        };
+        let Ok((peer, _)) = accepted else {
             // Descriptors are exhausted; try again later.
             rt::sleep(command::TIME_MAX).await;
             continue;
         };
-        command::exchange(peer, async |head: &[u8]| answer(head, &monitor, &commands).await).await;
+        command::exchange(peer, async |head: &[u8]| answer(head, &monitor, &requests).await).await;
     }
 }
 
@@ -79,36 +99,41 @@ pub(super) async fn serve(
 async fn answer(
     head: &[u8],
     monitor: &Monitor,
-    commands: &mpsc::UnboundedSender<ReloadRequest>,
-) -> Reply {
+    requests: &mpsc::UnboundedSender<Request>,
+) -> command::Reply {
     let executed = match command::target(head) {
         (b"GET", b"/metrics") => return monitor.metrics(head).await,
         (b"GET", b"/status") => return monitor.status().await,
-        (b"POST", b"/reload") => reload(commands).await,
+        (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
+        (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
-        (b"PURGE", _) => execute(head, &monitor.caches),
-        _ => return Reply::method_not_allowed(ALLOW, HINT),
+        _ => execute(head, &monitor.caches),
     };
     match executed {
-        Ok(text) => Reply::ok(text),
-        Err((status, text)) => Reply::new(status, text),
+        Ok(text) => command::Reply::ok(text),
+        Err((StatusCode::METHOD_NOT_ALLOWED, hint)) => {
+            command::Reply::method_not_allowed(ALLOW, &hint)
+        }
+        Err((status, text)) => command::Reply::new(status, text),
     }
 }
 
-/// Has the process reload its configuration. 422: it has problems, and the one before stays.
-async fn reload(
-    reloads: &mpsc::UnboundedSender<ReloadRequest>,
+/// Has the process execute a command. 422: it has failed, and nothing has changed.
+async fn ask(
+    requests: &mpsc::UnboundedSender<Request>,
+    request: impl FnOnce(Reply) -> Request,
+    time_max: Duration,
 ) -> Result<String, (StatusCode, String)> {
     let (reply, result) = oneshot::channel();
     let stopping = || (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n".to_owned());
-    reloads.send(reply).map_err(|_| stopping())?;
-    match rt::timeout(RELOAD_TIME_MAX, result).await {
+    requests.send(request(reply)).map_err(|_| stopping())?;
+    match rt::timeout(time_max, result).await {
         Some(Ok(Ok(text))) => Ok(text + "\n"),
         Some(Ok(Err(problems))) => {
             Err((StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n") + "\n"))
         }
         Some(Err(_)) => Err(stopping()),
-        None => Err((StatusCode::GATEWAY_TIMEOUT, "the reload takes too long\n".to_owned())),
+        None => Err((StatusCode::GATEWAY_TIMEOUT, "the command takes too long\n".to_owned())),
     }
 }
 
@@ -130,6 +155,9 @@ fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)>
     let joined = Joined::default();
     let request = request::parse(head, &joined, &command::LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
+    if request.method.as_bytes() != b"PURGE" {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, HINT.to_owned()));
+    }
     let (Target::Origin { path, query } | Target::Absolute { path, query, .. }) = request.target
     else {
         return Err((StatusCode::BAD_REQUEST, "the path is missing\n".to_owned()));

@@ -9,6 +9,8 @@ mod admission;
 pub mod apps;
 mod certificates;
 mod command;
+mod control;
+mod handover;
 mod monitoring;
 mod mount;
 pub mod process;
@@ -16,6 +18,7 @@ mod protocols;
 mod reload;
 #[cfg(test)]
 mod simulation;
+mod upgrade;
 mod worker;
 
 use std::io;
@@ -31,7 +34,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
 use crate::cache::Caches;
-use crate::config::{Config, Listen, MountHandler, is_exposed};
+use crate::compress::Compressor;
+use crate::config::{Config, Listen, MountHandler};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
@@ -39,7 +43,8 @@ use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use accept::BoundListener;
-use admin::ReloadRequest;
+use admin::Request;
+use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
 use reload::{Listening, Reloader, Settings};
@@ -88,29 +93,22 @@ impl BoundAddresses {
     }
 }
 
-/// Checks that no password crosses a network in clear, unless the configuration allows it.
-///
-/// # Errors
-/// `clear`, the addresses without TLS, has one that other machines reach.
-fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
-    let exposed = clear.iter().find(|listen| is_exposed(listen));
-    let is_forbidden = config.basic_auths_in_clear().any(|basic| !basic.cleartext);
-    let Some(listen) = exposed.filter(|_| is_forbidden) else { return Ok(()) };
-    let what = format!(
-        "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
-         unix socket, or set auth_cleartext"
-    );
-    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
-}
-
 /// A command to the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Serve,
     /// Finish the requests in flight.
     Drain,
+    /// Finish the requests in flight; another process accepts connections.
+    HandOver,
     /// Stop at once.
     End,
+}
+
+impl Command {
+    fn is_hand_over(&self) -> bool {
+        *self == Command::HandOver
+    }
 }
 
 /// A handle that stops a running server.
@@ -120,10 +118,19 @@ pub struct Stop(Arc<watch::Sender<Command>>);
 impl Stop {
     /// Stops accepting and finishes the requests in flight.
     pub fn drain(&self) {
+        self.finish(Command::Drain);
+    }
+
+    /// Does the same while another process accepts connections on the same sockets.
+    fn hand_over(&self) {
+        self.finish(Command::HandOver);
+    }
+
+    fn finish(&self, how: Command) {
         self.0.send_if_modified(|order| {
             let serving = *order == Command::Serve;
             if serving {
-                *order = Command::Drain;
+                *order = how;
             }
             serving
         });
@@ -141,19 +148,32 @@ impl Server {
     /// # Errors
     /// An address that cannot be bound, an address of `proxy_protocol.on` without a listener, or an
     /// unusable certificate or file of users.
-    pub fn bind(mut config: Config) -> io::Result<Server> {
+    pub fn bind(config: Config) -> io::Result<Server> {
+        Server::bind_or_take(config, None)
+    }
+
+    /// Binds every address that `received`, the sockets of the process before, does not have.
+    ///
+    /// # Errors
+    /// As for `bind`.
+    fn bind_or_take(mut config: Config, mut received: Option<&mut Received>) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
         protocols::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
-            let sockets = accept::bind(listen, backlog, workers)
+            let taken = received.as_mut().map(|received| received.take(listen));
+            let sockets = match taken.filter(|taken| !taken.is_empty()) {
+                Some(taken) => accept::share(taken, workers),
+                None => accept::bind(listen, backlog, workers),
+            };
+            let sockets = sockets
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
             let address = sockets[0].address(listen);
             let protocols = Protocols::on(&config, listen, tls);
-            for (worker, listener) in listeners.iter_mut().zip(sockets) {
+            for (at, listener) in sockets.into_iter().enumerate() {
                 let configured = listen.clone();
-                worker.push(BoundListener { listener, configured, protocols });
+                listeners[at % workers].push(BoundListener { listener, configured, protocols });
             }
             io::Result::Ok(address)
         };
@@ -166,7 +186,7 @@ impl Server {
         let bound = BoundAddresses::of(&listening);
         // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        Server::new(config, listeners, listening, false)
+        Server::new(config, listeners, listening, false, received)
     }
 
     /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
@@ -176,6 +196,14 @@ impl Server {
     /// A listener that cannot be shared among the workers, or an unusable certificate or file of
     /// users.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
+        Server::with_inherited(config, inherited, None)
+    }
+
+    fn with_inherited(
+        config: Config,
+        inherited: Vec<Listener>,
+        received: Option<&mut Received>,
+    ) -> io::Result<Server> {
         let port = |listener: Listener| {
             let protocols = Protocols::on_inherited(&config, listener.own_address().as_ref());
             let unnamed = || Listen::Unix(PathBuf::new());
@@ -198,7 +226,7 @@ impl Server {
                 .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::new(config, listeners, listening, true)
+        Server::new(config, listeners, listening, true, received)
     }
 
     fn new(
@@ -206,15 +234,24 @@ impl Server {
         listeners: Vec<Vec<BoundListener>>,
         listening: Vec<Listening>,
         inherited: bool,
+        mut received: Option<&mut Received>,
     ) -> io::Result<Server> {
         let bound = BoundAddresses::of(&listening);
-        check_passwords(&config, &bound.clear)?;
+        protocols::check_passwords(&config, &bound.clear)?;
         let acme = acme::load(&config)?;
-        let admin = config.admin.as_deref().map(admin::bind).transpose()?;
-        let monitored = monitoring::bind(config.metrics.as_ref())?;
+        let tickets = received.as_ref().map(|received| received.description.tickets.clone());
+        let admin = config.admin.as_deref().map(|path| {
+            let taken = received.as_mut().and_then(|received| received.take_admin(path));
+            taken.map_or_else(|| admin::bind(path), Ok)
+        });
+        let admin = admin.transpose()?;
+        let monitored = monitoring::bind(config.metrics.as_ref(), received)?;
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
         let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
+        if let (Some(keyring), Some(tickets)) = (&settings.keyring, tickets) {
+            keyring.adopt_ticket_keys(&tickets);
+        }
         Ok(Server {
             settings,
             listeners,
@@ -228,6 +265,19 @@ impl Server {
             acme,
             deployments: None,
         })
+    }
+
+    /// Duplicates the sockets, so that they can be handed to another process.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    fn hold_sockets(&self) -> io::Result<HeldSockets> {
+        let path = self.settings.config.admin.clone();
+        // The workers have the same inherited listeners.
+        let workers = if self.inherited { 1 } else { self.listeners.len() };
+        let listeners = self.listeners.iter().take(workers).flatten();
+        let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
+        HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))
     }
 
     /// The directories that the server serves.
@@ -273,6 +323,7 @@ impl Server {
         let changed = Changed::default();
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
+        let compressor = Compressor::start(&config.compress)?;
         let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
@@ -287,6 +338,7 @@ impl Server {
             keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
             access_log: self.access_log.clone(),
         };
+        let (accepts, accepting) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -297,6 +349,7 @@ impl Server {
                 slots: slots.clone(),
                 caches: caches.clone(),
                 metrics: registry.worker(),
+                compressor: compressor.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
@@ -310,10 +363,12 @@ impl Server {
                 deployments: self.deployments.clone(),
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),
+                accepts: accepts.clone(),
             };
             let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
+        drop(accepts);
         let watching = self.settings.keyring.clone().map(certificates::watch).transpose()?;
         let ordering = self.acme.map(acme::start).transpose()?;
         let reloader = Reloader {
@@ -321,6 +376,7 @@ impl Server {
             listening: self.listening,
             inherited: self.inherited,
             any_port: false,
+            held: None,
             updates,
             watching,
             ordering,
@@ -332,6 +388,7 @@ impl Server {
             access_log: self.access_log,
             reloader,
             requested,
+            accepting,
         })
     }
 }
@@ -344,7 +401,9 @@ pub struct Running {
     access_log: Option<Arc<Writer>>,
     reloader: Reloader,
     /// Commands from the admin socket for the process.
-    requested: mpsc::UnboundedReceiver<ReloadRequest>,
+    requested: mpsc::UnboundedReceiver<Request>,
+    /// A message from each worker when it accepts connections, and when it no longer does.
+    accepting: mpsc::UnboundedReceiver<()>,
 }
 
 /// A handle that reopens the access log of a running server.
@@ -372,6 +431,18 @@ impl Running {
     /// A handle that stops it from any thread.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
+    }
+
+    /// Waits until every worker accepts connections.
+    ///
+    /// # Errors
+    /// A worker has failed.
+    fn wait_until_accepting(&mut self) -> io::Result<()> {
+        for _ in &self.threads {
+            let accepts = self.accepting.blocking_recv();
+            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
+        }
+        Ok(())
     }
 
     /// Waits until every worker has ended.
@@ -434,6 +505,11 @@ fn share(whole: usize, workers: NonZeroUsize) -> usize {
 
 /// Time after the begin of a stop in which idle connections may still send a request.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
+
+/// Likewise after a handover to another process. It is longer, because nothing waits for the end of
+/// this process: a client that sends requests less often still gets `Connection: close` with its next
+/// response, and need not find its connection closed.
+const HAND_OVER_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a future on an event loop like a worker's, outside of a server.
 ///

@@ -2,15 +2,18 @@
 //! and on listeners of their own. A thread beside the workers makes the text.
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use super::accept::{self, Listener};
 use super::command::{self, Reply};
+use super::handover::Received;
 use crate::cache::Caches;
 use crate::clock;
 use crate::config::Metrics;
@@ -19,7 +22,7 @@ use crate::metrics::exposition::{self, TextFormat};
 use crate::metrics::{Registry, Snapshot};
 use crate::observe::Writer;
 use crate::pipeline::worker::WorkerThread;
-use crate::rt::{self, Alarm};
+use crate::rt::{self, Alarm, First};
 use crate::tls::Keyring;
 
 /// Interval of measuring the delay of an event loop, and of publishing the state of caches and
@@ -32,7 +35,7 @@ const READERS_MAX: usize = 8;
 /// Readers that the kernel may queue.
 const BACKLOG: u32 = 64;
 
-/// Pause of accepting when there are no descriptors.
+/// Pause of accepting when descriptors are exhausted.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The parts of a server that a snapshot is made of.
@@ -107,12 +110,20 @@ pub(super) async fn measure(thread: &WorkerThread) {
     }
 }
 
-/// Binds the listeners of the metrics.
+/// Binds the listeners of the metrics that `received`, the sockets of the process before, does not
+/// have.
 ///
 /// # Errors
 /// An address that cannot be bound.
-pub(super) fn bind(metrics: Option<&Metrics>) -> io::Result<Vec<Listener>> {
+pub(super) fn bind(
+    metrics: Option<&Metrics>,
+    mut received: Option<&mut Received>,
+) -> io::Result<Vec<Listener>> {
     let bound = metrics.iter().flat_map(|metrics| &metrics.listen).map(|listen| {
+        let taken = received.as_mut().and_then(|received| received.take_metrics(listen));
+        if let Some(listener) = taken {
+            return Ok(listener);
+        }
         let sockets = accept::bind(listen, BACKLOG, 1).map_err(|e| {
             let what = format!("metrics.listen: cannot listen on {listen}: {e}");
             io::Error::new(e.kind(), what)
@@ -122,8 +133,13 @@ pub(super) fn bind(metrics: Option<&Metrics>) -> io::Result<Vec<Listener>> {
     bound.collect()
 }
 
-/// Serves `GET /metrics` on a listener of its own, as long as the worker runs.
-pub(super) async fn serve(listener: Listener, monitor: Monitor) {
+/// Serves `GET /metrics` on a listener of its own, as long as the worker runs, or until
+/// `handed_over`: then another process accepts connections on the socket.
+pub(super) async fn serve(
+    listener: Listener,
+    monitor: Monitor,
+    handed_over: impl Future<Output = ()>,
+) {
     let readers = Arc::new(Semaphore::new(READERS_MAX));
     let registered = match listener {
         Listener::Tcp(socket) => TcpListener::from_std(socket).map(Registered::Tcp),
@@ -133,26 +149,37 @@ pub(super) async fn serve(listener: Listener, monitor: Monitor) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("a listener for metrics is off: {e}"),
     };
+    let mut handed_over = pin!(handed_over);
     loop {
-        let Ok(permit) = Arc::clone(&readers).acquire_owned().await else { return };
-        let monitor = monitor.clone();
-        match &listener {
-            Registered::Tcp(listener) => match listener.accept().await {
-                Ok((peer, _)) => rt::spawn(async move {
-                    let _permit = permit;
-                    command::exchange(peer, async |head: &[u8]| answer(head, &monitor).await).await;
-                }),
-                Err(_) => rt::sleep(PAUSE).await,
-            },
-            Registered::Unix(listener) => match listener.accept().await {
-                Ok((peer, _)) => rt::spawn(async move {
-                    let _permit = permit;
-                    command::exchange(peer, async |head: &[u8]| answer(head, &monitor).await).await;
-                }),
-                Err(_) => rt::sleep(PAUSE).await,
-            },
+        let accept = async {
+            let permit = Arc::clone(&readers).acquire_owned().await.map_err(io::Error::other)?;
+            let monitor = monitor.clone();
+            match &listener {
+                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
+                Registered::Unix(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
+            }
+            io::Result::Ok(())
+        };
+        match rt::race(handed_over.as_mut(), accept).await {
+            First::A(()) => break,
+            First::B(Ok(())) => {}
+            // Descriptors are exhausted; try again later.
+            First::B(Err(_)) => rt::sleep(PAUSE).await,
         }
     }
+    // Waits for the readers that are being served.
+    let _ = readers.acquire_many(READERS_MAX as u32).await;
+}
+
+fn spawn_reader(
+    peer: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    monitor: Monitor,
+    permit: OwnedSemaphorePermit,
+) {
+    rt::spawn(async move {
+        let _permit = permit;
+        command::exchange(peer, async |head: &[u8]| answer(head, &monitor).await).await;
+    });
 }
 
 enum Registered {

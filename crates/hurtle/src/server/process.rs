@@ -1,21 +1,18 @@
-//! The server process: binds, switches its user, notifies the service manager and handles signals.
+//! The server process: binds or takes over sockets, switches its user, and starts the server.
+//! `control` handles signals and commands while it runs.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
-use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
-use super::admin::ReloadRequest;
 use super::apps::Apps;
-use super::reload::Reloader;
-use super::{AccessLogHandle, BoundAddresses, Running, Server, Stop, activation};
+use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
+use super::handover::Received;
+use super::upgrade::Program;
+use super::{AccessLogHandle, BoundAddresses, Running, Server, activation};
 use crate::config::{Config, Listen};
-use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
 use crate::sys;
 
@@ -46,13 +43,17 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
     warn_about_backlog(&config);
+    let program = Program::current()?;
     let (user, group) = (config.user.clone(), config.group.clone());
-    let inherited = activation::listeners()?;
-    let is_inherited = inherited.is_some();
-    let mut server = match inherited {
-        Some(listeners) => Server::with_listeners(config, listeners)?,
-        None => bind(config, any_port)?,
+    let mut received = Received::receive()?;
+    let mut server = match &mut received {
+        Some(received) => take_over(config, any_port, received)?,
+        None => match activation::listeners()? {
+            Some(listeners) => Server::with_listeners(config, listeners)?,
+            None => bind(config, any_port)?,
+        },
     };
+    let is_inherited = server.inherited;
     server.open_logs()?;
     if let Some(user) = user {
         switch_user(&user, group.as_deref())?;
@@ -68,25 +69,39 @@ pub fn run(process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
     let apps = Apps::start(&mut server)?;
-    let Running { threads, stop, access_log, mut reloader, requested } = server.start()?;
+    if let (Some(apps), Some(received)) = (&apps, &received) {
+        apps.wait_until_up(&received.description.apps)?;
+    }
+    let held = server.hold_sockets()?;
+    let mut running = server.start()?;
+    running.wait_until_accepting()?;
+    let logs = running.logs();
+    match received {
+        Some(received) => announce(received, errors, &logs)?,
+        None => print_greeting(&bound, &roots)?,
+    }
+    let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
-    print_greeting(&bound, &roots)?;
+    reloader.held = Some(held);
     activation::notify("READY=1");
-    let logs = AccessLogHandle(access_log.clone());
     let registry = Arc::clone(&reloader.registry);
     let reload = Reload { registry, reloader: Arc::new(Mutex::new(reloader)), load, file };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
     let ended = move || super::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);
-    let process = Process { stop, logs, reload, apps: apps.as_ref(), errors };
+    let apps_of = apps.as_ref();
+    let phase = Phase::Serving;
+    let mut process =
+        Process { stop, logs, reload, apps: apps_of, errors, program, phase, accepting };
     let outcome = runtime.block_on(process.run(events, ended));
+    let has_handed_over = matches!(process.phase, Phase::HandedOver { .. });
     // Applications must outlive the last request.
     if let Some(apps) = apps {
         apps.stop();
     }
     let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
-    let sockets = match is_inherited {
+    let sockets = match is_inherited || has_handed_over {
         true => vec![],
         false => socket_files(&reloader.settings.config),
     };
@@ -109,6 +124,30 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
         .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
         .chain(config.admin.clone())
         .collect()
+}
+
+/// Uses the sockets of the process that this one replaces.
+fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io::Result<Server> {
+    if received.description.inherited {
+        let listeners = received.take_all();
+        return Server::with_inherited(config, listeners, Some(received));
+    }
+    if any_port {
+        config.listen = received.addresses(false);
+        config.listen_tls = received.addresses(true);
+    }
+    Server::bind_or_take(config, Some(received))
+}
+
+/// Tells the process that this one replaces that the workers accept connections.
+fn announce(received: Received, errors: &ErrorLogHandle, logs: &AccessLogHandle) -> io::Result<()> {
+    // Standard error is a pipe to that process so far.
+    received.take_stderr()?;
+    errors.reopen();
+    logs.reopen();
+    tracing::info!("replaces process {}", received.description.process);
+    received.announce();
+    Ok(())
 }
 
 fn bind(config: Config, any_port: bool) -> io::Result<Server> {
@@ -179,187 +218,4 @@ fn print_greeting(bound: &BoundAddresses, roots: &[PathBuf]) -> io::Result<()> {
         }
     }
     out.flush()
-}
-
-/// Signal streams; a signal that arrives early waits in its stream.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    reopen: Signal,
-    hang_up: Signal,
-    upgrade: Signal,
-}
-
-impl Signals {
-    /// Installs the handlers; the signals no longer end the process.
-    fn catch(runtime: &Runtime) -> io::Result<Signals> {
-        let _entered = runtime.enter();
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            reopen: signal(SignalKind::user_defined1())?,
-            hang_up: signal(SignalKind::hangup())?,
-            upgrade: signal(SignalKind::user_defined2())?,
-        })
-    }
-}
-
-/// The events that the process waits for.
-struct Events {
-    signals: Signals,
-    /// Reloads from the admin socket.
-    requested: mpsc::UnboundedReceiver<ReloadRequest>,
-    /// Reloads after a change of the file.
-    watcher: Option<Watcher>,
-}
-
-/// The parts of a running process.
-struct Process<'a> {
-    stop: Stop,
-    logs: AccessLogHandle,
-    reload: Reload,
-    apps: Option<&'a Apps>,
-    errors: &'a ErrorLogHandle,
-}
-
-impl Process<'_> {
-    /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
-    /// time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans the
-    /// applications.
-    async fn run(
-        self,
-        events: Events,
-        ended: impl FnOnce() -> io::Result<()> + Send + 'static,
-    ) -> io::Result<()> {
-        let Events { mut signals, mut requested, mut watcher } = events;
-        let mut ended = tokio::task::spawn_blocking(ended);
-        let mut stopping = false;
-        loop {
-            tokio::select! {
-                outcome = &mut ended => return outcome.map_err(io::Error::other)?,
-                () = either(&mut signals.terminate, &mut signals.interrupt) => {
-                    if stopping {
-                        self.stop.end();
-                    } else {
-                        stopping = true;
-                        activation::notify("STOPPING=1");
-                        self.stop.drain();
-                    }
-                }
-                _ = signals.reopen.recv() => {
-                    self.errors.reopen();
-                    self.logs.reopen();
-                }
-                _ = signals.hang_up.recv(), if !stopping => {
-                    // The log has the problems.
-                    drop(self.reload().await);
-                }
-                // Its default action would end the process without a drain.
-                _ = signals.upgrade.recv() => {
-                    tracing::warn!("SIGUSR2: the binary cannot be replaced while it runs; restart it");
-                }
-                Some(reply) = requested.recv(), if !stopping => {
-                    // The requester may have left.
-                    let _ = reply.send(self.reload().await);
-                }
-                () = changed(&mut watcher), if !stopping => drop(self.reload().await),
-            }
-        }
-    }
-
-    /// Reloads the configuration; returns what to tell the operator, or all problems.
-    async fn reload(&self) -> Result<String, Vec<String>> {
-        activation::notify_reloading();
-        let outcome = self.reload.run().await;
-        self.reload.registry.count_reload(outcome.is_ok());
-        activation::notify("READY=1");
-        let reloaded = match &self.reload.file {
-            Some(file) => format!("reloaded {}", file.display()),
-            None => "reloaded".to_owned(),
-        };
-        match &outcome {
-            Ok(later) => {
-                tracing::info!("{reloaded}");
-                later.iter().for_each(|line| tracing::warn!("{line}"));
-            }
-            Err(problems) => {
-                for problem in problems {
-                    tracing::error!("not reloaded: {problem}");
-                }
-            }
-        }
-        if let Some(apps) = self.apps {
-            apps.reload(self.reload.config());
-            apps.scan();
-        }
-        outcome.map(|later| [vec![reloaded], later].concat().join("\n"))
-    }
-}
-
-/// The means of a reload.
-struct Reload {
-    registry: Arc<Registry>,
-    reloader: Arc<Mutex<Reloader>>,
-    load: LoadConfig,
-    file: Option<PathBuf>,
-}
-
-impl Reload {
-    /// Loads the configuration and puts it in force, on a thread that may block. Returns a line for
-    /// each setting that takes effect only at the next start, or all problems.
-    async fn run(&self) -> Result<Vec<String>, Vec<String>> {
-        let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
-        let reload = move || {
-            let config = load()?;
-            reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(config)
-        };
-        let later = tokio::task::spawn_blocking(reload).await;
-        later.map_err(|_| vec!["the reload panicked".to_owned()])?
-    }
-
-    /// The configuration in force.
-    fn config(&self) -> Arc<Config> {
-        let reloader = self.reloader.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&reloader.settings.config)
-    }
-}
-
-/// Interval of checks of a watched file.
-const WATCH_PERIOD: Duration = Duration::from_millis(500);
-
-/// Notices changes of a file, by its attributes.
-struct Watcher {
-    file: PathBuf,
-    seen: Option<(SystemTime, u64)>,
-}
-
-impl Watcher {
-    fn new(file: PathBuf) -> Watcher {
-        let mut watcher = Watcher { file, seen: None };
-        watcher.seen = watcher.look();
-        watcher
-    }
-
-    fn look(&self) -> Option<(SystemTime, u64)> {
-        let metadata = std::fs::metadata(&self.file).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    }
-}
-
-/// Waits until the watched file has changed; without one, for ever.
-async fn changed(watcher: &mut Option<Watcher>) {
-    let Some(watcher) = watcher else { return std::future::pending().await };
-    loop {
-        tokio::time::sleep(WATCH_PERIOD).await;
-        let now = watcher.look();
-        // An editor may remove the file before it writes it again.
-        if now.is_some() && now != watcher.seen {
-            watcher.seen = now;
-            return;
-        }
-    }
-}
-
-async fn either(a: &mut Signal, b: &mut Signal) {
-    tokio::select! { _ = a.recv() => {}, _ = b.recv() => {} }
 }

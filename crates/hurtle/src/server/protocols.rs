@@ -1,8 +1,8 @@
-//! The protocols beneath HTTP on a listener, from the configuration.
+//! The protocols beneath HTTP on a listener, from the configuration, and checks of the listeners.
 
 use std::io;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, is_exposed};
 
 /// The protocols beneath HTTP on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,21 @@ impl Protocols {
         let proxy = config.proxy_protocol.as_ref().is_some_and(|proxied| is_on(&proxied.on));
         Protocols { tls: among(&config.listen_tls), proxy }
     }
+}
+
+/// Checks that no password crosses a network in clear, unless the configuration allows it.
+///
+/// # Errors
+/// `clear`, the addresses without TLS, has one that other machines reach.
+pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
+    let exposed = clear.iter().find(|listen| is_exposed(listen));
+    let is_forbidden = config.basic_auths_in_clear().any(|basic| !basic.cleartext);
+    let Some(listen) = exposed.filter(|_| is_forbidden) else { return Ok(()) };
+    let what = format!(
+        "passwords would cross the network in clear to {listen}: listen with TLS, on 127.0.0.1 or a \
+         unix socket, or set auth_cleartext"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 /// Checks that every address of `proxy_protocol.on` has a listener. Without this check, a listener

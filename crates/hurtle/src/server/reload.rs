@@ -12,13 +12,14 @@ use tokio::sync::watch;
 use super::accept::{self, BoundListener};
 use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
+use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::{acme, certificates, check_passwords};
+use super::{acme, certificates};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
-use crate::tls::Keyring;
+use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 
 /// Longest wait for the workers to confirm a configuration.
@@ -40,6 +41,7 @@ pub(super) struct Settings {
     pub(super) config: Arc<Config>,
     pub(super) guard: Guard,
     pub(super) keyring: Option<Arc<Keyring>>,
+    pub(super) upstream_tls: UpstreamConfigs,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -65,6 +67,8 @@ pub(super) struct Reloader {
     pub(super) inherited: bool,
     /// `true`: the address is a default and its port may be another one, so it stays.
     pub(super) any_port: bool,
+    /// Duplicates of all sockets; `None`: they are not handed over.
+    pub(super) held: Option<HeldSockets>,
     pub(super) updates: watch::Sender<Option<Arc<Update>>>,
     /// Certificates are reloaded until this is dropped.
     pub(super) watching: Option<Sender<()>>,
@@ -93,6 +97,8 @@ impl Settings {
         let line = |e: io::Error| vec![e.to_string()];
         let known = previous.and_then(|previous| previous.keyring.as_deref());
         let keyring = certificates::load(&config, known).map_err(line)?;
+        let upstream_tls =
+            UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -106,7 +112,7 @@ impl Settings {
             None => AddressCounts::new(max),
         });
         let config = Arc::new(config);
-        Ok(Settings { config, guard, keyring, addresses, connections_by_address })
+        Ok(Settings { config, guard, keyring, upstream_tls, addresses, connections_by_address })
     }
 }
 
@@ -131,6 +137,12 @@ impl Reloader {
         let tls = listening.iter().filter(|open| open.tls);
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
+        if let Some(held) = &mut self.held {
+            // Before the workers close them, because the last descriptor closes a socket.
+            held.retain(&listening);
+            let opened = listeners.iter().flat_map(|changes| &changes.opened);
+            held.add(opened).map_err(|e| vec![e.to_string()])?;
+        }
         self.publish(settings, listeners)?;
         let level = self.settings.config.error_log.level;
         if level != before.error_log.level {
@@ -161,7 +173,7 @@ impl Reloader {
         let clear: Vec<Listen> =
             self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
         let stay = self.inherited || self.any_port;
-        check_passwords(config, if stay { &clear } else { &config.listen })
+        protocols::check_passwords(config, if stay { &clear } else { &config.listen })
     }
 
     /// Sends the configuration to the workers, and waits until all have applied it.
@@ -273,6 +285,12 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
     if config.error_log.to != before.error_log.to {
         config.error_log.to.clone_from(&before.error_log.to);
         later.push("error_log.path takes effect at the next start".to_owned());
+    }
+    let (new, old) = (&mut config.compress, &before.compress);
+    if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {
+        new.cache_bytes = old.cache_bytes;
+        new.disk.clone_from(&old.disk);
+        later.push("compress.cache_bytes and directory take effect at the next start".to_owned());
     }
     keep!(
         workers,

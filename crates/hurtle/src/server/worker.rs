@@ -12,16 +12,18 @@ use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_local;
 
 use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
-use super::admin::{self, ReloadRequest};
+use super::admin::{self, Request};
 use super::admission::Admission;
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
 use super::reload::{Settings, Update};
-use super::{Command, DRAIN_GRACE, Deployments, share, upload_roots};
+use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
@@ -61,6 +63,7 @@ pub(super) struct Shared {
     pub(super) slots: Slots,
     pub(super) caches: Caches,
     pub(super) metrics: Arc<WorkerMetrics>,
+    pub(super) compressor: Compressor,
     /// Taken by the first state.
     pub(super) log: Option<WorkerLog>,
     pub(super) apps: Vec<MountedApp>,
@@ -69,7 +72,7 @@ pub(super) struct Shared {
 /// The tasks of a worker beside serving.
 pub(super) struct Duties {
     /// The socket for administration commands; one worker serves it.
-    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<ReloadRequest>)>,
+    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
     /// Listeners for metrics; one worker serves them.
     pub(super) monitored: Vec<Listener>,
     pub(super) monitor: Monitor,
@@ -82,6 +85,8 @@ pub(super) struct Duties {
     /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     pub(super) orders: watch::Receiver<Command>,
+    /// Gets a message when the worker accepts connections, and when it no longer does.
+    pub(super) accepts: mpsc::UnboundedSender<()>,
 }
 
 /// The state of a worker that does not depend on the configuration.
@@ -185,13 +190,20 @@ async fn serve(
     duties: Duties,
 ) -> io::Result<()> {
     let Duties { admin, monitored, monitor, .. } = duties;
-    let Duties { upload_roots, inherited, deployments, updates, mut orders, .. } = duties;
-    if let Some((socket, commands)) = admin {
-        rt::spawn(admin::serve(socket, monitor.clone(), commands));
-    }
-    for listener in monitored {
-        rt::spawn(monitoring::serve(listener, monitor.clone()));
-    }
+    let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
+    let handed_over = || {
+        let mut orders = orders.clone();
+        async move { drop(orders.wait_for(Command::is_hand_over).await) }
+    };
+    let admin = admin.map(|(socket, commands)| {
+        spawn_local(admin::serve(socket, monitor.clone(), commands, handed_over()))
+    });
+    let monitored = monitored
+        .into_iter()
+        .map(|listener| spawn_local(monitoring::serve(listener, monitor.clone(), handed_over())));
+    // The commands and readers that are being served when another process takes over.
+    let monitoring: Vec<_> = admin.into_iter().chain(monitored).collect();
+    let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
@@ -202,6 +214,7 @@ async fn serve(
     }
     let measured = Rc::clone(&thread);
     rt::spawn(async move { monitoring::measure(&measured).await });
+    rt::spawn(Rc::clone(&worker.store).share_memory(compressor));
     let deadlines = Rc::clone(&worker.deadlines);
     rt::spawn(async move { deadlines.sweep().await });
     if let Some(log) = &worker.log {
@@ -213,6 +226,8 @@ async fn serve(
     for listener in listeners {
         accepting.open(listener)?;
     }
+    // An error means that the process is ending.
+    let _ = accepts.send(());
     let mut updating = Updating {
         number,
         shared,
@@ -228,12 +243,22 @@ async fn serve(
         () = updating.run(updates, &mut accepting) => {}
     }
     let worker = thread.worker();
-    worker.deadlines.drain(DRAIN_GRACE);
     let drain = updating.shared.settings.config.drain;
+    let is_hand_over = orders.borrow().is_hand_over();
+    let grace = if is_hand_over { HAND_OVER_GRACE.min(drain / 2) } else { DRAIN_GRACE };
+    worker.deadlines.drain(grace);
     let ended = orders.wait_for(|order| *order == Command::End);
     let drained = async {
         let finished = async {
+            if is_hand_over {
+                accepting.note_shared();
+            }
             accepting.close_all().await;
+            let _ = accepts.send(());
+            // The command that began the handover gets its response.
+            for served in monitoring.into_iter().filter(|_| is_hand_over) {
+                let _ = served.await;
+            }
             while thread.open.get() > 0 {
                 thread.closed.wait(None).await;
             }
@@ -330,6 +355,8 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
         metrics: Arc::clone(&shared.metrics),
+        compressor: shared.compressor.clone(),
+        upstream_tls: shared.settings.upstream_tls.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {

@@ -3,12 +3,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::Sites;
 use super::mount::{Mount, names_lane};
 use crate::auth::Gate;
 use crate::config;
 use crate::disk::Disk;
+use crate::files::Routes;
 use crate::handler::Handler;
 use crate::handler::proxy::{Availability, Proxy};
 use crate::metrics::WorkerMetrics;
@@ -30,7 +32,11 @@ pub struct Deployment {
 
 /// The deployed applications of a site in one worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Deployed(RefCell<Vec<Mounted>>);
+pub(super) struct Deployed {
+    mounted: RefCell<Vec<Mounted>>,
+    /// Informed of the paths, so that archives leave them out.
+    routes: Arc<Routes>,
+}
 
 #[derive(Clone, Debug)]
 struct Mounted {
@@ -47,14 +53,21 @@ impl Mounted {
 }
 
 impl Deployed {
+    /// Has `routes` know the deployed paths.
+    pub(super) fn with_routes(self, routes: Arc<Routes>) -> Deployed {
+        let paths = self.mounted.borrow().iter().map(|app| app.mount.path.clone()).collect();
+        routes.deploy(paths);
+        Deployed { routes, ..self }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.mounted.borrow().is_empty()
     }
 
     /// Returns the mount of a path if it is longer than `other`, the length of the configured
     /// mount.
     pub(super) fn holding(&self, path: &[u8], other: Option<usize>) -> Option<Rc<Mount>> {
-        let mounted = self.0.borrow();
+        let mounted = self.mounted.borrow();
         let closer = |app: &&Mounted| other.is_none_or(|bytes| app.mount.path.len() > bytes);
         let found = mounted.iter().filter(closer).find(|app| app.mount.holds(path));
         found.map(|app| Rc::clone(&app.mount))
@@ -62,7 +75,7 @@ impl Deployed {
 
     /// Publishes the state of the applications' upstreams.
     pub(super) fn publish(&self, now_ms: u64) {
-        for app in &*self.0.borrow() {
+        for app in &*self.mounted.borrow() {
             if let Handler::Proxy(proxy) = &app.mount.handler {
                 proxy.publish(now_ms);
             }
@@ -77,12 +90,13 @@ impl Deployed {
         gate: Option<&Rc<Gate>>,
         metrics: &WorkerMetrics,
     ) {
-        let mut before = self.0.take();
+        let mut before = self.mounted.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
             let known = before.iter().position(|app| app.serial == deployment.serial);
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
-                let proxy = Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None);
+                let proxy =
+                    Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None, None);
                 proxy.watch();
                 let Deployment { site, path, .. } = deployment;
                 proxy.count_in(metrics, site, path);
@@ -95,7 +109,8 @@ impl Deployed {
         }
         // Longest first, so that the first match is the longest.
         mounted.sort_by_key(|app| std::cmp::Reverse(app.mount.path.len()));
-        self.0.replace(mounted);
+        self.routes.deploy(mounted.iter().map(|app| app.mount.path.clone()).collect());
+        self.mounted.replace(mounted);
         // Ends the waits for removed applications.
         before.iter().for_each(|app| app.set_availability(Availability::Down));
     }

@@ -8,10 +8,12 @@ use std::rc::Rc;
 use http::StatusCode;
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::Fields;
+use hurtle_http::request::fields::{is_same, pairs};
 use hurtle_http::semantics::target;
 
 use crate::answer::Answer;
 use crate::clock;
+use crate::compress::{Policy, forbids};
 use crate::config::Files;
 use crate::files::{self, Key, Store};
 use crate::handler::directory::{Directory, Resources};
@@ -28,9 +30,13 @@ pub struct Internal {
 }
 
 impl Internal {
-    pub(super) fn new(root: &Path, resources: &Resources) -> Internal {
+    pub(super) fn new(root: &Path, resources: &Resources, policy: Option<Policy>) -> Internal {
         let files = Files { index: Vec::new(), ..Files::new(root.to_owned()) };
-        Internal { root: root.to_owned(), directory: Directory::new(files, resources), key: 0 }
+        Internal {
+            root: root.to_owned(),
+            directory: Directory::new(files, resources, policy),
+            key: 0,
+        }
     }
 
     /// Returns the file of a redirect, with the fields of the response that named it. Anything but a
@@ -41,7 +47,13 @@ impl Internal {
         redirect: &InternalRedirect,
         (request, matched): (&HandlerRequest<'_>, &MatchedPath<'_>),
     ) -> Answer {
-        let mut answer = self.find(store, &redirect.file, request).await;
+        let mut request = *request;
+        let mut controls =
+            pairs(&redirect.kept).filter(|(name, _)| is_same(name, b"cache-control"));
+        if controls.any(|(_, value)| forbids(value)) {
+            request.file.accept_encoding = None;
+        }
+        let mut answer = self.find(store, &redirect.file, &request).await;
         if let Fields::Ready(lines) = &mut answer.fields {
             let (removed, set) = matched.edits(answer.status);
             // Fields about a range come from the file (RFC 9110 section 14.6); other responses have

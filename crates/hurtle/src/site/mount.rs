@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use super::internal::Internal;
 use crate::auth::Gate;
+use crate::compress::Policy;
 use crate::config::{self, Access, MountHandler};
 use crate::disk::{Disk, Lane};
+use crate::files::Routes;
+use crate::files::routes::holds;
 use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
@@ -26,6 +29,9 @@ pub struct Mount {
     pub(super) handler: Handler,
     /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
+    /// The policy by which the handler's responses are compressed; `None`: they are not. Files have
+    /// their own.
+    pub(super) compress: Option<Policy>,
     /// The authorizer that is called before the handler.
     pub(super) authorizer: Option<Rc<Authorizer>>,
     /// Counters of its requests.
@@ -82,39 +88,45 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it stays if its configuration
-    /// does.
+    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it
+    /// stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
         site: &str,
         (resources, slots): (&Resources, &Slots),
+        routes: &Arc<Routes>,
         gate: Option<Rc<Gate>>,
         previous: Option<&Rc<Proxy>>,
+        compression: &Compression,
     ) -> Mount {
+        let (of_files, compress) = compression.of_mount(config.compress);
         let named = match &config.handler {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
             MountHandler::FastCgi(app) => app.internal.as_ref(),
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
             _ => None,
         };
-        let internal = named.map(|root| Internal::new(root, resources));
+        let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                Handler::Directory(Directory::new(files.clone(), resources))
+                let directory = Directory::new(files.clone(), resources, of_files);
+                Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
                 Handler::Redirect(Redirect { status: *status, to: to.clone() })
             }
             MountHandler::Proxy(proxy) => {
-                let known = previous.filter(|known| *known.config() == **proxy);
+                let tls = resources.upstream_tls.of(proxy);
+                let known = previous.filter(|known| known.is_as(proxy, tls));
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
                     let names = (&resources.disk, names_lane(&resources.disk));
                     let cache = resources.caches.of(proxy, &resources.disk);
-                    Rc::new(Proxy::new((**proxy).clone(), names, cache))
+                    Rc::new(Proxy::new((**proxy).clone(), names, tls.cloned(), cache))
                 }))
             }
             MountHandler::FastCgi(app) => {
-                let beside = app.files_beside().map(|files| Directory::new(files, resources));
+                let beside = app.files_beside();
+                let beside = beside.map(|files| Directory::new(files, resources, of_files));
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
                 Handler::Gateway { gateway, beside }
             }
@@ -136,13 +148,18 @@ impl Mount {
         let authorizer =
             config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
         let path = mount_path(&config.path);
-        Mount { path, access, gate, handler, internal, authorizer, metrics }
+        Mount { path, access, gate, handler, internal, compress, authorizer, metrics }
     }
 
     /// Creates the mount of an application.
-    pub(super) fn of_app(app: App, gate: Option<Rc<Gate>>, metrics: Arc<RouteMetrics>) -> Mount {
+    pub(super) fn of_app(
+        app: App,
+        gate: Option<Rc<Gate>>,
+        compress: Option<Policy>,
+        metrics: Arc<RouteMetrics>,
+    ) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate, metrics)
+        Mount::open(path, Handler::App(app), gate, compress, metrics)
     }
 
     /// Creates the mount of an application that is deployed at run time.
@@ -152,7 +169,8 @@ impl Mount {
         gate: Option<Rc<Gate>>,
         metrics: Arc<RouteMetrics>,
     ) -> Mount {
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, metrics)
+        // A later configuration of the site may compress.
+        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None, metrics)
     }
 
     /// Creates a mount that admits every address.
@@ -160,10 +178,12 @@ impl Mount {
         path: Vec<u8>,
         handler: Handler,
         gate: Option<Rc<Gate>>,
+        compress: Option<Policy>,
         metrics: Arc<RouteMetrics>,
     ) -> Mount {
         let access = Access::default();
-        Mount { path, access, gate, handler, internal: None, authorizer: None, metrics }
+        let (internal, authorizer) = (None, None);
+        Mount { path, access, gate, handler, internal, compress, authorizer, metrics }
     }
 
     pub(super) fn takes_uploads(&self) -> bool {
@@ -188,14 +208,26 @@ impl Mount {
     }
 }
 
+/// The compression of a site.
+#[derive(Clone, Debug)]
+pub(super) struct Compression {
+    pub(super) policy: Policy,
+    /// The site's `compress`.
+    pub(super) site: Option<bool>,
+}
+
+impl Compression {
+    /// Returns the policies of a mount: for files, and for all else. `own` is the mount's `compress`.
+    pub(super) fn of_mount(&self, own: Option<bool>) -> (Option<Policy>, Option<Policy>) {
+        let written = own.or(self.site);
+        let policy = |is_on| if is_on { Some(self.policy.clone()) } else { None };
+        (policy(written.unwrap_or(true)), policy(written.unwrap_or(false)))
+    }
+}
+
 /// Returns the lane in which the names of upstreams are resolved.
 pub(super) fn names_lane(disk: &Disk) -> Lane {
     disk.lane_of("host names".to_owned())
-}
-
-/// Returns whether a path is the mount's or beneath it.
-pub(super) fn holds(mount: &[u8], path: &[u8]) -> bool {
-    path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Returns a mount's path; the root is empty, because its slash begins the rest.

@@ -1,5 +1,5 @@
-//! Server-side TLS configuration: loads each site's certificates, reloads changed files, and makes
-//! the rustls configuration for handshakes. Sessions belong to `transport`.
+//! TLS configuration: loads each site's certificates, reloads changed files, and makes the rustls
+//! configurations for handshakes, `upstream` those with upstreams. Sessions belong to `transport`.
 
 mod atomic;
 mod certificate;
@@ -9,6 +9,8 @@ mod der;
 pub mod local;
 mod pem;
 mod site_config;
+mod tickets;
+mod upstream;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -27,6 +29,8 @@ use pem::FileStamp;
 pub use pem::certificates;
 pub use site_config::HTTP2;
 use site_config::SiteConfig;
+pub use tickets::TicketKeys;
+pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
 
 /// TLS configuration of every site, by the site's number.
 #[derive(Debug)]
@@ -144,6 +148,27 @@ impl Keyring {
             ends.into_iter().enumerate().map(of).collect::<Vec<_>>()
         };
         self.sites.iter().flatten().flat_map(of).collect()
+    }
+
+    /// The keys of all sites' session tickets, for another process.
+    pub fn ticket_keys(&self) -> Vec<TicketKeys> {
+        let keys = |entry: &Arc<Entry>| {
+            let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(files.loaded.as_ref()?.ticket_keys(&entry.name))
+        };
+        self.sites.iter().flatten().filter_map(keys).collect()
+    }
+
+    /// Uses the ticket keys of another process for the sites of the same name and client
+    /// authorities.
+    pub fn adopt_ticket_keys(&self, keys: &[TicketKeys]) {
+        for keys in keys {
+            let Some(entry) = self.entry(&keys.site) else { continue };
+            let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(loaded) = &files.loaded {
+                loaded.adopt_ticket_keys(keys);
+            }
+        }
     }
 
     /// Describes a site's certificates, one line each.

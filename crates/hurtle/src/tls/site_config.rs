@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use ::aws_lc_rs::digest::{Context, SHA256};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{
-    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
 use super::pem;
+use super::tickets::{TicketKeys, Ticketer};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
@@ -32,6 +34,7 @@ pub(super) struct SiteConfig {
     resolver: Arc<CertificateResolver>,
     files: Vec<CertificateFiles>,
     authorities: Vec<CertificateDer<'static>>,
+    ticketer: Arc<Ticketer>,
 }
 
 impl SiteConfig {
@@ -60,20 +63,42 @@ impl SiteConfig {
         // TLS scanners recommend the server's order. All of its cipher suites are strong.
         config.ignore_client_order = true;
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
-        // The ticket has the whole session, so any worker can resume it; rustls changes the key every
-        // six hours. Each site has its own key, since sites can differ in `client_auth`.
-        config.ticketer = match previous {
-            Some(previous) if previous.authorities == authorities => {
-                Arc::clone(&previous.config.ticketer)
-            }
-            _ => ticketer()?,
+        // The ticket has the whole session, so any worker can resume it. Each site has its own key,
+        // since sites can differ in `client_auth`.
+        let ticketer = match previous {
+            Some(previous) if previous.authorities == authorities => Arc::clone(&previous.ticketer),
+            _ => Arc::new(Ticketer::new()?),
         };
+        config.ticketer = Arc::clone(&ticketer) as _;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // Early data can be replayed (RFC 8446 section 8). With a ticketer rustls neither accepts it
         // nor allows it in tickets: this is only how much it skips.
         config.max_early_data_size = SKIPPED_BYTES_MAX;
         let files = tls.certificates.clone();
-        Ok(SiteConfig { config: Arc::new(config), resolver, files, authorities })
+        Ok(SiteConfig { config: Arc::new(config), resolver, files, authorities, ticketer })
+    }
+
+    /// The keys of session tickets, for another process; `site` is the name of the site.
+    pub(super) fn ticket_keys(&self, site: &str) -> TicketKeys {
+        self.ticketer.export(site.to_owned(), self.authorities_digest())
+    }
+
+    /// Uses the ticket keys of another process if its client authorities are the same.
+    pub(super) fn adopt_ticket_keys(&self, keys: &TicketKeys) {
+        if keys.authorities == self.authorities_digest() {
+            self.ticketer.adopt(keys);
+        }
+    }
+
+    fn authorities_digest(&self) -> [u8; 32] {
+        let mut context = Context::new(&SHA256);
+        for authority in &self.authorities {
+            context.update(&(authority.len() as u64).to_be_bytes());
+            context.update(authority);
+        }
+        let mut digest = [0; 32];
+        digest.copy_from_slice(context.finish().as_ref());
+        digest
     }
 
     /// Describes why clients will reject the certificates.
@@ -148,8 +173,4 @@ fn verifier(
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = if auth.required { builder } else { builder.allow_unauthenticated() };
     builder.build().map_err(|e| format!("{file}: {e}"))
-}
-
-fn ticketer() -> Result<Arc<dyn ProducesTickets>, String> {
-    aws_lc_rs::Ticketer::new().map_err(|e| format!("no random key for session tickets: {e}"))
 }

@@ -15,7 +15,9 @@ pub mod plain;
 pub mod program;
 mod send_queue;
 pub mod tls;
+mod tls_client;
 pub mod upgrade;
+mod upstream;
 
 use std::io;
 use std::task::{Context, Poll};
@@ -30,7 +32,9 @@ pub use plain::Plain;
 pub use program::Program;
 pub use send_queue::{FileRange, Front, Piece, SendQueue};
 pub use tls::Tls;
+pub use tls_client::TlsClient;
 pub use upgrade::{Offer, Pipe};
+pub use upstream::{ConnectError, UpstreamSocket};
 
 /// The mode of a write to a socket that the kernel has not reported as writable. The kernel reports
 /// it only when a third of the socket's buffer is free, which takes long with a slow reader.
@@ -45,13 +49,6 @@ pub enum Attempt {
     /// taken and holds back count as sent.
     Last,
 }
-
-/// A connection to an upstream.
-#[cfg(not(test))]
-pub type UpstreamSocket = Plain;
-/// A connection to an upstream: in unit tests, one in memory.
-#[cfg(test)]
-pub type UpstreamSocket = memory::Memory;
 
 /// A connected channel. Data is owned in both directions, so that an engine can keep a buffer while the
 /// kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces that

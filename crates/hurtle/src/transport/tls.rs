@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::ops::DerefMut;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, Waker, ready};
 
-use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
+use rustls::{ConnectionCommon, HandshakeKind, ProtocolVersion, ServerConnection, SideData};
 
 use super::ktls::{self, Sending, TAKE_OVER_BYTES_MIN};
 use super::plain::SLICES_MAX;
@@ -16,10 +17,10 @@ use crate::tls::{ClientCertificate, HTTP2};
 
 /// Bytes encrypted at once: four full records (RFC 8446 section 5.1). They bound the unsent data of
 /// a slow client.
-const WRITE_BYTES: usize = 64 << 10;
+pub(super) const WRITE_BYTES: usize = 64 << 10;
 
 /// Maximum overhead of encrypting them, and of rustls' own messages, in bytes.
-const OVERHEAD_BYTES_MAX: usize = 1 << 10;
+pub(super) const OVERHEAD_BYTES_MAX: usize = 1 << 10;
 
 /// A connected socket with a TLS session on it.
 #[derive(Debug)]
@@ -189,7 +190,9 @@ impl Transport for Tls {
             Fill::Head | Fill::Body | Fill::Response => self.socket.poll_read(cx, into),
         };
         input.poll_fill_by(fill, |into| {
-            read_by(&mut session, &self.sending.borrow(), &self.drained, into, read)
+            let sending = self.sending.borrow();
+            let is_over = |session: &mut ServerConnection| sending.is_over(session);
+            read_by(&mut **session, is_over, &self.drained, into, read)
         })
     }
 
@@ -279,7 +282,10 @@ impl Transport for Tls {
 }
 
 /// Takes and encrypts up to `WRITE_BYTES`; returns the number of bytes taken.
-fn encrypt(session: &mut ServerConnection, queue: &mut SendQueue) -> io::Result<usize> {
+pub(super) fn encrypt<D>(
+    session: &mut ConnectionCommon<D>,
+    queue: &mut SendQueue,
+) -> io::Result<usize> {
     let mut slots = [IoSlice::new(&[]); SLICES_MAX];
     let count = queue.slices(&mut slots, WRITE_BYTES);
     if count == 0 {
@@ -292,15 +298,19 @@ fn encrypt(session: &mut ServerConnection, queue: &mut SendQueue) -> io::Result<
 }
 
 /// Reads decrypted bytes as soon as there are some. Skips rustls while it is known to have none.
-fn read_by(
-    session: &mut ServerConnection,
-    sending: &Sending,
+/// `is_over` ends the reading.
+pub(super) fn read_by<S, D: SideData>(
+    session: &mut S,
+    is_over: impl Fn(&mut S) -> bool,
     drained: &Cell<bool>,
     into: &mut [u8],
     mut read: impl FnMut(&mut [u8]) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<usize>> {
+) -> Poll<io::Result<usize>>
+where
+    S: DerefMut<Target = ConnectionCommon<D>>,
+{
     loop {
-        if sending.is_over(session) {
+        if is_over(session) {
             return Poll::Ready(Ok(0));
         }
         if !drained.get() {
@@ -320,14 +330,14 @@ fn read_by(
 }
 
 /// Returns whether rustls has neither unread decrypted bytes nor the peer's end.
-fn is_drained(session: &mut ServerConnection) -> bool {
+fn is_drained<D>(session: &mut ConnectionCommon<D>) -> bool {
     let waits = |e: io::Error| e.kind() == io::ErrorKind::WouldBlock;
     session.reader().fill_buf().is_err_and(waits)
 }
 
 /// Reads once from the socket into the session.
-pub(super) fn take_in(
-    session: &mut ServerConnection,
+pub(super) fn take_in<D: SideData>(
+    session: &mut ConnectionCommon<D>,
     mut read: impl FnMut(&mut [u8]) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
     let n = ready!(pending(session.read_tls(&mut Reader(&mut read))))?;
@@ -336,8 +346,8 @@ pub(super) fn take_in(
 }
 
 /// Writes all queued bytes.
-pub(super) fn flush(
-    session: &mut ServerConnection,
+pub(super) fn flush<D: SideData>(
+    session: &mut ConnectionCommon<D>,
     mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<()>> {
     while session.wants_write() {
@@ -347,8 +357,8 @@ pub(super) fn flush(
 }
 
 /// Writes queued bytes once.
-fn put_out(
-    session: &mut ServerConnection,
+pub(super) fn put_out<D: SideData>(
+    session: &mut ConnectionCommon<D>,
     write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
     match ready!(pending(session.write_tls(&mut Writer(write)))) {

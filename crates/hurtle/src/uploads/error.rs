@@ -59,6 +59,22 @@ impl UploadError {
         StatusCode::PRECONDITION_FAILED,
         "the file does not match the preconditions",
     );
+    pub(super) const EXISTS: UploadError = UploadError::new(
+        StatusCode::PRECONDITION_FAILED,
+        "a file of this name exists: choose to replace existing files, or rename it",
+    );
+    pub(super) const OTHER_ORIGIN: UploadError =
+        UploadError::new(StatusCode::FORBIDDEN, "the form is of another site");
+    pub(super) const NO_FORM: UploadError = UploadError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "a POST is a form: send it as multipart/form-data, or send the file with PUT",
+    );
+    pub(super) const FORM: UploadError =
+        UploadError::new(StatusCode::BAD_REQUEST, "the form is malformed");
+    pub(super) const FORM_PARTS: UploadError =
+        UploadError::new(StatusCode::PAYLOAD_TOO_LARGE, "the form has more than 1,000 parts");
+    pub(super) const FORM_CONTROL: UploadError =
+        UploadError::new(StatusCode::PAYLOAD_TOO_LARGE, "a part that is no file is too large");
     pub(super) const FULL: UploadError =
         UploadError::new(StatusCode::INSUFFICIENT_STORAGE, "not enough free space");
     pub(super) const DENIED: UploadError =
@@ -100,6 +116,11 @@ impl UploadError {
     /// True if the directory of the file does not exist.
     pub(super) fn is_no_directory(&self) -> bool {
         self.is(&UploadError::NO_DIRECTORY)
+    }
+
+    /// True if the preconditions do not hold.
+    pub(super) fn is_condition(&self) -> bool {
+        self.is(&UploadError::CONDITION)
     }
 
     fn is(&self, other: &UploadError) -> bool {

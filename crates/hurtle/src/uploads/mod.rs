@@ -1,9 +1,10 @@
-//! Uploads to a directory: PUT and DELETE, from the request's fields to the response. The caller
+//! Uploads to a directory: PUT, DELETE, and POST of forms, from the request's fields to the response. The caller
 //! checks who may upload, and the engine delivers the body.
 //!
 //! - `name` checks the target's name.
 //! - `unfinished` receives the file, which is invisible meanwhile; `commit` publishes it.
 //! - `error` lists the reasons for a refusal.
+//! - `form` stores the files of a form.
 //! - `resume` continues interrupted uploads, with `headers`, `store`, `record`, `token` and `lock`.
 //! - `sweep` removes files that a crash has left.
 //!
@@ -12,6 +13,7 @@
 
 mod commit;
 mod error;
+mod form;
 mod headers;
 mod lock;
 mod name;
@@ -44,6 +46,7 @@ use crate::disk::{Disk, Failure, Lane};
 use crate::files::Changed;
 use crate::rt;
 
+pub use form::takes_names_in;
 pub use resume::is_upload;
 pub use sweep::{expire, sweep};
 
@@ -61,8 +64,10 @@ const GATHER_MS_MAX: u64 = 250;
 /// Interval of progress responses (104), in milliseconds.
 const PROGRESS_INTERVAL_MS: u64 = 1_000;
 
-/// The value of Allow for OPTIONS and 405.
+/// The values of Allow for OPTIONS and 405: of a file, and of a directory, which takes forms.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
+const ALLOW_IN_DIRECTORY: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS");
 
 /// A directory that accepts uploads.
 #[derive(Clone, Debug)]
@@ -153,8 +158,14 @@ impl Uploads {
                 Err(error) => Err(error),
             },
             Method::DELETE => self.delete(&head.headers, &rest).await,
-            Method::OPTIONS => Ok(self.options()),
-            _ => Ok(Answer::error(StatusCode::METHOD_NOT_ALLOWED, None).with(header::ALLOW, ALLOW)),
+            Method::POST if client.base.ends_with('/') && takes_names_in(&rest) => {
+                self.post(&head.headers, &rest, body).await
+            }
+            Method::OPTIONS => Ok(self.options(&rest)),
+            _ => {
+                let refused = Answer::error(StatusCode::METHOD_NOT_ALLOWED, None);
+                Ok(refused.with(header::ALLOW, allow(&rest)))
+            }
         };
         let answer = answer.unwrap_or_else(|error| error.answer(&rest));
         answer.with(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
@@ -184,8 +195,8 @@ impl Uploads {
         Ok(of_done(done))
     }
 
-    fn options(&self) -> Answer {
-        let answer = Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, ALLOW);
+    fn options(&self, rest: &[u8]) -> Answer {
+        let answer = Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, allow(rest));
         match self.upload_limit() {
             Some(limit) => answer.with(headers::UPLOAD_LIMIT, limit),
             None => answer,
@@ -246,6 +257,10 @@ impl Uploads {
     }
 }
 
+fn allow(rest: &[u8]) -> HeaderValue {
+    if takes_names_in(rest) { ALLOW_IN_DIRECTORY } else { ALLOW }
+}
+
 /// Refuses content that is not a whole file in the form to be stored.
 fn refuse_parts(fields: &HeaderMap) -> Result<(), UploadError> {
     // RFC 9110 section 14.5: a server without partial PUT must not take a part for the whole.
@@ -294,16 +309,22 @@ impl ReceiveMode {
 
 /// Reads a body in pieces, at a limited rate.
 struct PieceReader {
-    rate: u64,
+    pace: Pace,
     /// True if a partly filled piece must not wait for more.
     is_resumable: bool,
+}
+
+/// The rate of an upload.
+struct Pace {
+    /// Bytes a second; 0 means unlimited.
+    rate: u64,
     started_ms: u64,
     received: u64,
 }
 
 impl PieceReader {
     fn new(rate: u64, is_resumable: bool) -> PieceReader {
-        PieceReader { rate, is_resumable, started_ms: clock::now_ms(), received: 0 }
+        PieceReader { pace: Pace::new(rate), is_resumable }
     }
 
     /// Reads the next piece of a body; empty at its end.
@@ -314,7 +335,7 @@ impl PieceReader {
     ) -> Result<Vec<Bytes>, UploadError> {
         let mut piece = Vec::new();
         let (mut len, mut since_ms) = (0, 0);
-        while len < self.piece_bytes() {
+        while len < self.pace.piece_bytes(PIECE_BYTES) {
             let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
             let frame = if self.is_resumable && len > 0 {
                 let gathered_ms = clock::now_ms().saturating_sub(since_ms);
@@ -331,8 +352,8 @@ impl PieceReader {
             let frame = frame.map_err(|_| UploadError::BROKEN)?;
             // Trailers are not part of a file.
             let Ok(data) = frame.into_data() else { continue };
-            self.received += data.len() as u64;
-            if self.received > bytes_max {
+            self.pace.count(data.len());
+            if self.pace.received > bytes_max {
                 return Err(UploadError::TOO_LARGE);
             }
             if len == 0 {
@@ -341,20 +362,32 @@ impl PieceReader {
             len += data.len();
             piece.push(data);
         }
-        self.wait_for_rate().await;
+        self.pace.wait().await;
         Ok(piece)
     }
+}
 
-    fn piece_bytes(&self) -> usize {
+impl Pace {
+    fn new(rate: u64) -> Pace {
+        Pace { rate, started_ms: clock::now_ms(), received: 0 }
+    }
+
+    fn count(&mut self, len: usize) {
+        self.received += len as u64;
+    }
+
+    /// Size of the next piece, in bytes: `max`, or less under a rate limit.
+    fn piece_bytes(&self, max: usize) -> usize {
         match self.rate {
-            0 => PIECE_BYTES,
-            rate => usize::try_from(rate / PIECES_PER_SECOND)
-                .map_or(PIECE_BYTES, |bytes| bytes.clamp(1, PIECE_BYTES)),
+            0 => max,
+            rate => {
+                usize::try_from(rate / PIECES_PER_SECOND).map_or(max, |bytes| bytes.clamp(1, max))
+            }
         }
     }
 
     /// Waits until the rate allows the bytes received so far.
-    async fn wait_for_rate(&self) {
+    async fn wait(&self) {
         let Some(earned_ms) = self.received.saturating_mul(1_000).checked_div(self.rate) else {
             return;
         };

@@ -5,6 +5,10 @@
 
 mod answers;
 mod client;
+#[allow(dead_code)]
+#[path = "../it/support/coding.rs"]
+mod coding;
+mod compression;
 // The example is tested as a user would copy it.
 #[allow(dead_code)]
 #[path = "../../examples/axum.rs"]

@@ -7,6 +7,7 @@
 mod alike;
 mod bodies;
 mod breaches;
+mod compression;
 mod curl;
 mod files;
 mod floods;

@@ -4,6 +4,8 @@
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
+mod archives;
+mod compression;
 mod conditions;
 mod connection;
 mod files;

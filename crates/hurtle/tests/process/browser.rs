@@ -35,11 +35,15 @@ fn the_example_site_loads_in_a_browser_without_console_errors() {
     let child = Child::start(&mut command);
     let faulty = Dir::new(&[("index.html", "<h1>Faulty</h1><script>nonsense()</script>")]);
     let other = Child::serve(&faulty, &[]);
+    let dropped = Dir::new(&[("report.txt", "")]);
+    let uploads = Child::serve(&dropped, &["--upload", "--auth", "none"]);
     let rows = [
         (&child, "/", "<title>Tern Point Lighthouse</title>", false),
         (&child, "/about.html", "<title>About", false),
         // A directory without an index file: the server's own listing.
         (&child, "/files/", "<table", false),
+        // Its script has made the upload form a place to drop files.
+        (&uploads, "/", "class=\"upload drop\"", false),
         (&child, "/no-such-page", "<h1", false),
         // Proves that the test sees errors on the console.
         (&other, "/", "<h1>Faulty</h1>", true),

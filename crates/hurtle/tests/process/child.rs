@@ -197,17 +197,24 @@ impl Child {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Waits until it ends.
+    /// Waits until it ends and its output is read.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
+        let status = self.wait_for_process();
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        status
+    }
+
+    /// Waits until it ends, while another process may have its standard streams.
+    #[track_caller]
+    pub(crate) fn wait_for_process(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("it has ended", || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
-        for reader in self.readers.drain(..) {
-            reader.join().unwrap();
-        }
         status.unwrap()
     }
 

@@ -41,3 +41,39 @@ fn a_cache_says_which_responses_it_stores() {
         assert!(said.contains(expected), "{keys}: {said}");
     }
 }
+
+#[test]
+fn the_codings_of_a_path_are_explained() {
+    let text = "lorem ipsum\n".repeat(200);
+    let dir = Dir::new(&[
+        ("a.css", text.as_str()),
+        ("b.css", &text),
+        ("b.css.br", "own"),
+        ("small.css", "a"),
+        ("a.png", &text),
+        ("off/a.css", &text),
+    ]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\nfiles = '{root}'\n[[site.mount]]\npath = '/off'\n\
+         files = '{root}/off'\ncompress = false\n[[site.mount]]\npath = '/app'\n\
+         proxy = 'http://127.0.0.1:1'\n[[site.mount]]\npath = '/api'\n\
+         proxy = 'http://127.0.0.1:1'\ncompress = true\n",
+    );
+    let made = "made when a client first accepts one, for later requests";
+    let table = [
+        ("/a.css", format!("br, zstd, gzip: {made}")),
+        ("/b.css", format!("zstd, gzip: {made}")),
+        ("/small.css", "no: it is smaller than compress.min_bytes".to_owned()),
+        ("/a.png", "no: its media type is not in compress.types".to_owned()),
+        ("/off/a.css", "no: compress is off here".to_owned()),
+        ("/app/x", "no: compress is off here".to_owned()),
+        ("/api/x", "responses of the types in compress.types, while they are sent".to_owned()),
+    ];
+    for (path, expected) in table {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let line = said.lines().find_map(|line| line.strip_prefix("compress "));
+        assert_eq!(line, Some(expected.as_str()), "{path}: {said}");
+    }
+}

@@ -31,4 +31,5 @@ mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tracing;
+mod upgrade;
 mod uploads;

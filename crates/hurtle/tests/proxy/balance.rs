@@ -1,5 +1,9 @@
 //! Tests of several upstreams: selection, failures and health checks.
 
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::thread::{self, JoinHandle};
+
 use crate::support::{GET, OK, Proxy, Upstream};
 
 const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -70,7 +74,7 @@ fn a_path_is_hashed_to_one_upstream() {
     let keys = "balance = \"hash-path\"";
     let proxy = Proxy::with(&[upstreams[0].address, upstreams[1].address], keys);
     let requests = upstreams.map(|upstream| {
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let mut requests = Vec::new();
             while let Some((mut peer, head)) = upstream.next_request_if_any() {
                 requests.push(head.lines().next().unwrap().to_owned());
@@ -116,4 +120,133 @@ fn an_unhealthy_upstream_gets_no_requests() {
     assert!(head.starts_with("GET / HTTP/1.1\n"), "{head}");
     peer.send(OK);
     assert_eq!(client.answer().1, "ok", "well again");
+}
+
+/// Answers every request with `status` until no connection comes for a second; returns the number of
+/// requests.
+fn answer_all(upstream: Upstream, status: &'static str) -> (SocketAddr, JoinHandle<usize>) {
+    let address = upstream.address;
+    let thread = thread::spawn(move || {
+        let mut requests = 0;
+        while let Some((mut peer, _)) = upstream.next_request_if_any() {
+            requests += 1;
+            let close = "Content-Length: 2\r\nConnection: close";
+            peer.send(format!("HTTP/1.1 {status}\r\n{close}\r\n\r\nok"));
+        }
+        requests
+    });
+    (address, thread)
+}
+
+#[test]
+fn weights_divide_the_requests() {
+    let upstreams = [(); 2].map(|()| answer_all(Upstream::new(), "200 OK"));
+    let (one, three) = (upstreams[0].0, upstreams[1].0);
+    let mount = format!("proxy = ['http://{one}', {{ url = 'http://{three}', weight = 3 }}]");
+    let proxy = Proxy::of("", &mount);
+    for _ in 0..12 {
+        assert_eq!(proxy.send(GET).answer().1, "ok");
+    }
+    assert_eq!(upstreams.map(|(_, thread)| thread.join().unwrap()), [3, 9]);
+}
+
+#[test]
+fn a_backup_answers_while_the_others_are_down() {
+    let gone = Upstream::new().address;
+    let (backup, requests) = answer_all(Upstream::new(), "200 OK");
+    let mount = format!("proxy = ['http://{gone}', {{ url = 'http://{backup}', backup = true }}]");
+    let proxy = Proxy::of("", &mount);
+    for _ in 0..6 {
+        assert_eq!(proxy.send(GET).answer().1, "ok");
+    }
+    assert_eq!(requests.join().unwrap(), 6);
+}
+
+#[test]
+fn a_cookie_keeps_a_client_at_its_upstream() {
+    let upstreams = [(); 3].map(|()| Upstream::new());
+    let addresses = upstreams.each_ref().map(|upstream| upstream.address);
+    let proxy = Proxy::with(&addresses, "balance = 'cookie'\ncookie = 'server'");
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstreams[0].next_request();
+    peer.send(LAST_OK);
+    let (head, _) = client.answer();
+    let cookie = head.lines().find_map(|line| line.strip_prefix("Set-Cookie: ")).expect(&head);
+    let (pair, rest) = cookie.split_once(';').unwrap();
+    assert!(pair.starts_with("server=") && rest == " Path=/; HttpOnly; SameSite=Lax", "{cookie}");
+    assert!(!pair.contains("127"), "the address is not disclosed");
+    for _ in 0..4 {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: a=b; {pair}\r\n\r\n"));
+        let (mut peer, _) = upstreams[0].next_request();
+        peer.send(LAST_OK);
+        let (head, _) = client.answer();
+        assert!(!head.contains("Set-Cookie"), "{head}");
+    }
+    // The upstream fails: another one takes over and the cookie names that one.
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {pair}\r\n\r\n"));
+    drop(upstreams[0].next_request());
+    let (mut peer, _) = upstreams[1].next_request();
+    peer.send(LAST_OK);
+    let (head, _) = client.answer();
+    assert!(head.contains("\nSet-Cookie: server=") && !head.contains(pair), "{head}");
+}
+
+#[test]
+fn a_header_field_is_hashed_to_one_upstream() {
+    let upstreams = [(); 2].map(|()| Upstream::new());
+    let addresses = upstreams.each_ref().map(|upstream| upstream.address);
+    let proxy = Proxy::with(&addresses, "balance = 'hash-header'\nhash_header = 'X-Tenant'");
+    let requests = upstreams.map(|upstream| {
+        thread::spawn(move || {
+            let mut tenants = Vec::new();
+            while let Some((mut peer, head)) = upstream.next_request_if_any() {
+                let tenant = head.lines().find_map(|line| line.strip_prefix("X-Tenant: "));
+                tenants.push(tenant.unwrap().to_owned());
+                peer.send(LAST_OK);
+            }
+            tenants
+        })
+    });
+    for n in 0..24 {
+        let request = format!("GET /{n} HTTP/1.1\r\nHost: a\r\nX-Tenant: t{}\r\n\r\n", n % 8);
+        assert_eq!(proxy.send(request).answer().1, "ok");
+    }
+    let requests = requests.map(|thread| thread.join().unwrap());
+    for tenant in (0..8).map(|n| format!("t{n}")) {
+        assert_ne!(requests[0].contains(&tenant), requests[1].contains(&tenant), "{tenant}");
+    }
+}
+
+#[test]
+fn a_share_of_error_responses_ejects_an_upstream() {
+    let (bad, errors) = answer_all(Upstream::new(), "500 No");
+    let (good, requests) = answer_all(Upstream::new(), "200 OK");
+    let keys = "ejection = { errors_percent = 50, min_requests = 4 }";
+    let proxy = Proxy::with(&[bad, good], keys);
+    for _ in 0..20 {
+        assert_eq!(proxy.send(GET).answer().1, "ok");
+    }
+    assert_eq!((errors.join().unwrap(), requests.join().unwrap()), (4, 16));
+}
+
+#[test]
+fn every_address_of_a_name_is_used() {
+    let first = TcpListener::bind("localhost:0").unwrap();
+    let port = first.local_addr().unwrap().port();
+    let addresses: BTreeSet<SocketAddr> = ("localhost", port).to_socket_addrs().unwrap().collect();
+    let own = first.local_addr().unwrap();
+    let others = addresses.iter().filter(|address| **address != own);
+    // An address that cannot be bound refuses connections, so the others get them.
+    let others = others.filter_map(|address| TcpListener::bind(address).ok());
+    let upstreams: Vec<Upstream> =
+        [first].into_iter().chain(others.collect::<Vec<_>>()).map(Upstream::of).collect();
+    let proxy = Proxy::of("", &format!("proxy = 'http://localhost:{port}'"));
+    let count = upstreams.len();
+    let counts = upstreams.into_iter().map(|upstream| answer_all(upstream, "200 OK").1);
+    let counts: Vec<_> = counts.collect();
+    for _ in 0..4 * count {
+        assert_eq!(proxy.send(GET).answer().1, "ok");
+    }
+    let counts: Vec<usize> = counts.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(counts.iter().all(|requests| *requests > 0), "{counts:?}");
 }

@@ -11,13 +11,20 @@ mod cache;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]
 mod client;
+#[allow(dead_code)]
+#[path = "../it/support/coding.rs"]
+mod coding;
+mod compression;
 mod failures;
 mod forwarded;
 mod headers;
 mod hints;
 mod internal;
+#[path = "../app/log.rs"]
+mod log;
 mod paths;
 mod real;
+mod secure;
 mod slashes;
 mod support;
 mod upgrade;

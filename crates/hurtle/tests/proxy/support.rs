@@ -24,7 +24,10 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new() -> Upstream {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Upstream::of(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    pub(crate) fn of(listener: TcpListener) -> Upstream {
         socket2::SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).unwrap();
         let address = listener.local_addr().unwrap();
         Upstream { listener, address }

@@ -3,17 +3,37 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::text::{Grouped, Href, HumanSize, MarkedText, Text, UtcTime};
+use super::text::{Escaped, Grouped, Href, HumanSize, MarkedText, Text, UtcTime};
 use super::{Entry, Kind, Page, Sort, View};
 
-/// The Content-Security-Policy of a listing. It allows the built-in style sheet (by its hash) and
-/// the built-in icon, and forbids everything else, including forms and framing.
+/// The Content-Security-Policy of a listing. It allows the built-in style sheet and scripts (by
+/// their hashes), the built-in icon, and forms and uploads to this origin. It forbids everything
+/// else, including framing.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-CgQLqmXh6/MmJpCQuvoxVQR2Vpft3xokG0DKkHSKQxA='; \
-    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    style-src 'sha256-1XKB4tQj/v2+0XUB+0iYM/WWQT+QKX3PYKqzq01Jc8U='; \
+    script-src 'sha256-ixGIkw8FT4UTLTKw8MmVh4Pohsw40Swa/iB5CXGQog8=' \
+    'sha256-dyX2QSmTpaF5FTEWQC8zECq514UYLYSXJtQH1CPUsPM='; connect-src 'self'; \
+    img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The style sheet. The policy above pins its hash; if it changes, a test prints the new hash.
 const STYLE: &str = include_str!("style.css");
+
+/// Filters the rows while the user types; without it, the form asks the server.
+const FILTER_SCRIPT: &str = include_str!("filter.js");
+
+/// Uploads dropped and chosen files with PUT and shows the progress; without it, the form sends them.
+const UPLOAD_SCRIPT: &str = include_str!("upload.js");
+
+/// The controls of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Controls<'a> {
+    /// Text that the names of the page contain; empty: the page is not filtered.
+    pub filter: &'a [u8],
+    /// True if the directory can be downloaded as an archive.
+    pub has_archives: bool,
+    /// True if files can be uploaded to the directory.
+    pub takes_uploads: bool,
+}
 
 /// A yellow folder.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
@@ -23,11 +43,12 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 ///
 /// `url_path` is the decoded path of the listing and ends in `/`. All references are relative, so
 /// that they work behind a proxy that maps the site to another path.
-pub fn html(page: &Page, url_path: &[u8]) -> Vec<u8> {
-    Document { page, url_path }.to_string().into_bytes()
+pub fn html(page: &Page, url_path: &[u8], controls: &Controls<'_>) -> Vec<u8> {
+    Document { page, url_path, controls }.to_string().into_bytes()
 }
 
 struct Document<'a> {
+    controls: &'a Controls<'a>,
     page: &'a Page,
     url_path: &'a [u8],
 }
@@ -51,11 +72,20 @@ impl Display for Document<'_> {
             Text(self.url_path)
         )?;
         write_breadcrumbs(f, self.url_path)?;
-        write_summary(f, self.page)?;
-        write_pager(f, self.page)?;
-        write_table(f, self.page, self.url_path != b"/")?;
-        write_pager(f, self.page)?;
-        f.write_str("</main>\n</body>\n</html>\n")
+        let filter = self.controls.filter;
+        write_summary(f, self.page, filter)?;
+        write_tools(f, self.page, self.controls)?;
+        if self.controls.takes_uploads {
+            f.write_str(UPLOAD_FORM)?;
+        }
+        write_pager(f, self.page, filter)?;
+        write_table(f, self.page, filter, self.url_path != b"/")?;
+        write_pager(f, self.page, filter)?;
+        write!(f, "</main>\n<script>{FILTER_SCRIPT}</script>\n")?;
+        if self.controls.takes_uploads {
+            writeln!(f, "<script>{UPLOAD_SCRIPT}</script>")?;
+        }
+        f.write_str("</body>\n</html>\n")
     }
 }
 
@@ -84,7 +114,7 @@ fn write_breadcrumbs(f: &mut Formatter<'_>, url_path: &[u8]) -> fmt::Result {
 }
 
 /// Writes the number of entries, and a note if the listing is incomplete.
-fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
+fn write_summary(f: &mut Formatter<'_>, page: &Page, filter: &[u8]) -> fmt::Result {
     let counted = |count: usize, noun: &str| {
         let plural = if count == 1 { "" } else { "s" };
         format!("{} {noun}{plural}", Grouped(count as u64))
@@ -92,6 +122,15 @@ fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     let folders = counted(page.directories, "folder");
     let files = counted(page.total - page.directories, "file");
     match (page.directories, page.total - page.directories) {
+        _ if !filter.is_empty() => {
+            let all = Link(View { page: 1, ..page.view }, b"");
+            let text = MarkedText(filter);
+            writeln!(
+                f,
+                "<p>{folders}, {files} with <bdi>{text}</bdi> in the name. \
+                <a href=\"{all}\">Show all</a></p>"
+            )?;
+        }
         (0, 0) => f.write_str("<p>This folder is empty.</p>\n")?,
         (0, _) => writeln!(f, "<p>{files}</p>")?,
         (_, 0) => writeln!(f, "<p>{folders}</p>")?,
@@ -106,13 +145,53 @@ fn write_summary(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     Ok(())
 }
 
+/// Writes the form that filters by name and the links to archives.
+fn write_tools(f: &mut Formatter<'_>, page: &Page, controls: &Controls<'_>) -> fmt::Result {
+    let Controls { filter, has_archives, .. } = controls;
+    if page.total == 0 && filter.is_empty() {
+        return Ok(());
+    }
+    write!(
+        f,
+        "<div class=\"tools\">\n<form class=\"filter\" role=\"search\">\
+        <input type=\"search\" name=\"filter\" value=\"{}\" placeholder=\"Filter by name\" \
+        aria-label=\"Filter by name\" maxlength=\"255\">",
+        Text(filter)
+    )?;
+    // A form replaces the query, so it repeats the order.
+    match page.view.sort {
+        Sort::Name => {}
+        Sort::Size => f.write_str("<input type=\"hidden\" name=\"sort\" value=\"size\">")?,
+        Sort::Time => f.write_str("<input type=\"hidden\" name=\"sort\" value=\"time\">")?,
+    }
+    if page.view.descending {
+        f.write_str("<input type=\"hidden\" name=\"order\" value=\"desc\">")?;
+    }
+    f.write_str("<button>Filter</button></form>\n")?;
+    if *has_archives {
+        f.write_str(
+            "<span>Download all as <a href=\"?archive=zip\" rel=\"nofollow\">zip</a> \
+            or <a href=\"?archive=tar\" rel=\"nofollow\">tar</a></span>\n",
+        )?;
+    }
+    f.write_str("</div>\n")
+}
+
+/// The form that uploads files. `replace` precedes the files, because the server reads the parts in
+/// order.
+const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" \
+    enctype=\"multipart/form-data\" action=\"./\">\n\
+    <label>Upload files: <input type=\"file\" name=\"file\" multiple required></label>\n\
+    <label><input type=\"checkbox\" name=\"replace\" value=\"1\"> Replace existing files</label>\n\
+    <button>Upload</button>\n<small>Or drop files anywhere on this page.</small>\n</form>\n";
+
 /// Writes links to the other pages; nothing if there is only one page.
-fn write_pager(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
+fn write_pager(f: &mut Formatter<'_>, page: &Page, filter: &[u8]) -> fmt::Result {
     if page.pages == 1 {
         return Ok(());
     }
     let number = page.view.page;
-    let link = |number| Link(View { page: number, ..page.view });
+    let link = |number| Link(View { page: number, ..page.view }, filter);
     f.write_str("<nav class=\"pages\" aria-label=\"Pages\">")?;
     if number > 1 {
         write!(f, "<a href=\"{}\">« First</a>", link(1))?;
@@ -128,12 +207,12 @@ fn write_pager(f: &mut Formatter<'_>, page: &Page) -> fmt::Result {
     f.write_str("</nav>\n")
 }
 
-fn write_table(f: &mut Formatter<'_>, page: &Page, has_parent: bool) -> fmt::Result {
+fn write_table(f: &mut Formatter<'_>, page: &Page, filter: &[u8], has_parent: bool) -> fmt::Result {
     f.write_str("<table>\n<thead><tr>")?;
     for (sort, title) in
         [(Sort::Name, "Name"), (Sort::Size, "Size"), (Sort::Time, "Modified<span> (UTC)</span>")]
     {
-        write_column_head(f, page.view, sort, title)?;
+        write_column_head(f, (page.view, filter), sort, title)?;
     }
     f.write_str("</tr></thead>\n<tbody>\n")?;
     if has_parent {
@@ -146,7 +225,12 @@ fn write_table(f: &mut Formatter<'_>, page: &Page, has_parent: bool) -> fmt::Res
 }
 
 /// Writes a column title that links to this order, or reverses the current one.
-fn write_column_head(f: &mut Formatter<'_>, view: View, sort: Sort, title: &str) -> fmt::Result {
+fn write_column_head(
+    f: &mut Formatter<'_>,
+    (view, filter): (View, &[u8]),
+    sort: Sort,
+    title: &str,
+) -> fmt::Result {
     let current = view.sort == sort;
     let aria_sort = match view.descending {
         _ if !current => "",
@@ -155,7 +239,7 @@ fn write_column_head(f: &mut Formatter<'_>, view: View, sort: Sort, title: &str)
     };
     // Names start in ascending order, sizes and times in descending order.
     let descending = if current { !view.descending } else { sort != Sort::Name };
-    let link = Link(View { sort, descending, page: 1 });
+    let link = Link(View { sort, descending, page: 1 }, filter);
     write!(f, "<th scope=\"col\"{aria_sort}><a href=\"{link}\">{title}</a></th>")
 }
 
@@ -177,14 +261,14 @@ fn write_row(f: &mut Formatter<'_>, entry: &Entry) -> fmt::Result {
     writeln!(f, "<td><time datetime=\"{time}\">{date}<span> {minute}</span></time></td></tr>")
 }
 
-/// A relative reference to a view of this directory, for an attribute. Default values are omitted,
+/// A relative reference to a filtered view of this directory, for an attribute. Default values are omitted,
 /// so that each view has one address.
-struct Link(View);
+struct Link<'a>(View, &'a [u8]);
 
-impl Display for Link {
+impl Display for Link<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let View { sort, descending, page } = self.0;
-        if self.0 == View::default() {
+        if self.0 == View::default() && self.1.is_empty() {
             return f.write_str("./");
         }
         let mut separator = "?";
@@ -198,6 +282,9 @@ impl Display for Link {
         }
         if descending {
             write(format_args!("order=desc"))?;
+        }
+        if !self.1.is_empty() {
+            write(format_args!("filter={}", Escaped(self.1)))?;
         }
         if page > 1 {
             write(format_args!("page={page}"))?;
@@ -229,7 +316,7 @@ mod tests {
     }
 
     fn document(page: &Page, url_path: &[u8]) -> String {
-        String::from_utf8(html(page, url_path)).unwrap()
+        String::from_utf8(html(page, url_path, &Controls::default())).unwrap()
     }
 
     /// Returns the values of all `href` attributes in the body, unescaped.
@@ -240,11 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_allows_the_style_sheet() {
-        let hash = base64(&Sha256::digest(STYLE.as_bytes()));
-        let source = format!("style-src 'sha256-{hash}';");
-        assert!(CONTENT_SECURITY_POLICY.contains(&source), "style.css changed: pin {source}");
-        assert!(!STYLE.contains("</") && !STYLE.contains('\r'));
+    fn the_policy_allows_the_style_sheet_and_the_scripts() {
+        let texts =
+            [("style.css", STYLE), ("filter.js", FILTER_SCRIPT), ("upload.js", UPLOAD_SCRIPT)];
+        for (name, text) in texts {
+            let source = format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
+            assert!(CONTENT_SECURITY_POLICY.contains(&source), "{name} changed: pin {source}");
+            assert!(!text.contains("</") && !text.contains("<!--") && !text.contains('\r'));
+        }
     }
 
     fn base64(bytes: &[u8]) -> String {

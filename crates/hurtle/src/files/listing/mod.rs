@@ -8,6 +8,7 @@
 //! All functions here block on the disk. The caller caches listings, shares scans between requests,
 //! and chooses between HTML and JSON.
 
+mod filter;
 mod html;
 mod json;
 mod scan;
@@ -15,10 +16,14 @@ mod text;
 mod view;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-pub use html::{CONTENT_SECURITY_POLICY, html};
+pub use filter::Filter;
+pub use html::{CONTENT_SECURITY_POLICY, Controls, html};
 pub use json::json;
 pub use scan::scan;
+pub(super) use scan::visible;
+pub(super) use text::UtcTime;
 pub use view::{Entry, PAGE_ENTRIES_MAX, Page, Sort, View, page};
 
 /// Maximum number of entries in a listing; further ones are omitted.
@@ -30,7 +35,7 @@ pub const NAMES_BYTES_MAX: usize = 128 << 20;
 
 /// Maximum length of a name, in bytes. Common file systems allow 255 bytes, a few 255 characters. A
 /// longer name could not be requested within the default limit of a target.
-const NAME_BYTES_MAX: usize = 1024;
+pub(super) const NAME_BYTES_MAX: usize = 1024;
 
 /// Names are stored in chunks of this size, so that a scan never copies them. A growing vector
 /// would need up to three times the memory for a moment.
@@ -49,7 +54,8 @@ const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
 /// without regard to case, then by bytes).
 #[derive(Debug)]
 pub struct Listing {
-    names: Names,
+    /// Shared with filtered listings.
+    names: Arc<Names>,
     /// Positions of the names, in the listing's order.
     order: Box<[u32]>,
     directories: usize,
@@ -126,7 +132,7 @@ impl Builder {
         order.dedup_by(|a, b| self.names.at(*a) == self.names.at(*b));
         let directories = order.partition_point(|a| self.names.at(*a).0 == Kind::Directory);
         let order = order.into_boxed_slice();
-        Listing { names: self.names, order, directories, truncated: self.truncated }
+        Listing { names: Arc::new(self.names), order, directories, truncated: self.truncated }
     }
 }
 
@@ -203,7 +209,7 @@ impl Names {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::files) mod tests {
     use std::fs::File;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -211,10 +217,10 @@ mod tests {
     use super::*;
 
     /// A temporary directory, removed at the end of a test.
-    pub(super) struct Scratch(PathBuf);
+    pub(in crate::files) struct Scratch(PathBuf);
 
     impl Scratch {
-        pub(super) fn new() -> Scratch {
+        pub(in crate::files) fn new() -> Scratch {
             static COUNT: AtomicUsize = AtomicUsize::new(0);
             let number = COUNT.fetch_add(1, Relaxed);
             let name = format!("hurtle-listing-{}-{number}", std::process::id());
@@ -223,7 +229,7 @@ mod tests {
             Scratch(path)
         }
 
-        pub(super) fn path(&self) -> &Path {
+        pub(in crate::files) fn path(&self) -> &Path {
             &self.0
         }
 

@@ -41,7 +41,8 @@ pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
     Ok(builder.finish())
 }
 
-fn visible(name: &[u8], dotfiles: bool) -> bool {
+/// True if a name is listed.
+pub(in crate::files) fn visible(name: &[u8], dotfiles: bool) -> bool {
     match name {
         b"." | b".." => false,
         name if is_unfinished(name) => false,

@@ -68,7 +68,17 @@ pub(super) struct Href<'a> {
 impl Display for Href<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("./")?;
-        for byte in self.name {
+        Escaped(self.name).fmt(f)?;
+        f.write_str(if self.directory { "/" } else { "" })
+    }
+}
+
+/// Bytes in a URL: all except unreserved characters are percent-encoded.
+pub(super) struct Escaped<'a>(pub(super) &'a [u8]);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
             match byte {
                 // Unreserved characters (RFC 3986 section 2.3).
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -77,7 +87,7 @@ impl Display for Href<'_> {
                 _ => write!(f, "%{byte:02X}")?,
             }
         }
-        f.write_str(if self.directory { "/" } else { "" })
+        Ok(())
     }
 }
 
@@ -118,7 +128,7 @@ impl Display for HumanSize {
 
 /// A UTC time. Displays as RFC 3339: `2026-11-20T14:01:15Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UtcTime {
+pub(in crate::files) struct UtcTime {
     year: i64,
     month: i64,
     day: i64,
@@ -133,7 +143,7 @@ impl UtcTime {
 
     /// Converts seconds since 1970-01-01T00:00:00Z. Times outside the years 0000 to 9999 are
     /// clamped.
-    pub(super) fn from_unix(seconds: i64) -> UtcTime {
+    pub(in crate::files) fn from_unix(seconds: i64) -> UtcTime {
         let seconds = seconds.clamp(UtcTime::FIRST, UtcTime::LAST);
         // Years start in March, so that the leap day is the last of a year. They are counted in
         // cycles of 400 years from 0000-03-01, which is 719,468 days before 1970-01-01.
@@ -149,6 +159,12 @@ impl UtcTime {
         let month = (month_from_march + 2) % 12 + 1;
         let year = 400 * cycle + year_of_cycle + i64::from(month <= 2);
         UtcTime { year, month, day, second_of_day: seconds.rem_euclid(UtcTime::DAY_SECONDS) }
+    }
+
+    /// Year, month (1 to 12), day (1 to 31), and hour, minute, second.
+    pub(in crate::files) fn fields(self) -> ([i64; 3], [i64; 3]) {
+        let second = self.second_of_day;
+        ([self.year, self.month, self.day], [second / 3600, second / 60 % 60, second % 60])
     }
 
     /// `2026-11-20`

@@ -1,6 +1,7 @@
 //! The state of one exchange with an upstream, and the response that it ends with.
 
 use http::StatusCode;
+use hurtle_http::semantics::accept::Coding;
 
 use super::super::client::EncodedHead;
 use super::super::wait::Waits;
@@ -28,6 +29,8 @@ pub struct UpstreamResponse {
     pub head: EncodedHead,
     /// The framing of its body.
     pub framing: Framing,
+    /// The content-coding to apply to the body; `None`: it is relayed as it is.
+    pub coding: Option<Coding>,
     /// The response's status.
     pub status: StatusCode,
     /// `true` if the upstream's connection can be reused after the body.

@@ -15,7 +15,7 @@ use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::UpstreamExchange;
-use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
+use super::{ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::EarlyHints;
@@ -116,9 +116,9 @@ impl Proxy {
             Box::pin(self.wait_for_application(request, client, exchange)).await?;
         }
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        let key = self.key(request);
         loop {
             let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
-            let key = Key { client: request.client.address, path: request.matched.path };
             if !upstream.choose(key, now_ms) {
                 // Otherwise the errors of the tried upstreams were logged.
                 if status == StatusCode::SERVICE_UNAVAILABLE {

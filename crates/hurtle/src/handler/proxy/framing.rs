@@ -54,6 +54,14 @@ impl Framing {
         }
     }
 
+    /// Frames the body for the client as one of unknown length, because it is encoded on the way.
+    pub(super) fn encode(&mut self) {
+        match self.reading {
+            Some(Reading::Done) => self.delimiter = Delimiter::Given,
+            _ => self.delimiter = Delimiter::Chunked,
+        }
+    }
+
     /// Creates the framing of a response without a body.
     fn none(delimiter: Delimiter) -> Framing {
         Framing { delimiter, reading: Some(Reading::Done), may_keep_alive: true, len: Some(0) }

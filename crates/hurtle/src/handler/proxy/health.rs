@@ -64,7 +64,7 @@ impl HealthChecker {
     /// Makes one check; the error is the reason of its failure.
     async fn check(&self, peer: &Peer) -> Result<(), String> {
         let text = |error: UpstreamError| error.to_string();
-        let mut link = peer.connect().await.map_err(text)?;
+        let mut link = peer.connect(CHECK_TIMEOUT.as_millis() as u64).await.map_err(text)?;
         let sent = send(&link.io, self.request.clone()).await;
         sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
         let head = Source(&link.io).head(&mut link.input).await.map_err(text)?;

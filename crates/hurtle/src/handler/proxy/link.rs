@@ -18,14 +18,16 @@ pub struct Link {
     pub input: Input,
     /// `true`: the connection has carried a request before.
     pub reused: bool,
+    /// The generation of the upstream's addresses when it was opened.
+    pub(super) generation: u32,
 }
 
 /// A socket that a response is read from; a request may be written to it meanwhile.
 pub struct Source<'a>(pub(super) &'a UpstreamSocket);
 
 impl Link {
-    pub(super) fn new(io: UpstreamSocket, reused: bool) -> Link {
-        Link { io, input: Input::default(), reused }
+    pub(super) fn new(io: UpstreamSocket, reused: bool, generation: u32) -> Link {
+        Link { io, input: Input::default(), reused, generation }
     }
 }
 

@@ -1,8 +1,11 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
 //! request up to the response's head, `response` the head, and `cache` requests to a mount with a
-//! cache. `peer` is one upstream with its idle connections, `upstream_request` one request to it, and
+//! cache. `balance` chooses
+//! among upstreams, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
 //! `health` makes health checks.
 
+mod addresses;
+mod balance;
 pub mod cache;
 mod exchange;
 mod forward;
@@ -14,21 +17,21 @@ mod link;
 mod peer;
 mod request_sender;
 mod response;
+mod standing;
 mod upstream_request;
 
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use crate::cache::Cache;
-use crate::config::{self, Balance};
+use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::WorkerMetrics;
 use crate::rt;
+use crate::tls::UpstreamConfig;
 
+pub use balance::Key;
 pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward::log_failure;
 pub use framing::Framing;
@@ -38,6 +41,7 @@ pub use peer::UpstreamError;
 pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
+use balance::Sticky;
 use gate::AvailabilityGate;
 use peer::Peer;
 
@@ -53,36 +57,45 @@ const REQUEST_WORTH: u32 = 2;
 pub struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
+    /// Configuration of TLS to upstreams; `None`: none uses it.
+    tls: Option<Arc<UpstreamConfig>>,
     cache: Option<Arc<Cache>>,
+    /// Values of the cookie that names upstreams; `None`: no cookie does.
+    sticky: Option<Sticky>,
+    /// `true`: all weights are equal at all times.
+    is_uniform: bool,
+    /// Time of a slow start, in milliseconds; 0: there is none.
+    slow_ms: u64,
     /// The next upstream in turn.
     turn: Cell<usize>,
     budget: Cell<u32>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
-    /// `true` if health checks run.
+    /// `true` after `watch`.
     is_watched: Cell<bool>,
 }
 
-/// Properties of a request that a balance method may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
-    /// The client's address.
-    pub client: Option<IpAddr>,
-    /// The request's path.
-    pub path: &'a [u8],
-}
-
 impl Proxy {
-    /// A proxy as configured; names are resolved on a disk thread. `cache` stores responses.
+    /// A proxy as configured; names are resolved on a disk thread. `tls` is the configuration for
+    /// `https://` upstreams, and `cache` stores responses.
     pub fn new(
         config: config::Proxy,
         (disk, lane): (&Disk, Lane),
+        tls: Option<Arc<UpstreamConfig>>,
         cache: Option<Arc<Cache>>,
     ) -> Proxy {
-        let peer = |upstream| Rc::new(Peer::new(upstream, disk.clone(), lane));
+        let peer = |server| Rc::new(Peer::new(server, tls.as_ref(), disk.clone(), lane));
+        let balancing = &config.balancing;
+        let sticky = balancing.cookie.as_ref();
+        let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);
+        let mut weights = config.upstreams.windows(2);
         Proxy {
+            sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
+            is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
+            slow_ms,
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,
+            tls,
             cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
@@ -96,17 +109,33 @@ impl Proxy {
         &self.config
     }
 
+    /// Returns whether this is the proxy of a configuration, with this configuration of TLS.
+    pub fn is_as(&self, config: &config::Proxy, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+        self.config == *config && self.uses(tls)
+    }
+
+    /// Returns whether this is the configuration of TLS to the upstreams: it is another one after
+    /// its files have changed.
+    pub fn uses(&self, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+        self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
+    }
+
     /// Returns the response cache, if any.
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
-    /// Starts the configured health checks, once; they run as long as this lives.
+    /// Starts to resolve names periodically, and the configured health checks, once; both run as
+    /// long as this lives.
     pub fn watch(&self) {
-        let Some(check) = &self.config.health else { return };
         if self.is_watched.replace(true) {
             return;
         }
+        let is_named = |peer: &&Rc<Peer>| matches!(peer.upstream(), config::Upstream::Name(..));
+        for peer in self.peers.iter().filter(is_named) {
+            rt::spawn(addresses::keep_resolved(Rc::downgrade(peer), self.config.resolve));
+        }
+        let Some(check) = &self.config.health else { return };
         for peer in &self.peers {
             let checker = health::HealthChecker::new(peer, &check.path, check.interval);
             rt::spawn(checker.run());
@@ -131,38 +160,6 @@ impl Proxy {
         self.peers.first().map_or("localhost", |peer| &peer.authority)
     }
 
-    /// Chooses an upstream that was not tried before; `None`: no upstream is available.
-    fn pick(&self, key: Key<'_>, tried: &[usize], now_ms: u64) -> Option<usize> {
-        if let [only] = self.peers.as_slice() {
-            return (tried.is_empty() && only.is_up(true, now_ms)).then_some(0);
-        }
-        let fit = |at: &usize| !tried.contains(at) && self.peers[*at].is_up(false, now_ms);
-        let count = self.peers.len();
-        let turn = self.turn.get();
-        let mut in_turn = (0..count).map(|step| (turn + step) % count).filter(fit);
-        let picked = match self.config.balance {
-            Balance::RoundRobin => in_turn.next(),
-            // Equal upstreams take turns: `min_by_key` returns the first.
-            Balance::LeastConnections => in_turn.min_by_key(|at| self.peers[*at].in_flight.get()),
-            Balance::HashPath => self.highest_weight(in_turn, key.path),
-            Balance::HashAddress => match key.client {
-                Some(IpAddr::V4(client)) => self.highest_weight(in_turn, &client.octets()),
-                Some(IpAddr::V6(client)) => self.highest_weight(in_turn, &client.octets()),
-                None => in_turn.next(),
-            },
-        };
-        if let Some(at) = picked {
-            self.turn.set((at + 1) % count);
-        }
-        picked
-    }
-
-    /// Rendezvous hashing (highest random weight; Thaler and Ravishankar, 1998). If an upstream
-    /// fails, only its keys move, and they spread evenly over the remaining upstreams.
-    fn highest_weight(&self, among: impl Iterator<Item = usize>, key: &[u8]) -> Option<usize> {
-        among.max_by_key(|at| xxh3_64_with_seed(key, self.peers[*at].seed))
-    }
-
     fn credit_request(&self) {
         self.budget.set((self.budget.get() + REQUEST_WORTH).min(BUDGET_MAX));
     }
@@ -182,83 +179,13 @@ mod tests {
     use super::*;
     use crate::config::Upstream;
 
-    fn proxy(count: u16, balance: Balance) -> Proxy {
-        let upstream = |port| Upstream::Address(([127, 0, 0, 1], port).into());
-        let upstreams = (1..=count).map(upstream).collect();
-        let config = config::Proxy { balance, ..config::Proxy::new(upstreams) };
-        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
-        let lane = disk.lane();
-        Proxy::new(config, (&disk, lane), None)
-    }
-
-    fn key(path: &[u8]) -> Key<'_> {
-        Key { client: Some([192, 0, 2, path.len() as u8].into()), path }
-    }
-
-    fn fail(proxy: &Proxy, at: usize, now_ms: u64) {
-        for _ in 0..peer::FAILS_MAX {
-            proxy.peers[at].failed(now_ms);
-        }
-    }
-
-    #[test]
-    fn round_robin_skips_failed_upstreams() {
-        let proxy = proxy(3, Balance::RoundRobin);
-        let picks = |n| -> Vec<_> { (0..n).map(|_| proxy.pick(key(b"/"), &[], 0)).collect() };
-        assert_eq!(picks(4), [Some(0), Some(1), Some(2), Some(0)]);
-        fail(&proxy, 1, 0);
-        assert_eq!(picks(3), [Some(2), Some(0), Some(2)]);
-        let later = peer::DOWN_MS + 1;
-        assert_eq!(
-            proxy.pick(key(b"/"), &[0, 2], later),
-            Some(1),
-            "it is tried again after the pause"
-        );
-        assert_eq!(proxy.pick(key(b"/"), &[0, 1, 2], later), None);
-    }
-
-    #[test]
-    fn the_only_upstream_gets_requests_despite_failures() {
-        let proxy = proxy(1, Balance::RoundRobin);
-        fail(&proxy, 0, 0);
-        assert_eq!(proxy.pick(key(b"/"), &[], 0), Some(0));
-    }
-
-    #[test]
-    fn least_connections_picks_the_least_busy_upstream() {
-        let proxy = proxy(3, Balance::LeastConnections);
-        proxy.peers[0].in_flight.set(2);
-        proxy.peers[1].in_flight.set(1);
-        proxy.peers[2].in_flight.set(2);
-        assert_eq!(proxy.pick(key(b"/"), &[], 0), Some(1));
-        assert_eq!(proxy.pick(key(b"/"), &[1], 0), Some(2), "equals in turn");
-        assert_eq!(proxy.pick(key(b"/"), &[1], 0), Some(0));
-    }
-
-    #[test]
-    fn a_hash_moves_only_the_keys_of_a_failed_upstream() {
-        for balance in [Balance::HashPath, Balance::HashAddress] {
-            let proxy = proxy(4, balance);
-            let paths: Vec<Vec<u8>> = (1..200).map(|n| vec![b'a'; n]).collect();
-            let picks = |now_ms| -> Vec<_> {
-                paths.iter().map(|path| proxy.pick(key(path), &[], now_ms).unwrap()).collect()
-            };
-            let before = picks(0);
-            assert_eq!(before, picks(0), "the same each time");
-            for at in 0..4 {
-                let share = before.iter().filter(|pick| **pick == at).count();
-                assert!((20..90).contains(&share), "{balance:?}: {at} has {share} of 199");
-            }
-            fail(&proxy, 2, 0);
-            for (before, after) in before.iter().zip(picks(0)) {
-                assert!(*before == 2 || *before == after, "{before} became {after}");
-            }
-        }
-    }
-
     #[test]
     fn the_retry_budget_limits_retries() {
-        let proxy = proxy(2, Balance::RoundRobin);
+        let upstream = Upstream::Address(([127, 0, 0, 1], 1).into());
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let lane = disk.lane();
+        let config = config::Proxy::new(vec![upstream.into()]);
+        let proxy = Proxy::new(config, (&disk, lane), None, None);
         let retries = (0..1_000).filter(|_| {
             proxy.credit_request();
             proxy.charge_retry()

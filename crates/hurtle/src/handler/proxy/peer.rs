@@ -1,21 +1,25 @@
-//! One upstream: connecting to it, its idle connections and its health.
+//! One upstream: connecting to it, its idle connections and its health checks' result.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use hurtle_http::h1::response_head::ResponseError;
+use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::addresses::{Addresses, time_for_one};
 use super::link::Link;
-use crate::config::Upstream;
+use super::standing::Standing;
+use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
 use crate::metrics::UpstreamMetrics;
-use crate::transport::UpstreamSocket;
+use crate::tls::UpstreamConfig;
+use crate::transport::{ConnectError, UpstreamSocket};
 use crate::{clock, rt};
 
 /// Most idle connections to one upstream in each worker.
@@ -26,17 +30,12 @@ const IDLE_MAX: usize = 64;
 /// a request is sent that must not be repeated.
 const IDLE_MS_MAX: u64 = 4_000;
 
-/// Longest use of a resolved address, in milliseconds.
-const NAMES_MS_MAX: u64 = 10_000;
-
-/// Consecutive failures after which an upstream gets no requests, and for how long.
-pub(super) const FAILS_MAX: u32 = 3;
-pub(super) const DOWN_MS: u64 = 10_000;
-
 /// An upstream.
 #[derive(Debug)]
 pub(super) struct Peer {
-    upstream: Upstream,
+    server: UpstreamServer,
+    /// Configuration of TLS and the name to verify; `None`: in clear.
+    tls: Option<Secured>,
     /// Host and port.
     pub(super) authority: String,
     /// Seed of its rendezvous hash.
@@ -46,16 +45,18 @@ pub(super) struct Peer {
     idle: RefCell<VecDeque<IdleConnection>>,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
-    fails: Cell<u32>,
-    down_until_ms: Cell<u64>,
+    /// Failures, ejection and slow start.
+    pub(super) standing: Standing,
+    /// Credit in weighted round robin.
+    pub(super) credit: Cell<i64>,
     /// Result of the health checks.
     healthy: Cell<bool>,
-    addresses: RefCell<Vec<SocketAddr>>,
-    looked_up_ms: Cell<u64>,
-    disk: Disk,
-    lane: Lane,
+    pub(super) addresses: Addresses,
     metrics: OnceCell<Arc<UpstreamMetrics>>,
 }
+
+/// Configuration of TLS, and the name to verify or the reason why there is none.
+type Secured = (Arc<UpstreamConfig>, Result<ServerName<'static>, String>);
 
 #[derive(Debug)]
 struct IdleConnection {
@@ -70,6 +71,8 @@ pub enum UpstreamError {
     Unresolved(String),
     /// The connection was refused.
     Refused(io::Error),
+    /// The TLS handshake failed.
+    Handshake(String),
     /// The upstream closed the connection before the first byte of a response.
     Gone(Option<io::Error>),
     /// The upstream closed the connection within the response's head.
@@ -87,6 +90,7 @@ impl fmt::Display for UpstreamError {
         match self {
             UpstreamError::Unresolved(why) => write!(f, "its name cannot be resolved: {why}"),
             UpstreamError::Refused(e) => write!(f, "cannot connect: {e}"),
+            UpstreamError::Handshake(why) => write!(f, "TLS handshake failed: {why}"),
             UpstreamError::Gone(None) => f.write_str("it closed the connection without a response"),
             UpstreamError::Gone(Some(e)) => write!(f, "no response: {e}"),
             UpstreamError::Cut => {
@@ -101,27 +105,48 @@ impl fmt::Display for UpstreamError {
     }
 }
 
+impl From<ConnectError> for UpstreamError {
+    fn from(error: ConnectError) -> UpstreamError {
+        match error {
+            ConnectError::Refused(e) => UpstreamError::Refused(e),
+            ConnectError::Handshake(why) => UpstreamError::Handshake(why),
+        }
+    }
+}
+
 impl Peer {
-    pub(super) fn new(upstream: Upstream, disk: Disk, lane: Lane) -> Peer {
-        let (authority, addresses) = match &upstream {
-            Upstream::Address(address) => (address.to_string(), vec![*address]),
-            Upstream::Name(name, port) => (format!("{name}:{port}"), Vec::new()),
-            Upstream::Unix(_) => ("localhost".to_owned(), Vec::new()),
+    /// An upstream; `tls` is the configuration of those with `https://`.
+    pub(super) fn new(
+        server: UpstreamServer,
+        tls: Option<&Arc<UpstreamConfig>>,
+        disk: Disk,
+        lane: Lane,
+    ) -> Peer {
+        let host = match &server.upstream {
+            Upstream::Address(address) => address.ip().to_string(),
+            Upstream::Name(name, _) => name.clone(),
+            Upstream::Unix(_) => "localhost".to_owned(),
+        };
+        let tls = tls.filter(|_| server.tls);
+        let tls = tls.map(|config| (Arc::clone(config), config.server_name(&host)));
+        let addresses = Addresses::new(&server.upstream, disk, lane);
+        let authority = match &server.upstream {
+            Upstream::Address(address) => address.to_string(),
+            Upstream::Name(name, port) => format!("{name}:{port}"),
+            Upstream::Unix(_) => "localhost".to_owned(),
         };
         Peer {
-            seed: xxh3_64(upstream.to_string().as_bytes()),
-            upstream,
+            seed: xxh3_64(server.to_string().as_bytes()),
+            server,
+            tls,
             authority,
             in_flight: Cell::new(0),
             idle: RefCell::default(),
             swept: Cell::new(false),
-            fails: Cell::new(0),
-            down_until_ms: Cell::new(0),
+            standing: Standing::default(),
+            credit: Cell::new(0),
             healthy: Cell::new(true),
-            addresses: RefCell::new(addresses),
-            looked_up_ms: Cell::new(0),
-            disk,
-            lane,
+            addresses,
             metrics: OnceCell::new(),
         }
     }
@@ -138,29 +163,18 @@ impl Peer {
 
     /// Publishes its state; `alone`: there is no other upstream.
     pub(super) fn publish(&self, alone: bool, now_ms: u64) {
-        let is_up = self.is_up(alone, now_ms);
+        let is_up = self.is_healthy() && (alone || !self.standing.is_ejected(now_ms));
         self.metrics().publish(is_up, self.in_flight.get(), self.idle.borrow().len());
     }
 
-    /// Returns whether the upstream may get a request. An only upstream gets requests despite
-    /// failures, because there is no alternative.
-    pub(super) fn is_up(&self, alone: bool, now_ms: u64) -> bool {
-        self.healthy.get() && (alone || self.down_until_ms.get() <= now_ms)
+    /// Returns the configured address.
+    pub(super) fn upstream(&self) -> &Upstream {
+        &self.server.upstream
     }
 
-    /// Records a response.
-    pub(super) fn succeeded(&self) {
-        self.fails.set(0);
-    }
-
-    /// Records a failure.
-    pub(super) fn failed(&self, now_ms: u64) {
-        let fails = self.fails.get().saturating_add(1);
-        self.fails.set(fails);
-        // After the pause, a single failure starts the next one.
-        if fails >= FAILS_MAX {
-            self.down_until_ms.set(now_ms + DOWN_MS);
-        }
+    /// Returns whether health checks succeed, or none are made.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.healthy.get()
     }
 
     /// Sets the result of a health check; logs a change.
@@ -172,15 +186,16 @@ impl Peer {
             true => tracing::info!("upstream {self} is healthy again"),
             false => tracing::warn!("upstream {self} is not healthy and gets no requests: {why}"),
         }
-        self.fails.set(0);
-        self.down_until_ms.set(0);
+        self.standing.reset();
+        if healthy {
+            self.standing.came_back(clock::now_ms());
+        }
     }
 
     /// Resets the upstream's state after its application was restarted.
     pub(super) fn reset(&self) {
         self.idle.borrow_mut().clear();
-        self.fails.set(0);
-        self.down_until_ms.set(0);
+        self.standing.reset();
         self.healthy.set(true);
     }
 
@@ -191,13 +206,17 @@ impl Peer {
             let fresh = now_ms.saturating_sub(since_ms) < IDLE_MS_MAX;
             // Unexpected bytes could be taken for the response to the next request.
             if fresh && io.is_quiet() {
-                return Some(Link::new(io, true));
+                return Some(Link::new(io, true, self.addresses.generation()));
             }
         }
     }
 
-    /// Keeps a connection whose last response was read to its end.
-    pub(super) fn keep(self: &Rc<Peer>, io: UpstreamSocket) {
+    /// Keeps a connection whose last response was read to its end, unless the upstream's addresses
+    /// have changed since it was opened.
+    pub(super) fn keep(self: &Rc<Peer>, Link { io, generation, .. }: Link) {
+        if generation != self.addresses.generation() {
+            return;
+        }
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= IDLE_MAX {
             idle.pop_front();
@@ -226,54 +245,54 @@ impl Peer {
         self.swept.set(false);
     }
 
-    /// Opens a new connection.
-    pub(super) async fn connect(&self) -> Result<Link, UpstreamError> {
+    /// Opens a new connection. `within_ms` is divided among the addresses that are tried.
+    pub(super) async fn connect(&self, within_ms: u64) -> Result<Link, UpstreamError> {
         self.metrics().count_connect();
-        if let Upstream::Unix(path) = &self.upstream {
-            let io = UpstreamSocket::connect_unix(path).await.map_err(UpstreamError::Refused)?;
-            return Ok(Link::new(io, false));
+        let due_ms = clock::now_ms().saturating_add(within_ms);
+        let generation = self.addresses.generation();
+        if let Upstream::Unix(path) = &self.server.upstream {
+            let io = UpstreamSocket::connect_unix(path).await?;
+            return Ok(Link::new(io, false, generation));
         }
         self.look_up().await?;
-        let addresses = self.addresses.borrow().clone();
-        let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
-            match UpstreamSocket::connect(address).await {
-                Ok(io) => return Ok(Link::new(io, false)),
-                Err(e) => refused = e,
+        let generation = self.addresses.generation();
+        let addresses = self.addresses.in_turn(clock::now_ms());
+        let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
+        for (tried, address) in addresses.iter().enumerate() {
+            let left = addresses.len() - tried;
+            let connecting = self.connect_to(*address);
+            let connected = match left {
+                // The caller has the deadline.
+                1 => connecting.await,
+                _ => match rt::timeout(time_for_one(left, due_ms), connecting).await {
+                    Some(connected) => connected,
+                    None => Err(UpstreamError::Refused(io::ErrorKind::TimedOut.into())),
+                },
+            };
+            self.addresses.record(*address, connected.is_ok(), clock::now_ms());
+            match connected {
+                Ok(io) => return Ok(Link::new(io, false, generation)),
+                Err(e) => failed = e,
             }
         }
-        Err(UpstreamError::Refused(refused))
+        self.addresses.request_update();
+        Err(failed)
     }
 
-    /// Resolves the upstream's name if needed. Uses old addresses while the name service fails.
-    async fn look_up(&self) -> Result<(), UpstreamError> {
-        let Upstream::Name(name, port) = &self.upstream else { return Ok(()) };
-        let known = !self.addresses.borrow().is_empty();
-        let now_ms = clock::now_ms();
-        if known && now_ms.saturating_sub(self.looked_up_ms.get()) < NAMES_MS_MAX {
-            return Ok(());
+    async fn connect_to(&self, address: SocketAddr) -> Result<UpstreamSocket, UpstreamError> {
+        if !self.server.tls {
+            return Ok(UpstreamSocket::connect(address).await?);
         }
-        let (name, port) = (name.clone(), *port);
-        let job = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        let found: Result<Vec<_>, String> = match self.disk.run(self.lane, job).await {
-            Ok(found) => found.map_err(|e: io::Error| e.to_string()),
-            Err(_) => Err("the look-up takes too long".to_owned()),
+        let Some((config, name)) = &self.tls else {
+            return Err(UpstreamError::Handshake("TLS is not configured".to_owned()));
         };
-        match found {
-            Ok(addresses) if !addresses.is_empty() => {
-                self.addresses.replace(addresses);
-                self.looked_up_ms.set(now_ms);
-                Ok(())
-            }
-            _ if known => Ok(()),
-            Ok(_) => Err(UpstreamError::Unresolved("it has no address".to_owned())),
-            Err(why) => Err(UpstreamError::Unresolved(why)),
-        }
+        let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
+        Ok(UpstreamSocket::connect_tls(address, config, name).await?)
     }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.upstream.fmt(f)
+        self.server.fmt(f)
     }
 }

@@ -1,9 +1,11 @@
 //! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
 //! or is invalid.
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, HeaderEdits};
+use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
+use hurtle_http::request::fields::{is_same, pairs};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
@@ -13,6 +15,7 @@ use super::forward::{failed, log_failure};
 use super::framing::Framing;
 use super::{Proxy, UpstreamError};
 use crate::clock;
+use crate::compress::{Codings, Policy};
 use crate::transport::{Output, Taken};
 
 impl Proxy {
@@ -50,7 +53,7 @@ impl Proxy {
         mut exchange: Box<UpstreamExchange>,
         reply: &ResponseHead<'_>,
     ) -> Outcome {
-        exchange.upstream.succeeded();
+        exchange.upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
@@ -68,18 +71,57 @@ impl Proxy {
             exchange.upstream.discard(reply.length);
             return Outcome::InternalRedirect(Box::new(redirect));
         }
-        let framing = Framing::of(request.head, reply);
-        let (removed, mut set) = request.matched.edits(reply.status);
+        let mut framing = Framing::of(request.head, reply);
+        let (mut removed, mut set) = request.matched.edits(reply.status);
         if let Some(status) = client.cache_status() {
             status.encode(&mut set);
+        }
+        if let Some(cookie) = self.sticky_cookie(request, exchange.upstream.number()) {
+            field(&mut set, "Set-Cookie", cookie.as_bytes());
+        }
+        let mut coding = None;
+        // A cache keeps what the upstream has sent, and the upstream's variants.
+        if let (Some(policy), None) = (request.compress, self.cache()) {
+            let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
+            let codings = decide(policy, request, (reply, len), (&removed, &set));
+            codings.edit(&mut removed, &mut set);
+            coding = codings.coding();
+        }
+        if coding.is_some() {
+            framing.encode();
         }
         let removes =
             |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
         let edits = HeaderEdits { removes: &removes, set };
         let head = client.encode_head(reply, framing.delimiter, &edits);
         let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
-        Outcome::Stream(UpstreamResponse { exchange, head, framing, status, keeps_upstream })
+        Outcome::Stream(UpstreamResponse {
+            exchange,
+            head,
+            framing,
+            coding,
+            status,
+            keeps_upstream,
+        })
     }
+}
+
+/// Decides about compressing a response with the site's header rules applied.
+fn decide(
+    policy: &Policy,
+    request: &RequestContext<'_>,
+    (reply, len): (&ResponseHead<'_>, Option<u64>),
+    (removed, set): (&[HeaderName], &[u8]),
+) -> Codings {
+    Codings::decide(policy, request.head, (reply.status, len), |take| {
+        let is_removed = |name: &[u8]| removed.iter().any(|r| is_same(name, r.as_str().as_bytes()));
+        forward::each_for_client(reply, |name, value| {
+            if !is_removed(name) {
+                take(name, value);
+            }
+        });
+        pairs(set).for_each(|(name, value)| take(name, value));
+    })
 }
 
 fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedirect {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
 use hurtle_http::request::RequestHead;
@@ -136,7 +137,7 @@ impl UpstreamRequest {
     }
 
     /// Chooses an upstream; `false`: none is left.
-    pub fn choose(&mut self, key: Key<'_>, now_ms: u64) -> bool {
+    pub fn choose(&mut self, key: Key, now_ms: u64) -> bool {
         self.link = None;
         self.sender.begin();
         let picked = self.proxy.pick(key, &self.tried, now_ms);
@@ -200,8 +201,9 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return Err(UpstreamError::Gone(None)) };
         self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
-            let _wait = waits.read(ms(self.proxy.config.connect_timeout));
-            self.link = Some(Box::pin(at.peer.connect()).await?);
+            let within_ms = ms(self.proxy.config.connect_timeout);
+            let _wait = waits.read(within_ms);
+            self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
             self.connected = self.chosen.map(|chosen| chosen.elapsed());
         }
         Ok(())
@@ -256,7 +258,10 @@ impl UpstreamRequest {
     /// `true` if the request may be retried after a failure. It was not processed or is idempotent,
     /// none of its body is lost, and the retry budget allows it. The budget is charged.
     pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
-        let unsent = matches!(error, UpstreamError::Unresolved(_) | UpstreamError::Refused(_));
+        let unsent = matches!(
+            error,
+            UpstreamError::Unresolved(_) | UpstreamError::Refused(_) | UpstreamError::Handshake(_)
+        );
         let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         let harmless = unsent || (unanswered && self.idempotent);
         harmless && self.has_retry_left()
@@ -290,7 +295,11 @@ impl UpstreamRequest {
     fn count_failed(&mut self, outcome: UpstreamOutcome) {
         let Some(at) = &self.assigned else { return };
         at.peer.metrics().count(outcome, None);
-        at.peer.failed(clock::now_ms());
+        let now_ms = clock::now_ms();
+        let ejection = &self.proxy.config.balancing.ejection;
+        if let Some(reason) = at.peer.standing.failed(ejection, now_ms) {
+            self.proxy.eject(at.number, &reason, now_ms);
+        }
         self.tried.push(at.number);
     }
 
@@ -305,13 +314,24 @@ impl UpstreamRequest {
     }
 
     /// Records a response of the upstream.
-    pub fn succeeded(&self) {
-        if let Some(at) = &self.assigned {
-            let time = self.chosen.map(|chosen| chosen.elapsed());
-            self.answered.set(time.unwrap_or_default());
-            at.peer.metrics().count(UpstreamOutcome::Answered, time);
-            at.peer.succeeded();
+    pub fn succeeded(&self, status: StatusCode) {
+        let Some(at) = &self.assigned else { return };
+        let time = self.chosen.map(|chosen| chosen.elapsed());
+        self.answered.set(time.unwrap_or_default());
+        at.peer.metrics().count(UpstreamOutcome::Answered, time);
+        at.peer.standing.succeeded();
+        let ejection = &self.proxy.config.balancing.ejection;
+        if ejection.errors_percent.is_some() {
+            let (is_error, now_ms) = (status.is_server_error(), clock::now_ms());
+            if let Some(reason) = at.peer.standing.count(is_error, ejection, now_ms) {
+                self.proxy.eject(at.number, &reason, now_ms);
+            }
         }
+    }
+
+    /// Number of the upstream that has the request.
+    pub(super) fn number(&self) -> Option<usize> {
+        self.assigned.as_ref().map(|at| at.number)
     }
 
     /// The connection, while the response is read from it.
@@ -353,7 +373,7 @@ impl UpstreamRequest {
         let (Some(link), Some(at)) = (self.link.take(), &self.assigned) else { return };
         // Bytes after the response belong to no request (RFC 9112 section 11.1).
         if self.sender.is_done() && link.input.bytes().is_empty() {
-            at.peer.keep(link.io);
+            at.peer.keep(link);
         }
     }
 

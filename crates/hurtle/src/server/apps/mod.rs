@@ -21,6 +21,8 @@ use tokio::sync::watch;
 
 use super::{Deployments, Server};
 use crate::config::{AppBackend, Config};
+use crate::handler::proxy::Availability;
+use crate::site::Deployment;
 use app::App;
 use scan::{FoundApp, ManifestStamp, RejectedApp, ScanResult};
 use sockets::SocketDir;
@@ -38,6 +40,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Apps {
     events: Sender<Event>,
+    deployments: watch::Receiver<Deployments>,
     thread: JoinHandle<()>,
 }
 
@@ -61,7 +64,7 @@ impl Apps {
     pub(super) fn start(server: &mut Server) -> io::Result<Option<Apps>> {
         let Some(dir) = server.settings.config.apps.clone() else { return Ok(None) };
         let (publish, deployments) = watch::channel(Deployments::default());
-        server.deployments = Some(deployments);
+        server.deployments = Some(deployments.clone());
         let (events, receiver) = mpsc::channel();
         let mut supervisor = Supervisor {
             dir,
@@ -80,7 +83,37 @@ impl Apps {
         supervisor.publish();
         let life = move || supervisor.run(&receiver);
         let thread = thread::Builder::new().name("apps".to_owned()).spawn(life)?;
-        Ok(Some(Apps { events, thread }))
+        Ok(Some(Apps { events, deployments, thread }))
+    }
+
+    /// Site and path of each application that accepts requests.
+    pub(super) fn up(&self) -> Vec<(String, String)> {
+        let deployments = self.deployments.borrow();
+        let up = deployments.iter().filter(|app| app.availability == Availability::Up);
+        up.map(|app| (app.site.clone(), app.path.clone())).collect()
+    }
+
+    /// Waits until these applications accept requests, as far as they are still deployed. A start
+    /// takes `start_timeout` at most.
+    ///
+    /// # Errors
+    /// An application has failed.
+    pub(super) fn wait_until_up(&self, apps: &[(String, String)]) -> io::Result<()> {
+        loop {
+            let deployments = Arc::clone(&self.deployments.borrow());
+            let awaited = |app: &&Deployment| {
+                apps.iter().any(|(site, path)| (site, path) == (&app.site, &app.path))
+            };
+            let mut late = deployments.iter().filter(awaited);
+            let Some(app) = late.find(|app| app.availability != Availability::Up) else {
+                return Ok(());
+            };
+            if app.availability == Availability::Down {
+                let what = format!("the application at {} does not start", app.path);
+                return Err(io::Error::other(what));
+            }
+            thread::sleep(CHECK_PERIOD);
+        }
     }
 
     /// Scans the directory now, and ends the pauses after failures.

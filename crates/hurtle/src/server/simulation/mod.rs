@@ -28,6 +28,7 @@ use super::mount::MountedApp;
 use super::reload::Settings;
 use super::worker::{self, Shared};
 use crate::cache::Caches;
+use crate::compress::Compressor;
 use crate::config::{self, Config};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
@@ -131,6 +132,7 @@ impl Simulator {
             slots: Slots::new(1),
             caches: Caches::new(1),
             metrics: Arc::default(),
+            compressor: Compressor::default(),
             log: None,
             apps: vec![MountedApp { site: 0, app: app::app(seed, conditions) }],
         };

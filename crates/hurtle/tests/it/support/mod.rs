@@ -17,6 +17,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub(crate) mod client;
+pub(crate) mod coding;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod site;

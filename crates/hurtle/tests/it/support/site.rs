@@ -113,6 +113,7 @@ pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
         access: Access::default(),
         auth: None,
         authorizer: None,
+        compress: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of uploads: the files on the disk and the responses, also after failures.
 
+mod forms;
 mod refused;
 mod resumed;
 

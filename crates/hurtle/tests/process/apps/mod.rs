@@ -7,6 +7,7 @@ mod life;
 mod limits;
 mod meanwhile;
 mod refused;
+mod upgraded;
 
 use std::fs;
 use std::path::PathBuf;

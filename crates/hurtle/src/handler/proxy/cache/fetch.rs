@@ -2,7 +2,6 @@
 //! client affects it. If the response may not be stored, it goes to the leader: the client whose
 //! request is forwarded.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +41,8 @@ pub(super) struct Fetch {
     pub(super) proxy: Rc<Proxy>,
     pub(super) upstream: UpstreamRequest,
     pub(super) flight: Flight,
-    /// The path, for choosing an upstream.
-    pub(super) path: Vec<u8>,
-    pub(super) client: Option<IpAddr>,
+    /// The properties that choose an upstream.
+    pub(super) key: Key,
     /// The request's method and path, for the error log.
     pub(super) request: String,
     /// The request's field lines, which Vary may name.
@@ -104,7 +102,7 @@ impl Fetch {
                 return self.fail(StatusCode::BAD_GATEWAY);
             }
         };
-        self.upstream.succeeded();
+        self.upstream.succeeded(reply.status);
         match self.plan(&reply, sent_ms) {
             Plan::Store { head, room, body, len, part } => {
                 let reading = match reply.length {
@@ -134,9 +132,8 @@ impl Fetch {
     async fn receive_head(&mut self, waits: &Waits) -> Result<Taken, StatusCode> {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
-            let key = Key { client: self.client, path: &self.path };
             let upstream = &mut self.upstream;
-            if !upstream.choose(key, clock::now_ms()) {
+            if !upstream.choose(self.key, clock::now_ms()) {
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     log_failure(upstream, &self.request, &"no upstream is available", status);
                 }

@@ -1,0 +1,25 @@
+//! Compression. `encoder` is the content-codings, `policy` decides about a response, `files` makes
+//! and keeps encoded files, with `directory` as its second level, and `body` encodes a stream frame
+//! by frame.
+
+mod body;
+mod directory;
+mod encoder;
+mod files;
+mod policy;
+mod response;
+
+pub use encoder::{Effort, Encoder};
+pub use files::{Compressor, EncodedFile, Encoding, EncodingResult};
+pub use policy::{FileFacts, Policy, Uncompressed, forbids};
+pub use response::{Codings, encode};
+
+/// The codings that files and streams are offered in, best first: Brotli is the smallest, and zstd
+/// decodes faster than gzip.
+pub const CODINGS: [hurtle_http::semantics::accept::Coding; 3] = {
+    use hurtle_http::semantics::accept::Coding;
+    [Coding::Br, Coding::Zstd, Coding::Gzip]
+};
+
+/// Bytes that are encoded before other connections run: about a millisecond.
+pub const TURN_BYTES: usize = 32 << 10;

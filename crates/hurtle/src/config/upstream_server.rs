@@ -1,0 +1,129 @@
+//! The upstream servers of a proxy as the `proxy` key lists them.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+
+use super::error::{ValueError, shown};
+use super::reader::Reader;
+use super::schema_proxy::UPSTREAM;
+use super::upstream::{Upstream, origin, upstream};
+use super::value::Value;
+
+/// Scheme of an upstream's URL over TLS.
+const SCHEME_TLS: &str = "https://";
+
+/// The port of such a URL without one.
+const PORT_TLS: u16 = 443;
+
+/// An upstream server of a proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UpstreamServer {
+    /// Its address.
+    pub upstream: Upstream,
+    /// `true`: connections use TLS.
+    pub tls: bool,
+    /// Its share, relative to the weights of the others; at least 1.
+    pub weight: u32,
+    /// `true`: it is used only while none of the others is available.
+    pub backup: bool,
+}
+
+impl From<Upstream> for UpstreamServer {
+    /// A server in clear, of weight 1.
+    fn from(upstream: Upstream) -> UpstreamServer {
+        UpstreamServer { upstream, tls: false, weight: 1, backup: false }
+    }
+}
+
+impl fmt::Display for UpstreamServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tls {
+            true => write!(f, "{SCHEME_TLS}{}", self.upstream.plain()),
+            false => self.upstream.fmt(f),
+        }
+    }
+}
+
+impl UpstreamServer {
+    /// Describes the server with its settings.
+    pub fn describe(&self) -> String {
+        match (self.weight, self.backup) {
+            (1, false) => self.to_string(),
+            (1, true) => format!("{self} (backup)"),
+            (weight, false) => format!("{self} (weight {weight})"),
+            (weight, true) => format!("{self} (backup, weight {weight})"),
+        }
+    }
+}
+
+impl Serialize for UpstreamServer {
+    /// A URL, or a table if there are other settings.
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        if self.weight == 1 && !self.backup {
+            return out.collect_str(self);
+        }
+        let mut map = out.serialize_map(None)?;
+        map.serialize_entry("url", &self.to_string())?;
+        map.serialize_entry("weight", &self.weight)?;
+        map.serialize_entry("backup", &self.backup)?;
+        map.end()
+    }
+}
+
+/// Reads the value of `proxy`.
+pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<UpstreamServer> {
+    if written.is_empty_list() {
+        let hint = "write for example proxy = \"http://127.0.0.1:9000\"";
+        written.report(reader, ValueError::new("there is no upstream").hint(hint));
+    }
+    let (mut servers, mut is_whole): (Vec<UpstreamServer>, bool) = (Vec::new(), true);
+    for item in written.items_or_table(reader) {
+        let (url, table) = match item.as_table_of(&UPSTREAM, reader) {
+            Some(table) => (table.get("url"), Some(table)),
+            None => (Some(item.clone()), None),
+        };
+        if let (None, Some(table)) = (&url, &table) {
+            let wrong = ValueError::new("url is missing");
+            reader.report_missing(&table.spot, wrong.hint("write url = \"http://10.0.0.2:80\""));
+        }
+        let parsed = url.and_then(|url| Some((url.text(reader)?, url)));
+        let Some((text, url)) = parsed else {
+            is_whole = false;
+            continue;
+        };
+        match server(text, reader) {
+            Ok(server) if servers.iter().any(|other| other.to_string() == server.to_string()) => {
+                let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
+                url.report(reader, wrong.hint("remove one"));
+            }
+            Ok(mut server) => {
+                if let Some(table) = table {
+                    table.set("weight", reader, Value::integer, &mut server.weight);
+                    table.set("backup", reader, Value::flag, &mut server.backup);
+                }
+                servers.push(server);
+            }
+            Err(wrong) => {
+                is_whole = false;
+                url.report(reader, wrong);
+            }
+        }
+    }
+    if is_whole && !servers.is_empty() && servers.iter().all(|server| server.backup) {
+        let wrong = ValueError::new("every upstream is a backup");
+        written.report(reader, wrong.hint("remove backup = true from one that is always used"));
+    }
+    servers
+}
+
+/// Parses a URL, or `unix:` and a path.
+fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError> {
+    match text.strip_prefix(SCHEME_TLS) {
+        Some(rest) => {
+            let upstream = origin(text, rest, PORT_TLS)?;
+            Ok(UpstreamServer { tls: true, ..upstream.into() })
+        }
+        None => upstream(text, |path| reader.absolute(path)).map(UpstreamServer::from),
+    }
+}

@@ -1,0 +1,79 @@
+//! The client of an explained request: it is not connected.
+
+use http::StatusCode;
+use hurtle_http::h1::forward::HeaderEdits;
+use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::h1::response::Delimiter;
+use hurtle_http::h1::response_head::ResponseHead;
+
+use crate::body::RequestBody;
+use crate::handler::client::{
+    Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
+};
+use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::wait::Waits;
+use crate::protocol::InterimFields;
+use crate::tls::ClientCertificate;
+use crate::transport::Output;
+
+/// The client of an explained request, which is not connected and sends no body.
+#[derive(Default)]
+pub(super) struct NoClient(Option<CacheStatus>);
+
+impl Client for NoClient {
+    fn certificate(&self) -> Option<ClientCertificate> {
+        None
+    }
+
+    fn body(&mut self, _sends_continue: Continue) -> RequestBody {
+        RequestBody::default()
+    }
+
+    fn withhold_continue(&mut self) {}
+
+    async fn discard_body(&mut self, _is_refused: bool) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+
+    async fn beside<R>(
+        &mut self,
+        _waits: &Waits,
+        work: impl AsyncFnOnce(&dyn InterimSender) -> R,
+    ) -> Result<R, ExchangeError> {
+        Ok(work(&NoInterim).await)
+    }
+
+    async fn until<R>(
+        &mut self,
+        _due_ms: u64,
+        work: impl Future<Output = R>,
+    ) -> Result<R, ExchangeError> {
+        Ok(work.await)
+    }
+
+    fn encode_head(
+        &mut self,
+        _reply: &ResponseHead<'_>,
+        _delimiter: Delimiter,
+        _edits: &HeaderEdits<'_>,
+    ) -> EncodedHead {
+        EncodedHead { bytes: Output::default(), is_reusable: false }
+    }
+
+    fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
+        None
+    }
+
+    fn cache_status(&mut self) -> &mut Option<CacheStatus> {
+        &mut self.0
+    }
+}
+
+/// Drops interim responses.
+struct NoInterim;
+
+impl InterimSender for NoInterim {
+    fn send<'a>(&'a self, _status: StatusCode, _fields: InterimFields<'a>) -> Sending<'a> {
+        Box::pin(async { Ok(()) })
+    }
+}

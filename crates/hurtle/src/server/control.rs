@@ -1,0 +1,355 @@
+//! The control of a running server: signals, commands of the admin socket, reloads, and upgrades, in
+//! which another process replaces this one.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::admin::{Reply, Request};
+use super::apps::Apps;
+use super::handover::{Description, Handover};
+use super::process::LoadConfig;
+use super::reload::Reloader;
+use super::upgrade::{Program, Upgrade};
+use super::{AccessLogHandle, Stop, activation};
+use crate::config::Config;
+use crate::metrics::Registry;
+use crate::observe::ErrorLogHandle;
+
+/// Longest wait for the workers to close their listeners after a handover.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Signal streams; a signal that arrives early waits in its stream.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    reopen: Signal,
+    hang_up: Signal,
+    upgrade: Signal,
+}
+
+impl Signals {
+    /// Installs the handlers; the signals no longer end the process.
+    pub(super) fn catch(runtime: &Runtime) -> io::Result<Signals> {
+        let _entered = runtime.enter();
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            hang_up: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+        })
+    }
+}
+
+/// The events that the process waits for.
+pub(super) struct Events {
+    pub(super) signals: Signals,
+    /// Commands from the admin socket.
+    pub(super) requested: mpsc::UnboundedReceiver<Request>,
+    /// Reloads after a change of the file.
+    pub(super) watcher: Option<Watcher>,
+}
+
+/// The parts of a running process.
+pub(super) struct Process<'a> {
+    pub(super) stop: Stop,
+    pub(super) logs: AccessLogHandle,
+    pub(super) reload: Reload,
+    pub(super) apps: Option<&'a Apps>,
+    pub(super) errors: &'a ErrorLogHandle,
+    pub(super) program: Program,
+    pub(super) phase: Phase,
+    /// A message from each worker that no longer accepts connections.
+    pub(super) accepting: mpsc::UnboundedReceiver<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Serving,
+    /// Requests in flight are finished; the next signal to stop ends them.
+    Stopping,
+    /// Requests in flight are finished, while another process serves. `is_told`: there was a signal
+    /// to stop, which changes nothing; the next one ends them.
+    HandedOver {
+        is_told: bool,
+    },
+}
+
+/// An upgrade under way, and what waits for its end.
+#[derive(Default)]
+struct PendingUpgrade {
+    upgrade: Option<Upgrade>,
+    reply: Option<Reply>,
+    /// `true`: reload afterwards.
+    reload: bool,
+}
+
+impl Process<'_> {
+    /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
+    /// time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans the
+    /// applications; SIGUSR2 replaces the process.
+    pub(super) async fn run(
+        &mut self,
+        events: Events,
+        ended: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let Events { mut signals, mut requested, mut watcher } = events;
+        let mut ended = tokio::task::spawn_blocking(ended);
+        let mut pending = PendingUpgrade::default();
+        loop {
+            let serves = self.phase == Phase::Serving;
+            let is_free = serves && pending.upgrade.is_none();
+            tokio::select! {
+                outcome = &mut ended => return outcome.map_err(io::Error::other)?,
+                () = either(&mut signals.terminate, &mut signals.interrupt) => {
+                    self.stop(&pending);
+                }
+                _ = signals.reopen.recv() => {
+                    self.errors.reopen();
+                    self.logs.reopen();
+                }
+                _ = signals.hang_up.recv(), if serves => match is_free {
+                    // The log has the problems.
+                    true => drop(self.reload().await),
+                    false => pending.reload = true,
+                },
+                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None),
+                outcome = finished(&mut pending.upgrade) => {
+                    self.conclude(outcome, std::mem::take(&mut pending)).await;
+                }
+                Some(request) = requested.recv(), if is_free => match request {
+                    // The requester may have left.
+                    Request::Reload(reply) => drop(reply.send(self.reload().await)),
+                    Request::Upgrade(reply) => pending = self.upgrade(Some(reply)),
+                },
+                () = changed(&mut watcher), if is_free => drop(self.reload().await),
+            }
+        }
+    }
+
+    /// Handles a signal to stop.
+    fn stop(&mut self, pending: &PendingUpgrade) {
+        match (self.phase, &pending.upgrade) {
+            (Phase::Stopping | Phase::HandedOver { is_told: true }, _) => self.stop.end(),
+            // A service manager signals both processes.
+            (Phase::HandedOver { is_told: false }, _) => {
+                self.phase = Phase::HandedOver { is_told: true };
+            }
+            // The other process must not have the sockets any more before they are closed.
+            (Phase::Serving, Some(upgrade)) => {
+                upgrade.cancel();
+                self.phase = Phase::Stopping;
+            }
+            (Phase::Serving, None) => {
+                self.phase = Phase::Stopping;
+                self.drain();
+            }
+        }
+    }
+
+    fn drain(&self) {
+        activation::notify("STOPPING=1");
+        self.reload.reloader().held = None;
+        self.stop.drain();
+    }
+
+    /// Begins to replace this process; `reply` gets the outcome.
+    fn upgrade(&self, reply: Option<Reply>) -> PendingUpgrade {
+        let begun = self.handover().and_then(|handover| {
+            tracing::info!("upgrade: starting {}", self.program);
+            Upgrade::begin(self.program.clone(), handover)
+        });
+        match begun {
+            Ok(upgrade) => PendingUpgrade { upgrade: Some(upgrade), reply, reload: false },
+            Err(e) => {
+                answer_upgrade(reply, Err(vec![e.to_string()]));
+                PendingUpgrade::default()
+            }
+        }
+    }
+
+    /// All that another process gets.
+    fn handover(&self) -> io::Result<Handover> {
+        let process = std::process::id();
+        if process == 1 {
+            let what = "process 1 cannot be replaced, because its end is that of its container: \
+                        start another container";
+            return Err(io::Error::other(what));
+        }
+        let reloader = self.reload.reloader();
+        let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
+        let mut description = Description::default();
+        description.process = process;
+        description.inherited = reloader.inherited;
+        description.apps = self.apps.map(Apps::up).unwrap_or_default();
+        description.tickets = tickets.unwrap_or_default();
+        let held = reloader.held.as_ref();
+        held.ok_or(io::ErrorKind::Unsupported)?.hand_over(&reloader.listening, description)
+    }
+
+    /// Acts on the outcome of an upgrade: the other process serves, or this one goes on.
+    async fn conclude(&mut self, outcome: Result<u32, Vec<String>>, pending: PendingUpgrade) {
+        let PendingUpgrade { reply, reload, .. } = pending;
+        let new = match outcome {
+            Ok(new) => new,
+            Err(problems) => {
+                answer_upgrade(reply, Err(problems));
+                match self.phase {
+                    Phase::Stopping => self.drain(),
+                    _ if reload => drop(self.reload().await),
+                    _ => {}
+                }
+                return;
+            }
+        };
+        self.phase = Phase::HandedOver { is_told: false };
+        activation::notify(&format!("MAINPID={new}"));
+        if let (true, Some(new)) = (reload, Pid::from_raw(new.cast_signed())) {
+            // An error means that it has ended.
+            let _ = kill_process(new, ProcessSignal::HUP);
+        }
+        let workers = {
+            let mut reloader = self.reload.reloader();
+            reloader.held = None;
+            // The other process orders certificates.
+            reloader.ordering = None;
+            reloader.settings.config.workers.get()
+        };
+        self.stop.hand_over();
+        // After the reply, every new connection is the other process's.
+        let closed = async {
+            for _ in 0..workers {
+                self.accepting.recv().await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIME_MAX, closed).await;
+        let this = std::process::id();
+        let text = format!("upgraded: process {new} serves, process {this} drains");
+        answer_upgrade(reply, Ok(text));
+    }
+
+    /// Reloads the configuration; returns what to tell the operator, or all problems.
+    async fn reload(&self) -> Result<String, Vec<String>> {
+        activation::notify_reloading();
+        let outcome = self.reload.run().await;
+        self.reload.registry.count_reload(outcome.is_ok());
+        activation::notify("READY=1");
+        let reloaded = match &self.reload.file {
+            Some(file) => format!("reloaded {}", file.display()),
+            None => "reloaded".to_owned(),
+        };
+        match &outcome {
+            Ok(later) => {
+                tracing::info!("{reloaded}");
+                later.iter().for_each(|line| tracing::warn!("{line}"));
+            }
+            Err(problems) => {
+                for problem in problems {
+                    tracing::error!("not reloaded: {problem}");
+                }
+            }
+        }
+        if let Some(apps) = self.apps {
+            apps.reload(self.reload.config());
+            apps.scan();
+        }
+        outcome.map(|later| [vec![reloaded], later].concat().join("\n"))
+    }
+}
+
+/// The means of a reload.
+pub(super) struct Reload {
+    pub(super) registry: Arc<Registry>,
+    pub(super) reloader: Arc<Mutex<Reloader>>,
+    pub(super) load: LoadConfig,
+    pub(super) file: Option<PathBuf>,
+}
+
+impl Reload {
+    /// Loads the configuration and puts it in force, on a thread that may block. Returns a line for
+    /// each setting that takes effect only at the next start, or all problems.
+    async fn run(&self) -> Result<Vec<String>, Vec<String>> {
+        let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
+        let reload = move || {
+            let config = load()?;
+            reloader.lock().unwrap_or_else(PoisonError::into_inner).reload(config)
+        };
+        let later = tokio::task::spawn_blocking(reload).await;
+        later.map_err(|_| vec!["the reload panicked".to_owned()])?
+    }
+
+    pub(super) fn reloader(&self) -> MutexGuard<'_, Reloader> {
+        self.reloader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration in force.
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.reloader().settings.config)
+    }
+}
+
+/// Logs the outcome of an upgrade and tells the operator.
+fn answer_upgrade(reply: Option<Reply>, outcome: Result<String, Vec<String>>) {
+    match &outcome {
+        Ok(text) => tracing::info!("{text}"),
+        Err(problems) => {
+            problems.iter().for_each(|problem| tracing::error!("not upgraded: {problem}"));
+        }
+    }
+    // The requester may have left.
+    let _ = reply.map(|reply| reply.send(outcome));
+}
+
+/// Waits for the outcome of an upgrade; without one, for ever.
+async fn finished(upgrade: &mut Option<Upgrade>) -> Result<u32, Vec<String>> {
+    let Some(upgrade) = upgrade else { return std::future::pending().await };
+    let outcome = (&mut upgrade.outcome).await;
+    outcome.unwrap_or_else(|_| Err(vec!["the upgrade panicked".to_owned()]))
+}
+
+/// Interval of checks of a watched file.
+const WATCH_PERIOD: Duration = Duration::from_millis(500);
+
+/// Notices changes of a file, by its attributes.
+pub(super) struct Watcher {
+    file: PathBuf,
+    seen: Option<(SystemTime, u64)>,
+}
+
+impl Watcher {
+    pub(super) fn new(file: PathBuf) -> Watcher {
+        let mut watcher = Watcher { file, seen: None };
+        watcher.seen = watcher.look();
+        watcher
+    }
+
+    fn look(&self) -> Option<(SystemTime, u64)> {
+        let metadata = std::fs::metadata(&self.file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    }
+}
+
+/// Waits until the watched file has changed; without one, for ever.
+async fn changed(watcher: &mut Option<Watcher>) {
+    let Some(watcher) = watcher else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(WATCH_PERIOD).await;
+        let now = watcher.look();
+        // An editor may remove the file before it writes it again.
+        if now.is_some() && now != watcher.seen {
+            watcher.seen = now;
+            return;
+        }
+    }
+}
+
+async fn either(a: &mut Signal, b: &mut Signal) {
+    tokio::select! { _ = a.recv() => {}, _ = b.recv() => {} }
+}

@@ -1,0 +1,241 @@
+//! The upgrade of the binary: starts the program anew, hands over to it, and waits until it accepts
+//! connections. With any failure it is ended, and this process serves on. `handover` is what the two
+//! processes say to each other, and `process` decides when to stop accepting.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io::{self, PipeReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use super::handover::{Handover, READY, VARIABLE};
+
+/// Longest time in which the new process must accept connections.
+pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Longest wait for the exit status of a process that has closed its end.
+const EXIT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Interval of checks for the exit status.
+const EXIT_PERIOD: Duration = Duration::from_millis(10);
+
+/// Longest wait for the last messages of an ended process.
+const MESSAGES_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Bytes of the new process's messages that are kept for the operator.
+const MESSAGES_BYTES_MAX: usize = 16 << 10;
+
+/// Variables that the service manager sets for one process only (sd_listen_fds(3)).
+const OF_THIS_PROCESS: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
+
+/// The program of this process, as it was started.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    /// Path by which the program was found; symbolic links are followed at each start.
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// An upgrade under way.
+#[derive(Debug)]
+pub(super) struct Upgrade {
+    /// Id of the new process, or the problems, one line each.
+    pub(super) outcome: JoinHandle<Result<u32, Vec<String>>>,
+    channel: UnixStream,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Program {
+    /// The program of this process. Call it at the start, because later the file may be another
+    /// one.
+    ///
+    /// # Errors
+    /// The program is unknown.
+    pub(super) fn current() -> io::Result<Program> {
+        let mut arguments = env::args_os();
+        let name = arguments.next().unwrap_or_default();
+        let running = env::current_exe()?;
+        let found = candidates(Path::new(&name)).find(|path| is_same_file(path, &running));
+        Ok(Program { path: found.unwrap_or(running), arguments: arguments.collect() })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+/// The paths at which a program of this name may be: as execvp(3) finds it.
+fn candidates(name: &Path) -> impl Iterator<Item = PathBuf> {
+    let in_path = name.components().count() == 1 && !name.is_absolute();
+    let dirs = env::var_os("PATH").filter(|_| in_path).unwrap_or_default();
+    let found: Vec<_> = env::split_paths(&dirs).map(|dir| dir.join(name)).collect();
+    let named = (!in_path).then(|| name.to_owned());
+    found.into_iter().chain(named).filter_map(|path| absolute(path).ok())
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let file = |path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+    file(a).is_ok_and(|a| file(b).is_ok_and(|b| a == b))
+}
+
+impl Upgrade {
+    /// Starts the new process, on a thread that may block.
+    ///
+    /// # Errors
+    /// The system refuses a pair of sockets.
+    pub(super) fn begin(program: Program, handover: Handover) -> io::Result<Upgrade> {
+        let (channel, theirs) = UnixStream::pair()?;
+        let ours = channel.try_clone()?;
+        let cancelled = Arc::<AtomicBool>::default();
+        let is_cancelled = Arc::clone(&cancelled);
+        let run = move || replace(&program, &handover, (&ours, theirs), &is_cancelled);
+        Ok(Upgrade { outcome: tokio::task::spawn_blocking(run), channel, cancelled })
+    }
+
+    /// Has the new process ended; `outcome` then fails.
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, SeqCst);
+        // An error means that it has ended.
+        let _ = self.channel.shutdown(Shutdown::Both);
+    }
+}
+
+/// Starts the program and hands over; returns the id of the process once it accepts connections.
+fn replace(
+    program: &Program,
+    handover: &Handover,
+    (channel, theirs): (&UnixStream, UnixStream),
+    cancelled: &AtomicBool,
+) -> Result<u32, Vec<String>> {
+    let started = start(program, theirs);
+    let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
+    let answered = wait_until_ready(handover, channel);
+    let Err(mut why) = answered else { return Ok(new.id()) };
+    if cancelled.load(SeqCst) {
+        why = NotReadyError::Cancelled;
+    }
+    let mut problems = vec![format!("{program}: {}", end(&mut new, &why))];
+    if let Ok(text) = messages.recv_timeout(MESSAGES_TIME_MAX) {
+        problems.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+    }
+    Err(problems)
+}
+
+/// Starts the program with a socket as its standard input, and a pipe as its standard error.
+fn start(program: &Program, theirs: UnixStream) -> io::Result<(Child, Receiver<String>)> {
+    let (messages, writer) = io::pipe()?;
+    let mut command = Command::new(&program.path);
+    command.args(&program.arguments).env(VARIABLE, "1");
+    for name in OF_THIS_PROCESS {
+        command.env_remove(name);
+    }
+    let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(writer).spawn()?;
+    let (collected, messages_of) = mpsc::channel();
+    thread::Builder::new().name("upgrade".to_owned()).spawn(move || {
+        // The upgrade may be over already.
+        let _ = collected.send(relay(messages));
+    })?;
+    Ok((child, messages_of))
+}
+
+/// Copies a process's messages to standard error until it closes its end; returns the first ones.
+fn relay(mut messages: PipeReader) -> String {
+    let (mut kept, mut piece) = (Vec::new(), [0; 4 << 10]);
+    while let Ok(n @ 1..) = messages.read(&mut piece) {
+        let piece = piece.get(..n).unwrap_or_default();
+        // A failure to write to standard error cannot be reported.
+        let _ = io::stderr().write_all(piece);
+        let room = MESSAGES_BYTES_MAX.saturating_sub(kept.len());
+        kept.extend_from_slice(&piece[..n.min(room)]);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// Why a new process is not ready.
+#[derive(Debug)]
+enum NotReadyError {
+    /// It has closed its end.
+    Closed,
+    /// It is late.
+    Late,
+    /// This process is stopping.
+    Cancelled,
+    /// An error of the system.
+    System(io::Error),
+}
+
+impl From<io::Error> for NotReadyError {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => NotReadyError::Closed,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => NotReadyError::Late,
+            _ => NotReadyError::System(e),
+        }
+    }
+}
+
+fn wait_until_ready(handover: &Handover, mut channel: &UnixStream) -> Result<(), NotReadyError> {
+    let end = Instant::now() + READY_TIME_MAX;
+    channel.set_write_timeout(Some(READY_TIME_MAX))?;
+    handover.send(channel)?;
+    let mut answer = Vec::new();
+    while answer.len() < READY.len() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(NotReadyError::Late);
+        }
+        channel.set_read_timeout(Some(left))?;
+        let mut byte = [0];
+        match channel.read(&mut byte) {
+            Ok(0) => return Err(NotReadyError::Closed),
+            Ok(_) => answer.extend_from_slice(&byte),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    match answer == READY {
+        true => Ok(()),
+        false => Err(NotReadyError::System(io::Error::other("it is no hurtle"))),
+    }
+}
+
+/// Ends a process that is not ready; returns why it is not.
+fn end(new: &mut Child, why: &NotReadyError) -> String {
+    let mut status = None;
+    if let NotReadyError::Closed = why {
+        let by = Instant::now() + EXIT_TIME_MAX;
+        while status.is_none() && Instant::now() < by {
+            status = new.try_wait().ok().flatten();
+            thread::sleep(EXIT_PERIOD);
+        }
+    }
+    if status.is_none() {
+        // An error means that it has ended.
+        let _ = new.kill();
+        let _ = new.wait();
+    }
+    match (why, status) {
+        (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),
+        (NotReadyError::Closed, None) => "the new process did not take over".to_owned(),
+        (NotReadyError::Late, None) => {
+            format!("the new process is not ready after {} s", READY_TIME_MAX.as_secs())
+        }
+        (NotReadyError::Cancelled, None) => "the server is stopping".to_owned(),
+        (NotReadyError::System(e), None) => format!("cannot hand over to the new process: {e}"),
+    }
+}

@@ -1,0 +1,164 @@
+//! A connection to an upstream: in clear, or by TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::task::{Context, Poll};
+
+use rustls::pki_types::ServerName;
+
+use super::tls_client::{TlsClient, handshake};
+use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
+use crate::tls::{UpstreamConfig, describe_failure};
+
+#[cfg(test)]
+use super::memory::Memory as Clear;
+#[cfg(not(test))]
+use super::plain::Plain as Clear;
+
+/// A connection to an upstream. In unit tests, those in clear are in memory.
+#[derive(Debug)]
+#[cfg_attr(test, allow(clippy::large_enum_variant))] // A connection in memory is large.
+pub enum UpstreamSocket {
+    /// In clear.
+    Clear(Clear),
+    /// With TLS.
+    Secure(Box<TlsClient>),
+}
+
+/// The reason why there is no connection.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The socket could not be connected.
+    Refused(io::Error),
+    /// The TLS handshake failed.
+    Handshake(String),
+}
+
+impl UpstreamSocket {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub async fn connect(address: SocketAddr) -> Result<UpstreamSocket, ConnectError> {
+        let connected = Clear::connect(address).await;
+        connected.map(UpstreamSocket::Clear).map_err(ConnectError::Refused)
+    }
+
+    /// Connects to a unix socket.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub async fn connect_unix(path: &Path) -> Result<UpstreamSocket, ConnectError> {
+        let connected = Clear::connect_unix(path).await;
+        connected.map(UpstreamSocket::Clear).map_err(ConnectError::Refused)
+    }
+
+    /// Connects to an address and makes the TLS handshake with the upstream of this name.
+    ///
+    /// # Errors
+    /// Errors of the system or of the handshake.
+    pub async fn connect_tls(
+        address: SocketAddr,
+        config: &UpstreamConfig,
+        name: &ServerName<'static>,
+    ) -> Result<UpstreamSocket, ConnectError> {
+        let socket = Plain::connect(address).await.map_err(ConnectError::Refused)?;
+        match handshake(socket, config, name.clone()).await {
+            Ok(secure) => Ok(UpstreamSocket::Secure(Box::new(secure))),
+            Err(e) => Err(ConnectError::Handshake(describe_failure(&e, name))),
+        }
+    }
+
+    /// Returns whether the peer has neither sent data nor closed, as far as the runtime knows;
+    /// usually without a system call.
+    pub fn is_quiet(&mut self) -> bool {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.is_quiet(),
+            UpstreamSocket::Secure(socket) => socket.is_quiet(),
+        }
+    }
+}
+
+impl Transport for UpstreamSocket {
+    fn is_secure(&self) -> bool {
+        matches!(self, UpstreamSocket::Secure(_))
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.poll_readable(cx),
+            UpstreamSocket::Secure(socket) => socket.poll_readable(cx),
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.is_readable(),
+            UpstreamSocket::Secure(socket) => socket.is_readable(),
+        }
+    }
+
+    #[inline]
+    fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+        fill: Fill,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.poll_fill(cx, input, fill),
+            UpstreamSocket::Secure(socket) => socket.poll_fill(cx, input, fill),
+        }
+    }
+
+    #[inline]
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.poll_send(cx, queue, attempt),
+            UpstreamSocket::Secure(socket) => socket.poll_send(cx, queue, attempt),
+        }
+    }
+
+    #[inline]
+    fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>> {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.poll_flush(cx, attempt),
+            UpstreamSocket::Secure(socket) => socket.poll_flush(cx, attempt),
+        }
+    }
+
+    #[inline]
+    fn flushed_bytes(&self) -> u64 {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.flushed_bytes(),
+            UpstreamSocket::Secure(socket) => socket.flushed_bytes(),
+        }
+    }
+
+    async fn reset(&self) {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.reset().await,
+            UpstreamSocket::Secure(socket) => socket.reset().await,
+        }
+    }
+
+    fn finish(&self) {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.finish(),
+            UpstreamSocket::Secure(socket) => socket.finish(),
+        }
+    }
+
+    fn abort(&self) {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.abort(),
+            UpstreamSocket::Secure(socket) => socket.abort(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Tests of compressed files over HTTP/2.
+
+use std::time::Instant;
+
+use crate::peer::{answer, ask, talk};
+use crate::support::Server;
+use crate::support::client::PATIENCE;
+use crate::support::coding::{decode, text};
+
+#[test]
+fn compressed_files_are_those_of_http1() {
+    let page = text(100_000, 1);
+    let server = Server::start(&[("a.html", &page)]);
+    for coding in ["br", "zstd", "gzip"] {
+        let target = format!("/a.html\nAccept-Encoding: {coding}");
+        let name = format!("content-encoding {coding}");
+        let found = talk(server.address, async |mut client| {
+            let end = Instant::now() + PATIENCE;
+            loop {
+                let response = answer(ask(&mut client, "GET", &target).await).await;
+                let is_coded = response.field("content-encoding").is_some();
+                assert!(Instant::now() < end, "no {name}");
+                if is_coded {
+                    return response;
+                }
+                assert!(response.body == page.as_bytes());
+            }
+        });
+        assert_eq!(decode(coding, &found.body).unwrap(), page.as_bytes());
+        let other = server.get(&target);
+        assert_eq!(found.field("etag"), other.field("ETag"));
+        assert!(found.body == other.body);
+        assert_eq!(found.field("vary"), Some("Accept-Encoding"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Upgrades that fail, and processes that are killed or stopped in the middle.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use rustix::process::{Signal, kill_process, test_kill_process};
+
+use super::{SITE, Upgraded, said};
+use crate::child::{eventually, hurtle};
+use crate::support::Dir;
+
+/// Seconds after which the server gives up a program that is not ready.
+const READY_SECS: &str = "30";
+
+#[test]
+fn a_program_that_does_not_get_ready_changes_nothing() {
+    let mut server = Upgraded::start(SITE);
+    let good = fs::read_to_string(&server.file).unwrap();
+    let rows: [(&str, &dyn Fn(&Upgraded), &[&str]); 5] = [
+        (
+            "it fails",
+            &|server| server.install_script("echo a library is missing >&2; exit 3"),
+            &["ended before it was ready (exit status: 3)", "a library is missing"],
+        ),
+        (
+            "it cannot be executed",
+            &|server| {
+                let program = server.dir.path("../program");
+                fs::set_permissions(program, Permissions::from_mode(0o644)).unwrap();
+            },
+            &["cannot start", "denied"],
+        ),
+        (
+            "there is none",
+            &|server| fs::remove_file(server.dir.path("../program")).unwrap(),
+            &["cannot start", "No such file"],
+        ),
+        (
+            "it does not take over",
+            &|server| server.install_script("exec <&-; exec sleep 1000"),
+            &["did not take over"],
+        ),
+        (
+            "the configuration has a mistake",
+            &|server| {
+                server.install_hurtle();
+                fs::write(&server.file, format!("bogus = 1\n{good}")).unwrap();
+            },
+            &["ended before it was ready (exit status: 2)", "bogus"],
+        ),
+    ];
+    for (sentence, change, expected) in rows {
+        change(&server);
+        let output = server.command("upgrade").output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{sentence}: {said}");
+        for part in expected {
+            assert!(said.contains(part), "{sentence}: {said}");
+            eventually("the log has it", || server.child.stderr().contains(part));
+        }
+        server.expect_service();
+    }
+    fs::write(&server.file, good).unwrap();
+    server.upgrade();
+    server.expect_service();
+}
+
+#[test]
+fn a_program_that_hangs_is_ended() {
+    let mut server = Upgraded::start(SITE);
+    let (command, new) = server.begin_waiting();
+    // A reload waits for the end of the upgrade.
+    let text = fs::read_to_string(&server.file).unwrap();
+    fs::write(&server.file, format!("{text}[limits]\ntarget_bytes = 3\n")).unwrap();
+    server.child.signal(Signal::HUP);
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let late = format!("not ready after {READY_SECS} s");
+    assert!(said(&output).contains(&late), "{}", said(&output));
+    eventually("it has ended", || test_kill_process(new).is_err());
+    eventually("the reload is done", || server.child.get("/a.txt").status == 414);
+    eventually("the log has it", || server.child.stderr().contains("reloaded"));
+}
+
+#[test]
+fn a_stop_during_an_upgrade_ends_both() {
+    let mut server = Upgraded::start(SITE);
+    let (command, new) = server.begin_waiting();
+    server.child.signal(Signal::TERM);
+    assert_eq!(server.child.wait_for_process().code(), Some(0));
+    eventually("the new process ends", || test_kill_process(new).is_err());
+    assert_ne!(command.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn a_new_process_that_is_killed_before_it_is_ready_changes_nothing() {
+    let mut server = Upgraded::start(SITE);
+    let (command, new) = server.begin_waiting();
+    kill_process(new, Signal::KILL).unwrap();
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("SIGKILL"), "{}", said(&output));
+    server.expect_service();
+}
+
+#[test]
+fn the_new_process_serves_alone_if_the_one_before_is_killed() {
+    let mut server = Upgraded::start(SITE);
+    let (_, new) = server.begin_waiting();
+    server.child.signal(Signal::KILL);
+    server.child.wait_for_process();
+    // The connection waits in the queue of a listener that the new process has got already.
+    let mut client = server.child.connect();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.dir.write("../go", "");
+    assert_eq!(client.response().text(), "text");
+    assert!(test_kill_process(new).is_ok());
+    server.install_hurtle();
+    server.upgrade();
+    server.expect_service();
+}
+
+#[test]
+fn a_process_that_gets_only_a_part_does_not_serve() {
+    let dir = Dir::new(&[("a.txt", "text")]);
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.write_all(b"\0\0").unwrap();
+    drop(ours);
+    let mut command = hurtle();
+    command.arg(dir.root()).env("HURTLE_UPGRADE", "1").stdin(Stdio::from(OwnedFd::from(theirs)));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("has not handed over everything"), "{}", said(&output));
+}
