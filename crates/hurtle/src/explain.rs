@@ -37,6 +37,8 @@ use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::metrics::Snapshot;
+use crate::observe::status::Feed;
 use crate::server;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
@@ -82,6 +84,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         changed: Changed::default(),
         caches: Caches::new(1),
         metrics: std::sync::Arc::default(),
+        status: Feed::new(Snapshot::default),
         compressor: Compressor::default(),
         // Nothing is sent to upstreams.
         upstream_tls: UpstreamConfigs::default(),
@@ -258,6 +261,7 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
+        Handler::Status(_) => format!("{at}: the status page of the server"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
             let config = proxy.config();

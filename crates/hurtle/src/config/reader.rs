@@ -25,6 +25,8 @@ pub(super) struct Reader<'t> {
     pub(super) users: Vec<(KeyPosition, PathBuf)>,
     /// Settings that require passwords and must not be exposed to a network in clear.
     pub(super) needs_privacy: Vec<KeyPosition>,
+    /// Status pages that everybody may see.
+    pub(super) status_pages: Vec<KeyPosition>,
 }
 
 /// A problem and its position in bytes.
@@ -56,6 +58,7 @@ impl<'t> Reader<'t> {
             directories: Vec::new(),
             users: Vec::new(),
             needs_privacy: Vec::new(),
+            status_pages: Vec::new(),
         }
     }
 

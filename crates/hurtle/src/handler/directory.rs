@@ -33,6 +33,7 @@ use crate::files::{
     Target, Try,
 };
 use crate::metrics::WorkerMetrics;
+use crate::observe::status::Feed;
 use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
 
@@ -66,6 +67,8 @@ pub struct Resources {
     pub caches: Caches,
     /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
+    /// The figures of status pages.
+    pub status: Feed,
     /// Makes encoded files.
     pub compressor: Compressor,
     /// Configurations of TLS to upstreams.

@@ -238,6 +238,7 @@ impl Server {
     ) -> io::Result<Server> {
         let bound = BoundAddresses::of(&listening);
         protocols::check_passwords(&config, &bound.clear)?;
+        protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
         let admin = config.admin.as_deref().map(|path| {
@@ -339,6 +340,7 @@ impl Server {
             access_log: self.access_log.clone(),
         };
         let (accepts, accepting) = mpsc::unbounded_channel();
+        let status = monitor.feed();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -349,6 +351,7 @@ impl Server {
                 slots: slots.clone(),
                 caches: caches.clone(),
                 metrics: registry.worker(),
+                status: status.clone(),
                 compressor: compressor.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),

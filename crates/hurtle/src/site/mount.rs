@@ -17,6 +17,7 @@ use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::Proxy;
+use crate::handler::status::Status;
 use crate::metrics::RouteMetrics;
 
 /// A handler at a path.
@@ -133,6 +134,9 @@ impl Mount {
             MountHandler::Cgi(cgi) => {
                 let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
                 Handler::Gateway { gateway, beside: None }
+            }
+            MountHandler::Status => {
+                Handler::Status(Status::new(&resources.status, &resources.disk))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,

@@ -27,6 +27,7 @@ mod purge;
 mod reload;
 mod slow;
 mod start;
+mod status_page;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;
