@@ -132,8 +132,8 @@ fn handler(
             }
         }
     }
-    if status.is_some() && written.len() == 1 {
-        return Some(MountHandler::Status);
+    if status.is_some() {
+        return (written.len() == 1).then_some(MountHandler::Status);
     }
     if let Some(value) = table.get("files") {
         return files(table, &value, auth, reader).map(MountHandler::Files);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::child::{Child, PATIENCE, hurtle};
 use crate::support::Dir;
 
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+pub(crate) const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 const QUIET: &[&str] = &[
     "--headless",
@@ -24,7 +24,10 @@ const QUIET: &[&str] = &[
 
 #[test]
 fn the_example_site_loads_in_a_browser_without_console_errors() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = browser() else {
+        println!("skipped: none of {BROWSERS:?} is installed");
+        return;
+    };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hurtle.toml");
     let mut command = hurtle();
     command.arg("--config").arg(example).args(["--listen", "127.0.0.1:0", "--access-log", "off"]);
@@ -55,11 +58,7 @@ fn the_example_site_loads_in_a_browser_without_console_errors() {
 /// Returns the name of an installed browser.
 pub(crate) fn browser() -> Option<&'static str> {
     let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let found = BROWSERS.iter().find(is_there).copied();
-    if found.is_none() {
-        println!("skipped: none of {BROWSERS:?} is installed");
-    }
-    found
+    BROWSERS.iter().find(is_there).copied()
 }
 
 /// Loads a page in a browser; returns it after scripts and styles have run, with the browser's log.

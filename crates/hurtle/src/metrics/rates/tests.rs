@@ -143,7 +143,7 @@ fn snapshots() -> impl Strategy<Value = Snapshot> {
 }
 
 proptest! {
-    /// Whatever two snapshots are of, every figure is a number and none is negative.
+    /// Every figure of any two snapshots is a number that is not negative.
     #[test]
     fn no_rate_is_negative(before in snapshots(), after in snapshots()) {
         let rates = Rates::between(Some(&before), &after);

@@ -194,9 +194,7 @@ impl Body for Events {
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(BEGIN)))));
         }
         let mut state = self.feed.0.lock();
-        if state.is_closed {
-            return Poll::Ready(None);
-        }
+        let is_closed = state.is_closed;
         let latest = state.latest.clone().filter(|latest| latest.number > self.seen);
         match latest {
             Some(latest) => {
@@ -204,6 +202,7 @@ impl Body for Events {
                 self.seen = latest.number;
                 Poll::Ready(Some(Ok(Frame::data(latest.event.clone()))))
             }
+            None if is_closed => Poll::Ready(None),
             None => {
                 state.viewers[self.key] = Some(cx.waker().clone());
                 Poll::Pending

@@ -8,7 +8,7 @@ use crate::metrics::report::{Group, Report, Table, Text, Tone};
 /// stream of events.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
     style-src 'sha256-PXrJ6k948xjW5VlNI+YBTu83Apw7zsklbXZvu820eQk='; \
-    script-src 'sha256-QAPAsQ+SrEKACS5u8Gf1EoSBtQamwQUNGKBHzOBpwJI='; \
+    script-src 'sha256-O4dbYH9V4c/nPtt1QlabTcPqPHgjwsN9JCQtFp2eI+8='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The style sheet and the script. The policy pins their hashes; if one changes, a test prints the

@@ -20,14 +20,17 @@
       }
     });
   };
-  const events = new EventSource(location.pathname.replace(/\/?$/, "/events"));
-  events.onmessage = ({ data }) => {
-    patch(main, new DOMParser().parseFromString(data, "text/html").body);
-    state.textContent = "live";
+  const open = () => {
+    const events = new EventSource(location.pathname.replace(/\/?$/, "/events"));
+    events.onmessage = ({ data }) => {
+      patch(main, new DOMParser().parseFromString(data, "text/html").body);
+      state.textContent = "live";
+    };
+    events.onerror = () => {
+      state.textContent = "no live figures, trying again";
+      // The browser itself does not try again after a refusal.
+      if (events.readyState === EventSource.CLOSED) setTimeout(open, 5000);
+    };
   };
-  events.onerror = () => {
-    const isOver = events.readyState === EventSource.CLOSED;
-    state.textContent = isOver ? "no live updates, loading again" : "no connection, trying again";
-    if (isOver) setTimeout(() => location.reload(), 5000);
-  };
+  open();
 })();
