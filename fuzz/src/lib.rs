@@ -11,6 +11,8 @@ mod http2_fields;
 mod http2_frames;
 mod judged_alike;
 mod multipart;
+#[cfg(feature = "config")]
+mod nginx_config;
 mod proxy_header;
 mod range;
 mod reply_head;
@@ -27,6 +29,8 @@ pub use http2_fields::http2_fields;
 pub use http2_frames::http2_frames;
 pub use judged_alike::judged_alike;
 pub use multipart::multipart;
+#[cfg(feature = "config")]
+pub use nginx_config::nginx_config;
 pub use proxy_header::proxy_header;
 pub use range::range;
 pub use reply_head::reply_head;
@@ -43,7 +47,7 @@ pub struct Target {
     pub run: fn(data: &[u8]),
 }
 
-/// All targets; `config` only with the feature of that name.
+/// All targets; `config` and `nginx_config` only with the feature `config`.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: cache_control },
     Target { name: "chunked", run: chunked },
@@ -54,6 +58,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http2_frames", run: http2_frames },
     Target { name: "judged_alike", run: judged_alike },
     Target { name: "multipart", run: multipart },
+    #[cfg(feature = "config")]
+    Target { name: "nginx_config", run: nginx_config },
     Target { name: "proxy_header", run: proxy_header },
     Target { name: "range", run: range },
     Target { name: "reply_head", run: reply_head },

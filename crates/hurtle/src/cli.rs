@@ -1,6 +1,8 @@
 //! The command line: arguments, and the configuration that they select.
 
 mod admin;
+mod generate;
+mod import;
 mod log_level;
 mod purge;
 mod reload;
@@ -25,6 +27,8 @@ use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 
 pub use admin::CommandError;
+pub use generate::{CompletionsArgs, man};
+pub use import::ImportArgs;
 pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
@@ -73,6 +77,13 @@ pub enum Command {
     Upgrade(UpgradeArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
+    /// Translate another server's configuration, and print it as TOML.
+    Import(ImportArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page; packages install it.
+    #[command(hide = true)]
+    Man,
 }
 
 /// Selects a configuration file.

@@ -102,6 +102,9 @@ pub mod server;
 pub mod explain;
 
 #[doc(hidden)]
+pub mod import;
+
+#[doc(hidden)]
 pub mod cli;
 
 /// Compiles the examples of the README.

@@ -32,6 +32,11 @@ fn main() -> ExitCode {
         Command::Top(args) => say_reply(args.run()),
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
+        Command::Import(args) => {
+            args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
+        }
+        Command::Completions(args) => print(&args.text()),
+        Command::Man => cli::man().map_err(CommandError::Run).and_then(|page| print(&page)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,6 +109,10 @@ fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), Com
         return Ok(());
     }
     say(reply.trim_end())
+}
+
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    io::stdout().write_all(bytes).map_err(CommandError::Run)
 }
 
 fn say(text: &str) -> Result<(), CommandError> {

@@ -1,5 +1,5 @@
 //! The developers' commands: `cargo xtask test` sets up and runs every check of the project, the
-//! cheapest first. It uses the standard library only, so that it builds quickly.
+//! cheapest first; `cargo xtask package` builds what users install. It uses the standard library only, so that it builds quickly.
 
 #![allow(clippy::print_stdout, reason = "talking to the developer is what it is for")]
 
@@ -8,7 +8,9 @@ use std::process::ExitCode;
 mod command;
 mod console;
 mod fuzz;
+mod installation;
 mod licences;
+mod package;
 mod packages;
 mod platforms;
 mod steps;
@@ -21,10 +23,13 @@ const HELP: &str = "\
 cargo xtask test: set up and run every check of the project
 
 Usage: cargo xtask test [--only STEP]... [--list]
+       cargo xtask package deb|oci|static [--target TARGET] [--binary FILE]
 
   --only STEP   run this step only; may be given more than once
   --list        say which steps there are
   -h, --help    say this
+  --target T    x86_64-unknown-linux-musl (the default) or aarch64-unknown-linux-musl
+  --binary F    pack this executable in place of a release build
 
 Steps that build run one after another, and beside them those that wait: packages and tests.
 Then each command's output is shown when the command ends; at once with --only of one step.
@@ -41,6 +46,16 @@ fn main() -> ExitCode {
             }
         }
         Ok(Asked::Test(only)) => return steps::run(&only),
+        Ok(Asked::Package(kind, target, binary)) => {
+            let binary = binary.map(std::path::PathBuf::from);
+            match package::package(kind, target.as_deref(), binary.as_deref()) {
+                Ok(made) => println!("{}", made.display()),
+                Err(steps::Failure(what)) => {
+                    eprintln!("{what}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         Err(problem) => {
             eprintln!("{problem}\nTry: cargo xtask --help");
             return ExitCode::from(2);
@@ -55,14 +70,17 @@ enum Asked {
     List,
     /// Run these steps; all if empty.
     Test(Vec<String>),
+    /// Build a package for a target, from an executable.
+    Package(package::Kind, Option<String>, Option<String>),
 }
 
 fn parse(args: &[String]) -> Result<Asked, String> {
     let mut args = args.iter().map(String::as_str);
     match args.next() {
         Some("test") => {}
+        Some("package") => return parse_package(args),
         None | Some("help" | "-h" | "--help") => return Ok(Asked::Help),
-        Some(other) => return Err(format!("no command `{other}`; there is one: test")),
+        Some(other) => return Err(format!("no command `{other}`; there are: test, package")),
     }
     let mut only = Vec::new();
     while let Some(arg) = args.next() {
@@ -83,9 +101,25 @@ fn parse(args: &[String]) -> Result<Asked, String> {
     Ok(Asked::Test(only))
 }
 
+fn parse_package<'a>(mut args: impl Iterator<Item = &'a str>) -> Result<Asked, String> {
+    let kind = args.next().and_then(|name| package::KINDS.iter().find(|(known, _)| *known == name));
+    let (_, kind) = kind.ok_or("package needs one of: deb, oci, static")?;
+    let (mut target, mut binary) = (None, None);
+    while let Some(arg) = args.next() {
+        let slot = match arg {
+            "--target" => &mut target,
+            "--binary" => &mut binary,
+            other => return Err(format!("unknown argument `{other}`")),
+        };
+        *slot = Some(args.next().ok_or_else(|| format!("{arg} needs a value"))?.to_owned());
+    }
+    Ok(Asked::Package(*kind, target, binary))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Asked, parse};
+    use crate::package::Kind;
 
     #[test]
     fn arguments() {
@@ -96,6 +130,12 @@ mod tests {
             ("one step", "test --only clippy", only("clippy")),
             ("the list", "test --list", Ok(Asked::List)),
             ("help of a command", "test --help", Ok(Asked::Help)),
+            (
+                "a package",
+                "package oci --target aarch64-unknown-linux-musl",
+                Ok(Asked::Package(Kind::Oci, Some("aarch64-unknown-linux-musl".into()), None)),
+            ),
+            ("a package that is not there", "package rpm", Err("one of: deb")),
             ("a step that is not there", "test --only clipy", Err("no step `clipy`")),
             ("a step without a name", "test --only", Err("--only needs")),
             ("a command that is not there", "tset", Err("no command `tset`")),

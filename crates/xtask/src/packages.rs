@@ -37,6 +37,10 @@ const PACKAGES: &[Package] = &[
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
     // Mounts a file system that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
+    // Checks the Debian package, installs it in a new Debian; checks the image.
+    Package { name: "lintian", programs: &["lintian"] },
+    Package { name: "mmdebstrap", programs: &["mmdebstrap"] },
+    Package { name: "skopeo", programs: &["skopeo"] },
     // Builds the certificate authority of the tests.
     Package { name: "golang-go", programs: &["go"] },
 ];

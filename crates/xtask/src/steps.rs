@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::command::cargo;
 use crate::console::Console;
 use crate::terminal::{Colour, heading, paint, seconds};
-use crate::{fuzz, licences, packages, platforms, test_programs};
+use crate::{fuzz, installation, licences, packages, platforms, test_programs};
 
 /// One check.
 pub(crate) struct Step {
@@ -53,6 +53,11 @@ pub(crate) const STEPS: &[Step] = &[
     Step {
         needs: Some("build"),
         ..wait("tests", "every test that does not measure", test_programs::run)
+    },
+    build("crates", "the crates can be published", installation::crates),
+    Step {
+        needs: Some("build"),
+        ..wait("install", "the packages install, serve and purge", installation::install)
     },
     build("docs", "the documentation builds without a warning, its examples run", docs),
     build("advisories", "known faults in dependencies", licences::advisories),

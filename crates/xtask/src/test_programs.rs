@@ -57,6 +57,12 @@ pub(crate) fn run_measuring(console: &Console<'_>) -> Result<Outcome, Failure> {
     run_those(console, TestProgram::measures)
 }
 
+/// The server program that `build` made.
+pub(crate) fn hurtle() -> Result<PathBuf, Failure> {
+    let built = BUILT.get().and_then(|built| built.hurtle.clone());
+    built.ok_or_else(|| Failure("the server program is not built".to_owned()))
+}
+
 /// Runs test programs up to the first that fails.
 fn run_those(
     console: &Console<'_>,

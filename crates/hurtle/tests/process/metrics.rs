@@ -116,6 +116,27 @@ fn requests_are_counted_by_site_mount_protocol_and_status() {
 }
 
 #[test]
+fn limits_that_clients_hit_are_counted() {
+    let dir = Dir::new(&[("x", "x")]);
+    let config = "admin = '{root}/../admin.sock'\n[limits]\nbody_bytes = 100\ntarget_bytes = 50\n\
+                  [[site]]\n[[site.mount]]\nfiles = '{root}'\n";
+    let child = Child::configured(&dir, config);
+    let send = |head: &str, status| {
+        let mut client = child.connect();
+        client.send(format!("{head}\r\n\r\n"));
+        assert_eq!(client.answer("GET").status, status, "{head}");
+    };
+    send("GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000", 413);
+    send(&format!("GET /{} HTTP/1.1\r\nHost: a", "x".repeat(100)), 414);
+    let text = scrape(&dir.path("../admin.sock"));
+    let of = |limit| value(&text, &format!("hurtle_limit_hits_total{{limit=\"{limit}\"}}"));
+    assert_eq!(of("body_size"), Some(1.0), "{text}");
+    assert_eq!(of("head_size"), Some(1.0), "{text}");
+    let answered = "hurtle_http_request_duration_seconds_count{site=\"\",mount=\"\"}";
+    assert_eq!(value(&text, answered), Some(2.0), "the malformed ones have no mount: {text}");
+}
+
+#[test]
 fn the_listener_for_metrics_serves_nothing_else() {
     let dir = Dir::new(&[]);
     let _child = Child::configured(&dir, CONFIG);

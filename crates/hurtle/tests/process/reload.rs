@@ -127,9 +127,11 @@ fn a_configuration_with_problems_changes_nothing_and_all_are_printed() {
 fn a_setting_that_only_a_start_changes_is_named() {
     let server = Reloaded::start(SITE_A);
     let text = fs::read_to_string(&server.file).unwrap();
-    fs::write(&server.file, text.replace("workers = 1", "workers = 2\ncache_bytes = 0")).unwrap();
+    let text = text.replace("workers = 1", "workers = 2\ncache_bytes = 0");
+    let metrics = "[metrics]\nlisten = '127.0.0.1:1'\n";
+    fs::write(&server.file, text.replacen("[[site]]", &format!("{metrics}[[site]]"), 1)).unwrap();
     server.child.signal(Signal::HUP);
-    for setting in ["workers", "cache_bytes"] {
+    for setting in ["workers", "cache_bytes", "metrics"] {
         let line = format!("{setting} takes effect at the next start");
         eventually("it is named", || server.child.stderr().contains(&line));
     }

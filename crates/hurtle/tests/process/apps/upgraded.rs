@@ -46,7 +46,8 @@ fn an_application_answers_every_request() {
         for _ in 0..3 {
             let enough = served.load(SeqCst) + 50;
             eventually("requests are served", || {
-                served.load(SeqCst) > enough || clients.iter().any(|client| client.is_finished())
+                served.load(SeqCst) > enough
+                    || clients.iter().any(thread::ScopedJoinHandle::is_finished)
             });
             server.upgrade();
         }

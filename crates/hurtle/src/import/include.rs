@@ -1,0 +1,117 @@
+//! Reads a configuration with the files that it includes. Nothing else of the importer touches the
+//! disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hurtle_http::semantics::glob;
+
+use super::syntax::{Directive, parse};
+
+/// Files of one configuration.
+const FILES_MAX: usize = 1_000;
+
+/// Bytes of one file.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Deepest nesting of includes.
+const DEPTH_MAX: usize = 16;
+
+/// Reads `file` and, in place of each `include`, the directives of the included files. Relative
+/// names are looked up in `prefix`.
+///
+/// # Errors
+/// Every file that cannot be read or parsed, one line each.
+pub(super) fn read(file: &Path, prefix: &Path) -> Result<Vec<Directive>, Vec<String>> {
+    let mut reader = Reader { prefix, files: 0, problems: Vec::new() };
+    let directives = reader.file(file, 0);
+    if reader.problems.is_empty() { Ok(directives) } else { Err(reader.problems) }
+}
+
+struct Reader<'a> {
+    prefix: &'a Path,
+    files: usize,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, file: &Path, depth: usize) -> Vec<Directive> {
+        self.files += 1;
+        let shown = file.display();
+        if self.files > FILES_MAX || depth > DEPTH_MAX {
+            self.problems.push(format!("{shown}: too many included files, or a file in itself"));
+            return Vec::new();
+        }
+        let text = match fs::metadata(file) {
+            Ok(found) if found.len() > FILE_BYTES_MAX => {
+                self.problems.push(format!("{shown}: the file is larger than 4 MiB"));
+                return Vec::new();
+            }
+            Ok(_) => fs::read_to_string(file),
+            Err(e) => Err(e),
+        };
+        let parsed = match text {
+            Ok(text) => parse(&text, &shown.to_string()).map_err(|e| e.to_string()),
+            Err(e) => Err(format!("{shown}: {e}")),
+        };
+        match parsed {
+            Ok(directives) => self.expand(directives, depth),
+            Err(problem) => {
+                self.problems.push(problem);
+                Vec::new()
+            }
+        }
+    }
+
+    fn expand(&mut self, directives: Vec<Directive>, depth: usize) -> Vec<Directive> {
+        let mut expanded = Vec::new();
+        for mut directive in directives {
+            if directive.name == "include" && directive.block.is_none() {
+                expanded.extend(self.include(&directive, depth));
+                continue;
+            }
+            directive.block = directive.block.map(|block| self.expand(block, depth));
+            expanded.push(directive);
+        }
+        expanded
+    }
+
+    fn include(&mut self, directive: &Directive, depth: usize) -> Vec<Directive> {
+        let name = directive.arg(0);
+        // Media types: hurtle has its own table.
+        if Path::new(name).file_name().is_some_and(|name| name == "mime.types") {
+            return Vec::new();
+        }
+        let path = self.prefix.join(name);
+        let files = match name.contains('*') {
+            true => matching(&path),
+            false if path.is_file() => vec![path],
+            false => {
+                let missing = path.display();
+                self.problems.push(format!("{}: {missing} cannot be included", directive.at));
+                Vec::new()
+            }
+        };
+        files.iter().flat_map(|file| self.file(file, depth + 1)).collect()
+    }
+}
+
+/// Files whose name matches the last segment of a pattern, in order.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(dir), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let name = name.to_string_lossy();
+    let is_match = |path: &PathBuf| {
+        path.file_name().is_some_and(|file| {
+            // As in a shell, `*` matches no leading dot.
+            let file = file.to_string_lossy();
+            !file.starts_with('.') && glob::matches(&name, format!("/{file}").as_bytes())
+        })
+    };
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(is_match).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,118 @@
+//! Translates the outermost directives and the `http` block.
+
+use std::collections::BTreeMap;
+
+use super::mount::{Keys, ServerConfig, put, put_list};
+use super::path::bytes;
+use super::report::Report;
+use super::scope::{Scope, Shared};
+use super::server::{Http, server};
+use super::sites;
+use super::syntax::Directive;
+use super::tuning::is_tuning;
+use super::upstream::{Groups, group};
+
+/// Translates a configuration. Problems are in `report`.
+pub(super) fn translate(directives: &[Directive], report: &mut Report) -> ServerConfig {
+    let mut out = ServerConfig::default();
+    let mut shared = Shared::default();
+    let mut blocks = Vec::new();
+    // An excerpt, such as a file of sites-enabled, has the directives of `http` without it.
+    let mut excerpt = Vec::new();
+    for d in directives {
+        match d.name.as_str() {
+            "http" => blocks.push(d.children()),
+            "user" => {
+                put(&mut out.keys, "user", d.arg(0));
+                if d.args.len() > 1 {
+                    put(&mut out.keys, "group", d.arg(1));
+                }
+            }
+            "worker_processes" => match d.arg(0).parse::<i64>() {
+                Ok(workers) => put(&mut out.keys, "workers", workers),
+                Err(_) => report.leave_out(d),
+            },
+            "error_log" => Scope::default().apply(d, &mut shared, report),
+            name if is_tuning(name) => report.leave_out(d),
+            _ => excerpt.push(d.clone()),
+        }
+    }
+    blocks.push(&excerpt);
+    let mut servers = Vec::new();
+    for block in blocks {
+        http(block, &mut shared, &mut servers, report);
+    }
+    match servers.is_empty() {
+        true => report.general("there is no server".to_owned()),
+        false => sites::add(&servers, &mut out, report),
+    }
+    shared.put(&mut out);
+    out
+}
+
+fn http<'a>(
+    block: &'a [Directive],
+    shared: &mut Shared,
+    servers: &mut Vec<super::server::Server<'a>>,
+    report: &mut Report,
+) {
+    let mut scope = Scope::default().enter(block);
+    let mut groups = Groups::new();
+    let mut zones = BTreeMap::new();
+    let mut own = Vec::new();
+    for d in block {
+        match d.name.as_str() {
+            "server" => own.push(d),
+            "upstream" => {
+                let group = group(d, report);
+                groups.insert(d.arg(0).to_owned(), group);
+            }
+            "proxy_cache_path" => zones.extend(zone(d)),
+            // The usual preparation of WebSockets, which hurtle passes on anyway.
+            "map" if d.arg(0) == "$http_upgrade" => {}
+            _ => scope.apply(d, shared, report),
+        }
+    }
+    let mut http = Http { scope, groups, zones, shared };
+    for d in own {
+        let server = server(d, &mut http, report);
+        servers.push(server);
+    }
+}
+
+/// The name of a cache, its directory and its size.
+fn zone(d: &Directive) -> Option<(String, (String, Option<u64>))> {
+    let option = |name: &str| d.args.iter().find_map(|arg| arg.strip_prefix(name));
+    let zone = option("keys_zone=")?.split(':').next()?.to_owned();
+    Some((zone, (d.arg(0).to_owned(), option("max_size=").and_then(bytes))))
+}
+
+impl Shared {
+    /// Adds the settings of the whole server.
+    fn put(self, out: &mut ServerConfig) {
+        put_list(&mut out.keys, "trusted_proxies", &self.trusted_proxies);
+        let mut limits = Keys::new();
+        for (key, value) in self.limits {
+            match key {
+                "body_bytes" | "requests_per_connection" => {
+                    put(&mut limits, key, i64::try_from(value).unwrap_or(i64::MAX));
+                }
+                _ => put(&mut limits, key, format!("{value}s")),
+            }
+        }
+        if !limits.is_empty() {
+            out.tables.push(("limits", limits));
+        }
+        if let Some(path) = self.access_log {
+            let mut log = Keys::new();
+            put(&mut log, "path", path);
+            out.tables.push(("access_log", log));
+        }
+        if let Some((path, level)) = self.error_log {
+            let mut log = Keys::new();
+            put(&mut log, "level", level);
+            put(&mut log, "path", path);
+            out.tables.push(("error_log", log));
+        }
+    }
+}

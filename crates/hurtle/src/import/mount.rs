@@ -1,0 +1,69 @@
+//! Translated sites and mounts: keys and values in the order in which they are written.
+
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+/// Keys of a table, in order.
+pub(super) type Keys = Vec<(String, Value)>;
+
+/// The whole configuration.
+#[derive(Debug, Default)]
+pub(super) struct ServerConfig {
+    pub(super) keys: Keys,
+    /// Tables such as `limits`, by name.
+    pub(super) tables: Vec<(&'static str, Keys)>,
+    pub(super) sites: Vec<Site>,
+}
+
+/// A site.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Site {
+    pub(super) hosts: Vec<String>,
+    pub(super) is_default: bool,
+    pub(super) tls: Keys,
+    pub(super) errors: BTreeMap<u16, String>,
+    pub(super) rules: Vec<Keys>,
+    pub(super) headers: Vec<Keys>,
+    pub(super) mounts: Vec<Mount>,
+}
+
+/// A mount of a site.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mount {
+    pub(super) path: String,
+    /// Pattern of its paths, for header rules.
+    pub(super) pattern: String,
+    pub(super) keys: Keys,
+    /// Fields of its responses, names in lower case.
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+impl Mount {
+    pub(super) fn key(&self, name: &str) -> Option<&Value> {
+        self.keys.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Removes a key; returns its text.
+    pub(super) fn take_text(&mut self, name: &str) -> Option<String> {
+        let at = self.keys.iter().position(|(key, _)| key == name)?;
+        match self.keys.remove(at).1 {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Adds a key.
+pub(super) fn put(keys: &mut Keys, name: &str, value: impl Into<Value>) {
+    keys.push((name.to_owned(), value.into()));
+}
+
+/// Adds a list of texts; one alone is written without brackets.
+pub(super) fn put_list(keys: &mut Keys, name: &str, list: &[String]) {
+    match list {
+        [] => {}
+        [one] => put(keys, name, one.clone()),
+        list => put(keys, name, list.to_vec()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Paths, durations, sizes and values with variables, as nginx writes them.
+
+/// Joins a directory and a location: `/srv` and `/images/` are `/srv/images`.
+pub(super) fn join(root: &str, location: &str) -> String {
+    let root = root.trim_end_matches('/');
+    let rest = location.trim_matches('/');
+    match (root, rest) {
+        ("", "") => "/".to_owned(),
+        (root, "") => root.to_owned(),
+        (root, rest) => format!("{root}/{rest}"),
+    }
+}
+
+/// The path of a mount: a location without the slash at its end.
+pub(super) fn mount_path(location: &str) -> String {
+    match location.trim_end_matches('/') {
+        "" => "/".to_owned(),
+        path => path.to_owned(),
+    }
+}
+
+/// Seconds of a duration, such as `30`, `30s`, `5m`, `1h 30m` or `30d`; `None`: not a duration.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    let mut total: u64 = 0;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u64 = rest.get(..digits)?.parse().ok()?;
+        let (unit, tail) = rest[digits..].split_at(unit_len(&rest[digits..]));
+        let factor = match unit {
+            "ms" => return number.is_multiple_of(1_000).then_some(number / 1_000),
+            "" | "s" => 1,
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            "w" => 7 * 86_400,
+            "M" => 30 * 86_400,
+            "y" => 365 * 86_400,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(factor)?)?;
+        rest = tail.trim_start();
+    }
+    Some(total)
+}
+
+fn unit_len(text: &str) -> usize {
+    text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len())
+}
+
+/// Bytes of a size, such as `512`, `8k`, `20m` or `1g`; `None`: not a size.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// `true` if a value has a variable.
+pub(super) fn has_variable(text: &str) -> bool {
+    text.contains('$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, join, mount_path, seconds};
+
+    #[test]
+    fn values() {
+        assert_eq!((seconds("75"), seconds("1h 30m")), (Some(75), Some(5_400)));
+        assert_eq!((seconds("2000ms"), seconds("x"), seconds("")), (Some(2), None, None));
+        assert_eq!(seconds("99999999999999999999y"), None);
+        assert_eq!((bytes("20m"), bytes("0"), bytes("1x")), (Some(20 << 20), Some(0), None));
+        assert_eq!(bytes("18446744073709551615g"), None);
+        assert_eq!(join("/srv/", "/images/"), "/srv/images");
+        assert_eq!((join("/", "/"), join("/srv", "/")), ("/".to_owned(), "/srv".to_owned()));
+        assert_eq!((mount_path("/a/"), mount_path("/")), ("/a".to_owned(), "/".to_owned()));
+    }
+}

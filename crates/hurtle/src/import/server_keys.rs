@@ -1,0 +1,111 @@
+//! Translates the directives of a `server` that are its own: addresses, names, certificates and
+//! rewrites.
+
+use toml::Value;
+
+use super::mount::{Keys, put};
+use super::regex;
+use super::report::Report;
+use super::server::Server;
+use super::syntax::Directive;
+
+pub(super) fn listen(d: &Directive, server: &mut Server<'_>, report: &mut Report) {
+    let mut is_tls = false;
+    for option in &d.args[1.min(d.args.len())..] {
+        match option.split('=').next().unwrap_or_default() {
+            "ssl" => is_tls = true,
+            "default_server" | "default" => server.is_default = true,
+            "http2" | "reuseport" | "deferred" | "ipv6only" | "backlog" | "fastopen"
+            | "so_keepalive" | "rcvbuf" | "sndbuf" | "bind" => {}
+            "quic" => return report.refuse(d, "hurtle has no HTTP/3; leave the line out"),
+            "proxy_protocol" => report.refuse(d, "write [proxy_protocol] for this address"),
+            _ => report.refuse(d, format!("it does not know `{option}`")),
+        }
+    }
+    let text = d.arg(0);
+    let address = match text.strip_prefix("*:").or(Some(text).filter(|t| t.parse::<u16>().is_ok()))
+    {
+        Some(port) => format!("0.0.0.0:{port}"),
+        None if text.starts_with("unix:") => text.to_owned(),
+        None => {
+            let text = text.replacen("localhost", "127.0.0.1", 1);
+            let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+            if has_port { text } else { format!("{text}:80") }
+        }
+    };
+    if is_tls { server.tls.push(address) } else { server.clear.push(address) }
+}
+
+pub(super) fn names(d: &Directive, hosts: &mut Vec<String>, report: &mut Report) {
+    for name in &d.args {
+        match name.as_str() {
+            "" | "_" => {}
+            name if name.starts_with('~') || name.ends_with(".*") => {
+                report.refuse(d, "names are exact or begin with *.");
+            }
+            name => match name.strip_prefix('.') {
+                Some(name) => hosts.extend([name.to_owned(), format!("*.{name}")]),
+                None => hosts.push(name.to_owned()),
+            },
+        }
+    }
+}
+
+pub(super) fn certificate(d: &Directive, tls: &mut Keys, report: &mut Report) {
+    let value = d.arg(0);
+    if d.name != "ssl_verify_client" && (!value.starts_with('/') || value.contains('$')) {
+        return report.refuse(d, "write an absolute path");
+    }
+    let key = match d.name.as_str() {
+        "ssl_certificate" => "certificate",
+        "ssl_certificate_key" => "key",
+        "ssl_client_certificate" => "client_ca",
+        _ => "client_auth",
+    };
+    let value = match (key, value) {
+        ("client_auth", "on") => "required",
+        ("client_auth", "off") => return,
+        ("client_auth", "optional") => "optional",
+        ("client_auth", _) => return report.refuse(d, "write on, off or optional"),
+        (_, value) => value,
+    };
+    // A second certificate has another type of key.
+    match tls.iter_mut().find(|(known, _)| known == key) {
+        Some((_, Value::Array(list))) => list.push(Value::from(value)),
+        Some((_, known)) => *known = Value::from(vec![known.clone(), Value::from(value)]),
+        None => put(tls, key, value),
+    }
+}
+
+/// Translates a rewrite in the location `path` to a rule.
+pub(super) fn rewrite(d: &Directive, path: &str, report: &mut Report) -> Option<Keys> {
+    let (Some(from), Some(to)) = (regex::pattern(d.arg(0)), regex::replacement(d.arg(1))) else {
+        report.refuse(d, "of expressions it knows ^/path/(.*)$ and ^/path$, of variables $1");
+        return None;
+    };
+    if !from.starts_with(path.trim_end_matches('/')) {
+        report.refuse(d, format!("it cannot match in the location {path}"));
+        return None;
+    }
+    let is_url = to.starts_with("http://") || to.starts_with("https://");
+    let status = match (d.arg(2), is_url) {
+        ("permanent", _) => Some(301),
+        ("redirect", _) | (_, true) => Some(302),
+        ("last" | "break" | "", false) => None,
+        _ => None,
+    };
+    if to.contains('?') {
+        report.refuse(d, "the replacement has a query");
+        return None;
+    }
+    let mut keys = Keys::new();
+    put(&mut keys, "match", from);
+    match status {
+        Some(status) => {
+            put(&mut keys, "redirect", to);
+            put(&mut keys, "status", status);
+        }
+        None => put(&mut keys, "rewrite", to),
+    }
+    Some(keys)
+}

@@ -1,0 +1,33 @@
+//! The examples of docs/from-nginx.md: each block for nginx, imported, is the block for hurtle
+//! below it.
+
+use std::fs;
+use std::path::Path;
+
+use hurtle::config::check;
+use hurtle::import::nginx;
+use hurtle::import::syntax::parse;
+
+/// Pairs in the document; fewer mean that they were not found.
+const PAIRS_MIN: usize = 20;
+
+#[test]
+fn the_configurations_for_nginx_are_those_for_hurtle() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-nginx.md");
+    let text = fs::read_to_string(page).expect("the document is there");
+    let mut count = 0;
+    for pair in text.split("```nginx\n").skip(1) {
+        let (theirs, rest) = pair.split_once("```").expect("the block ends");
+        let Some((between, ours)) = rest.split_once("```toml\n") else { continue };
+        assert!(!between.contains("```"), "a block for hurtle follows one for nginx:\n{theirs}");
+        let ours = ours.split("```").next().unwrap_or("");
+        let file = Path::new("/etc/hurtle/hurtle.toml");
+        let expected = check(ours, file).unwrap_or_else(|e| panic!("{ours}\n{e:?}"));
+        let imported = nginx(&parse(theirs, "nginx.conf").expect(theirs))
+            .unwrap_or_else(|problems| panic!("{theirs}\n{}", problems.join("\n")));
+        let imported = check(&imported, file).expect("an import is valid");
+        assert_eq!(imported, expected, "{theirs}");
+        count += 1;
+    }
+    assert!(count >= PAIRS_MIN, "only {count} pairs");
+}

@@ -1,0 +1,6 @@
+//! `hurtle import`: nginx and hurtle, with the imported configuration, answer the same requests
+//! alike; what cannot be translated is refused by file and line; the documents' examples hold.
+
+mod alike;
+mod documents;
+mod refused;

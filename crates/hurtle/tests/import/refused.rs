@@ -1,0 +1,99 @@
+//! Directives that cannot be translated are refused, all at once, with file and line.
+
+use std::path::Path;
+
+use hurtle::import::syntax::parse;
+use hurtle::import::{nginx, nginx_file};
+
+/// Inside of `server`, and a part of the message; an empty part: it is translated.
+const ROWS: &[(&str, &str)] = &[
+    ("root /srv;", ""),
+    ("root srv;", "nginx.conf:1: cannot translate `root srv`: write an absolute path"),
+    ("root /srv/$host;", "it needs variables"),
+    ("root /srv; limit_req zone=a;", "it needs a rate limit of requests"),
+    ("root /srv; if ($a) { return 404; }", "it needs conditions"),
+    ("root /srv; set_real_ip_from 10.0.0.0/8;", ""),
+    ("root /srv; unheard_of on;", "the importer does not know it"),
+    (
+        "location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }",
+        "have the application serve /api too",
+    ),
+    ("location / { proxy_pass https://a; }", "upstreams speak HTTP in clear"),
+    ("location / { proxy_pass http://a; proxy_set_header X-A b; }", "cannot be set"),
+    ("location / { try_files $uri @app; root /srv; } ", "no fallback to a named location"),
+    ("root /srv; location @app { proxy_pass http://a; }", "names are not called"),
+    ("root /srv; location ~ ^/(a|b)/ { deny all; }", "of regular expressions it knows"),
+    ("root /srv; location = /x { root /other; }", "a mount of files is a directory"),
+    ("root /srv; location /a/ { allow 10.0.0.0/8; deny 10.1.0.0/16; deny all; }", "overlap"),
+    ("root /srv; add_header A b; add_header A c;", "sets a field once"),
+    ("root /srv; add_header A $host;", "it needs variables"),
+    ("root /srv; error_page 500 =200 /x;", "keeps its status"),
+    ("listen 443 ssl; root /srv;", "it listens with ssl, but has no ssl_certificate"),
+    ("listen 443 quic; root /srv;", "hurtle has no HTTP/3"),
+    ("return 301 /a/b/;", "the rest of the path is appended"),
+    ("return 301 $scheme://b.example$request_uri;", ""),
+    ("return 301 https://$host.example/;", "of variables it knows"),
+    ("rewrite ^/a(\\d+)$ /b;", "of expressions it knows"),
+    ("rewrite ^/a/(.*)$ /b?c=$1;", "has a query"),
+    ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
+    ("root /srv; server_name ~^a;", "names are exact or begin with *."),
+    // A mount of files would send the source.
+    (
+        "root /srv; location / { try_files $uri /index.php; } location /a/ { expires 1h; }
+      location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "write ^~ before its path",
+    ),
+    (
+        "root /srv; index index.php; location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "also answers paths without a file",
+    ),
+    ("root /srv; index index.html; location ~ \\.php$ { fastcgi_pass unix:/p; }", ""),
+];
+
+#[test]
+fn directives_without_a_counterpart_are_refused() {
+    for (server, expected) in ROWS {
+        let directives = parse(&format!("server {{ {server} }}"), "nginx.conf").expect(server);
+        match (nginx(&directives), *expected) {
+            (Ok(_), "") => {}
+            (Err(problems), part) if !part.is_empty() => {
+                let text = problems.join("\n");
+                assert!(text.contains(part), "{server}: expected {part:?} in {text}");
+                assert!(text.starts_with("nginx.conf:"), "{server}: {text}");
+            }
+            (result, _) => panic!("{server}: expected {expected:?}, got {result:?}"),
+        }
+    }
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = "http {\n limit_req_zone a;\n server {\n root /srv;\n ssi on;\n }\n}";
+    let problems = nginx(&parse(text, "a.conf").expect("it parses")).expect_err("two problems");
+    let lines: Vec<&str> = problems.iter().map(|p| p.split(": ").next().unwrap_or("")).collect();
+    assert_eq!(lines, ["a.conf:2", "a.conf:5"]);
+}
+
+#[test]
+fn included_files_are_read_in_order_and_named_in_problems() {
+    let dir = std::env::temp_dir().join(format!("hurtle-include-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("sites")).expect("a directory");
+    let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).expect("a file");
+    write("nginx.conf", "http { include mime.types; include sites/*.conf; }");
+    write("sites/b.conf", "server { server_name b.example; root /srv/b; }");
+    write("sites/a.conf", "server { server_name a.example; root /srv/a; }");
+    write("sites/.c.conf", "server {");
+    let text = nginx_file(&dir.join("nginx.conf"), &dir).expect("it is translated");
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
+    assert!(place("/srv/a") < place("/srv/b"), "{text}");
+    write("sites/b.conf", "server {\n root srv;\n}\n");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a problem");
+    let at = format!("{}:2: ", dir.join("sites/b.conf").display());
+    assert!(problems.len() == 1 && problems[0].starts_with(&at), "{problems:?}");
+    write("nginx.conf", "include nginx.conf;");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file in itself");
+    assert!(problems[0].contains("too many included files"), "{problems:?}");
+    let missing = nginx_file(Path::new("/nonexistent/nginx.conf"), &dir).expect_err("no file");
+    assert!(missing[0].starts_with("/nonexistent/nginx.conf: "), "{missing:?}");
+    std::fs::remove_dir_all(dir).expect("it is removed");
+}
