@@ -7,6 +7,7 @@ mod log_level;
 mod purge;
 mod reload;
 mod status;
+mod top;
 mod upgrade;
 
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
 pub use status::StatusArgs;
+pub use top::TopArgs;
 pub use upgrade::UpgradeArgs;
 
 /// A web server for a machine's own files and applications.
@@ -69,6 +71,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Print the counters of a running server: requests, connections, caches, upstreams.
     Status(StatusArgs),
+    /// Show a running server live: rates, latencies, connections, caches, upstreams.
+    Top(TopArgs),
     /// Change the level of a running server's error log, until its next start.
     LogLevel(LogLevelArgs),
     /// Replace a running server by its program's file as it is now, without losing a request.

@@ -38,6 +38,8 @@ use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::metrics::Snapshot;
+use crate::observe::status::Feed;
 use crate::pipeline::additions::Additions;
 use crate::server;
 use crate::server::sandbox::Permissions;
@@ -85,6 +87,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         changed: Changed::default(),
         caches: Caches::new(1),
         metrics: std::sync::Arc::default(),
+        status: Feed::new(Snapshot::default),
         compressor: Compressor::default(),
         // Nothing is sent to upstreams.
         upstream_tls: UpstreamConfigs::default(),
@@ -265,6 +268,7 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
+        Handler::Status(_) => format!("{at}: the status page of the server"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
             let config = proxy.config();

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Reload(args) => executed(args.send()),
         Command::Upgrade(args) => executed(args.send()),
         Command::Status(args) => say_reply(args.send()),
+        Command::Top(args) => say_reply(args.run()),
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
         Command::Import(args) => {
@@ -106,9 +107,12 @@ impl CommandError {
     }
 }
 
-/// Prints a server's reply to a command.
+/// Prints a server's reply to a command, if there is any.
 fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), CommandError> {
     let reply = sent.map_err(CommandError::Config)?.map_err(CommandError::Run)?;
+    if reply.is_empty() {
+        return Ok(());
+    }
     say(reply.trim_end())
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
+use crate::metrics::units::{size, time};
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -225,30 +226,6 @@ fn quantile(of: &Value, quantile: f64) -> String {
     }
 }
 
-/// A time with a unit that suits it.
-fn time(seconds: f64) -> String {
-    let days = seconds / 86_400.0;
-    match seconds {
-        s if s < 0.001 => format!("{:.0}us", s * 1e6),
-        s if s < 1.0 => format!("{}ms", (s * 1e5).round() / 100.0),
-        s if s < 60.0 => format!("{}s", (s * 10.0).round() / 10.0),
-        s if s < 3_600.0 => format!("{:.0}min", s / 60.0),
-        s if s < 86_400.0 => format!("{:.1}h", s / 3_600.0),
-        _ => format!("{days:.1}d"),
-    }
-}
-
-/// A size with a unit that suits it.
-fn size(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let (mut value, mut unit) = (bytes, 0);
-    while value >= 1_024.0 && unit + 1 < units.len() {
-        value /= 1_024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", units[unit]) }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -262,15 +239,5 @@ mod tests {
         assert_eq!(quantile(&of, 0.99), "<=10ms");
         assert_eq!(quantile(&of, 1.0), ">10ms");
         assert_eq!(quantile(&json!({ "bounds": [1.0], "counts": [0, 0] }), 0.5), "-");
-    }
-
-    #[test]
-    fn times_and_sizes_have_suitable_units() {
-        let times = [0.000_25, 0.0025, 1.5, 90.0, 5_400.0, 172_800.0].map(time);
-        assert_eq!(times, ["250us", "2.5ms", "1.5s", "2min", "1.5h", "2.0d"]);
-        assert_eq!(
-            [0.0, 1_023.0, 1_536.0, 1e13].map(size),
-            ["0 B", "1023 B", "1.5 KiB", "9.1 TiB"]
-        );
     }
 }

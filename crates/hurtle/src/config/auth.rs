@@ -16,7 +16,7 @@ use super::print;
 use super::reader::Reader;
 use super::schema::one_of;
 use super::table::Table;
-use super::types::{Config, Listen, Site};
+use super::types::{Config, Listen, Mount, MountHandler, Site};
 use super::upstream::{Upstream, upstream};
 use super::value::Value;
 
@@ -145,6 +145,36 @@ pub fn is_exposed(listen: &Listen) -> bool {
     }
 }
 
+impl Config {
+    /// Returns the path of a status page that is neither for some clients nor behind a password.
+    pub fn public_status_page(&self) -> Option<&str> {
+        let sites = self.sites.iter().filter(|site| !site.has_known_clients());
+        let pages = sites.filter_map(|site| {
+            site.mounts.iter().find(|mount| mount.is_public_status_page(site.auth.as_ref()))
+        });
+        pages.map(|mount| mount.path.as_str()).next()
+    }
+}
+
+impl Site {
+    /// `true` if it admits only some networks, or only clients with certificates.
+    pub(super) fn has_known_clients(&self) -> bool {
+        let client_auth = self.tls.as_ref().and_then(|tls| tls.client_auth.as_ref());
+        !self.access.allow.is_empty() || client_auth.is_some_and(|auth| auth.required)
+    }
+}
+
+impl Mount {
+    /// `true` for a status page that admits every network and requires no password. `site` is the
+    /// site's authentication.
+    pub(super) fn is_public_status_page(&self, site: Option<&Auth>) -> bool {
+        matches!(self.handler, MountHandler::Status)
+            && self.access.allow.is_empty()
+            && self.authorizer.is_none()
+            && matches!(self.auth.as_ref().or(site), None | Some(Auth::None))
+    }
+}
+
 /// Reads `auth` of a site or mount and the keys that belong to it; `None`: unset or wrong.
 pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     let written = table.get("auth")?;
@@ -255,6 +285,22 @@ pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
     let Some(exposed) = listen.iter().find(|listen| is_exposed(listen)) else { return };
     for spot in std::mem::take(&mut reader.needs_privacy) {
         reader.report(&spot, exposed_error(exposed));
+    }
+}
+
+/// Reports every status page that everybody on a network may see: it discloses internals.
+pub(super) fn check_status_pages(config: &Config, reader: &mut Reader<'_>) {
+    let mut listen = config.listen.iter().chain(&config.listen_tls);
+    let Some(exposed) = listen.find(|listen| is_exposed(listen)) else { return };
+    for spot in std::mem::take(&mut reader.status_pages) {
+        let wrong = ValueError::new(format!("everybody who reaches {exposed} could see this page"));
+        reader.report(
+            &spot,
+            wrong.hint(
+                "write allow = and the networks that may, or auth = \"basic\", or listen on \
+                 127.0.0.1 only",
+            ),
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 
 use super::acme::acme;
-use super::auth::check_privacy;
+use super::auth::{check_privacy, check_status_pages};
 use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_site::sites;
 use super::compress::compress;
@@ -75,6 +75,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     }
     acme(&top, &mut config, reader);
     check_privacy(&config.listen, reader);
+    check_status_pages(&config, reader);
     config
 }
 

@@ -31,6 +31,10 @@ const PATH_PLACEHOLDER: &str = "{path}";
 /// The keys that choose a handler; a mount has exactly one.
 const HANDLERS: [&str; 6] = ["files", "proxy", "fastcgi", "cgi", "redirect", "respond"];
 
+/// `HANDLERS`, and the key that chooses a handler if it is `true`.
+const NAMES: [&str; 7] =
+    ["files", "proxy", "fastcgi", "cgi", "redirect", "respond", "status = true"];
+
 /// Reads the mounts of a site; `site` is the site's authentication.
 pub(super) fn mounts(
     tables: &[Table<'_>],
@@ -77,16 +81,12 @@ pub(super) fn mounts(
             let hint = "have the upstream compress: the cache keeps a variant for each coding";
             value.report(reader, wrong.hint(hint));
         }
-        mounts.extend(handler.map(|handler| Mount {
-            path,
-            handler,
-            access,
-            auth,
-            authorizer,
-            compress,
-            limits,
-            cors,
-        }));
+        let Some(handler) = handler else { continue };
+        let mount = Mount { path, handler, access, auth, authorizer, compress, limits, cors };
+        if mount.is_public_status_page(site) {
+            reader.status_pages.extend(table.get("status").map(|value| value.spot));
+        }
+        mounts.push(mount);
     }
     mounts
 }
@@ -124,24 +124,30 @@ fn handler(
     auth: Option<&Auth>,
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
+    let status = table.get("status").filter(Value::is_true);
     let written: Vec<Value<'_>> = HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
+    let written = [written, status.clone().into_iter().collect()].concat();
     match written.as_slice() {
         [] => {
             let wrong = ValueError::new("the mount has no handler");
             reader.report_missing(
                 &table.spot,
-                wrong.hint("write files =, proxy =, fastcgi =, cgi =, redirect = or respond ="),
+                wrong.hint(
+                    "write files =, proxy =, fastcgi =, cgi =, redirect =, respond = or status = true",
+                ),
             );
             return None;
         }
         [_] => table.check_companions(reader),
         [_, others @ ..] => {
             for value in others {
-                let wrong =
-                    ValueError::new(format!("a mount has only one of {}", one_of(&HANDLERS)));
+                let wrong = ValueError::new(format!("a mount has only one of {}", one_of(&NAMES)));
                 value.report(reader, wrong.hint("remove it, or write two mounts"));
             }
         }
+    }
+    if status.is_some() {
+        return (written.len() == 1).then_some(MountHandler::Status);
     }
     if let Some(value) = table.get("files") {
         return files(table, &value, auth, reader).map(MountHandler::Files);

@@ -80,6 +80,7 @@ fn read_sites(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<S
 
 fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader<'_>) -> Site {
     let asked_before = reader.needs_privacy.len();
+    let pages_before = reader.status_pages.len();
     let (access, auth) = (access(table, reader), auth(table, reader));
     let mut site = Site { access, auth, limits: site_limits(table, reader), ..Site::new() };
     table.check_companions(reader);
@@ -100,6 +101,9 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     }
     if let Some(table) = table.get("tls").and_then(|value| value.table(reader)) {
         site.tls = tls(&table, &site, reader);
+    }
+    if site.has_known_clients() {
+        reader.status_pages.truncate(pages_before);
     }
     if site.tls.as_ref().is_some_and(|tls| tls.redirect) {
         // The site only redirects requests in clear, so it requires no password of them.

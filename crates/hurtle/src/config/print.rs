@@ -67,6 +67,13 @@ pub(super) fn status<S: Serializer>(status: &StatusCode, out: S) -> Result<S::Ok
     out.serialize_u16(status.as_u16())
 }
 
+/// A status page: `status = true`.
+pub(super) fn status_page<S: Serializer>(out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(1))?;
+    map.serialize_entry("status", &true)?;
+    map.end()
+}
+
 pub(super) fn field_value<S: Serializer>(value: &HeaderValue, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&value_text(value))
 }

@@ -266,7 +266,9 @@ fn every_range_is_enforced_at_both_ends() {
             let (least, most, unit) = match key.kind {
                 // Only five values are valid; golden files cover them.
                 Kind::Integer(301, _) => continue,
-                Kind::Integer(least, most) | Kind::AutoOrInteger(least, most) => (least, most, ""),
+                Kind::Integer(least, most)
+                | Kind::AutoOrInteger(least, most)
+                | Kind::TrueOrInteger(least, most) => (least, most, ""),
                 Kind::Size(least, most) => (least, most, " B"),
                 Kind::Time(least, most) => (least, most, "ms"),
                 _ => continue,

@@ -27,6 +27,8 @@ pub(super) struct Reader<'t> {
     pub(super) jwks: Vec<(KeyPosition, PathBuf)>,
     /// Settings that require passwords or tokens and must not be exposed to a network in clear.
     pub(super) needs_privacy: Vec<KeyPosition>,
+    /// Status pages that everybody may see.
+    pub(super) status_pages: Vec<KeyPosition>,
 }
 
 /// A problem and its position in bytes.
@@ -59,6 +61,7 @@ impl<'t> Reader<'t> {
             users: Vec::new(),
             jwks: Vec::new(),
             needs_privacy: Vec::new(),
+            status_pages: Vec::new(),
         }
     }
 

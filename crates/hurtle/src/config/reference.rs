@@ -98,6 +98,9 @@ fn write_key(page: &mut String, key: &Key) {
     };
     let with = match key.with {
         [] => String::new(),
+        with if matches!(key.kind, Kind::TrueOrInteger(..)) => {
+            format!(" A number requires {}.", one_of(with).replace('"', "`"))
+        }
         with => format!(" Requires {}.", one_of(with).replace('"', "`")),
     };
     let cells =

@@ -54,6 +54,8 @@ pub(super) enum Kind {
     Flag,
     /// An integer between two bounds, inclusive.
     Integer(u64, u64),
+    /// Like `Integer`, or `true`.
+    TrueOrInteger(u64, u64),
     /// Like `Integer`, or the word "auto".
     AutoOrInteger(u64, u64),
     /// A size between two bounds, in bytes.
@@ -90,6 +92,7 @@ pub(super) const AUTH: &[&str] = &["auth"];
 use DefaultValue::{Required, Toml, Words};
 use Kind::{
     AutoOrInteger, Choice, Choices, Flag, Integer, List, Map, Size, Table, Tables, Text, Time,
+    TrueOrInteger,
 };
 
 impl Section {
@@ -122,6 +125,7 @@ impl fmt::Display for Kind {
             Flag => f.write_str("true or false"),
             Integer(least, COUNT_MAX) => write!(f, "an integer from {least}"),
             Integer(least, most) => write!(f, "an integer, {least} to {most}"),
+            TrueOrInteger(least, most) => write!(f, "true, or an integer, {least} to {most}"),
             AutoOrInteger(least, most) => {
                 write!(f, "\"auto\" or an integer, {least} to {most}")
             }

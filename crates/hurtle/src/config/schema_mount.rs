@@ -8,7 +8,9 @@ use super::bounds::{
 };
 use super::names::names;
 use super::schema::DefaultValue::{Toml, Words};
-use super::schema::Kind::{Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time};
+use super::schema::Kind::{
+    Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
+};
 use super::schema::{AUTH, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
@@ -41,7 +43,7 @@ const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi"];
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
     doc: "The handler of a path and everything beneath it: exactly one of `files`, `proxy`, \
-          `fastcgi`, `cgi`, `redirect` and `respond`.",
+          `fastcgi`, `cgi`, `redirect`, `respond` and `status = true`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount, unique in its site. The longest matching path wins."),
@@ -228,8 +230,11 @@ pub(super) static MOUNT: Section = Section {
              and the query are appended."),
         Key::new("respond", Text("a string"), Words("see `files`, `proxy`, `redirect`"), "\"ok\"",
             "Send this body to every request."),
-        Key::new("status", Integer(200, 599), Words("302 with redirect, 200 with respond"), "301",
-            "Status of the response; 301, 302, 303, 307 or 308 for `redirect`.")
+        Key::new("status", TrueOrInteger(200, 599), Words("302 with redirect, 200 with respond"),
+            "301",
+            "`true` as the mount's handler: a page with the figures of the running server; see \
+             [monitoring.md](monitoring.md#status-page). With `redirect` or `respond`: status of \
+             the response; 301, 302, 303, 307 or 308 for `redirect`.")
             .with(&["redirect", "respond"]),
         Key::new("content_type", Text("a media type"), Toml("\"text/plain; charset=utf-8\""),
             "\"application/json\"", "Content-Type of the response.").with(&["respond"]),

@@ -5,7 +5,7 @@ use toml::de::{DeString, DeTable};
 
 use super::error::{ValueError, shown};
 use super::reader::{KeyPosition, Reader};
-use super::schema::{SECTIONS, Section, one_of};
+use super::schema::{Kind, SECTIONS, Section, one_of};
 use super::suggest::nearest;
 use super::value::Value;
 
@@ -69,7 +69,15 @@ impl<'v> Table<'v> {
     pub(super) fn check_companions(&self, reader: &mut Reader<'_>) {
         for (name, _) in self.entries {
             let with = self.section.key(name.get_ref()).map_or(&[][..], |key| key.with);
-            if !with.is_empty() && !with.iter().any(|key| self.entries.contains_key(*key)) {
+            // `status = true` is a handler, and needs no other key.
+            let is_handler = self.section.key(name.get_ref()).is_some()
+                && self.get(name.get_ref()).is_some_and(|value| {
+                    matches!(value.spec.kind, Kind::TrueOrInteger(..)) && value.is_true()
+                });
+            if !with.is_empty()
+                && !is_handler
+                && !with.iter().any(|key| self.entries.contains_key(*key))
+            {
                 let wrong =
                     ValueError::new(format!("goes with {} only", one_of(with))).hint("remove it");
                 reader.report_missing(&self.key_spot(name), wrong);

@@ -476,6 +476,9 @@ pub enum MountHandler {
     FastCgi(Box<FastCgi>),
     /// Runs CGI programs.
     Cgi(Box<Cgi>),
+    /// Shows the status of the server.
+    #[serde(serialize_with = "print::status_page")]
+    Status,
     /// Gives the same response to every request.
     Fixed {
         /// Any final status.

@@ -66,13 +66,20 @@ impl<'v> Value<'v> {
         self.toml.as_bool().or_else(|| self.report_type(reader, "true or false"))
     }
 
+    /// `true` if the value is `true`; reports nothing otherwise.
+    pub(super) fn is_true(&self) -> bool {
+        self.toml.as_bool() == Some(true)
+    }
+
     /// An integer in the key's range.
     pub(super) fn integer<T: TryFrom<u64>>(&self, reader: &mut Reader<'_>) -> Option<T> {
         let DeValue::Integer(written) = self.toml else {
             return self.report_type(reader, &self.spec.kind.to_string());
         };
         let (least, most) = match self.spec.kind {
-            Kind::Integer(least, most) | Kind::AutoOrInteger(least, most) => (least, most),
+            Kind::Integer(least, most)
+            | Kind::AutoOrInteger(least, most)
+            | Kind::TrueOrInteger(least, most) => (least, most),
             _ => (0, u64::MAX),
         };
         self.within(reader, to_u64(written), (least, most), |n| n.to_string())

@@ -33,6 +33,7 @@ use crate::files::{
     Target, Try,
 };
 use crate::metrics::{RouteMetrics, WorkerMetrics};
+use crate::observe::status::Feed;
 use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
 
@@ -68,6 +69,8 @@ pub struct Resources {
     pub caches: Caches,
     /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
+    /// The figures of status pages.
+    pub status: Feed,
     /// Makes encoded files.
     pub compressor: Compressor,
     /// Configurations of TLS to upstreams.

@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod http_request;
 pub mod proxy;
 pub mod request;
+pub mod status;
 pub mod wait;
 
 use std::future::poll_fn;
@@ -45,6 +46,8 @@ pub enum Handler {
     Redirect(fixed::Redirect),
     /// A constant response.
     Fixed(fixed::Fixed),
+    /// The status of the server.
+    Status(status::Status),
     /// An application.
     App(app::App),
     /// Upstream servers.
@@ -145,6 +148,10 @@ impl Handler {
             }
             Handler::Fixed(fixed) => {
                 Box::pin(without_body(request, client, async || fixed.call())).await
+            }
+            Handler::Status(status) => {
+                let answered = async || status.answer(request).await;
+                Box::pin(without_body(request, client, answered)).await
             }
             Handler::Gateway { gateway, beside } => {
                 let called = Box::pin(gateway.respond(request, client)).await?;

@@ -1,6 +1,6 @@
 //! Counters of a running server. Each worker has its own (`WorkerMetrics`) and is their only writer;
 //! a reader on any thread adds them up (`Registry`). A snapshot is written as OpenMetrics text
-//! (`exposition`) or as JSON.
+//! (`exposition`) or as JSON; two of them give `rates`.
 //!
 //! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
 //! other modules know (disk threads, caches, certificates) to a snapshot.
@@ -9,10 +9,13 @@ mod counter;
 pub mod exposition;
 mod families;
 mod process;
+pub mod rates;
 mod registry;
+pub mod report;
 mod route;
 mod server_families;
 mod snapshot;
+pub mod units;
 mod upstream;
 mod worker;
 
@@ -20,8 +23,8 @@ pub use counter::{Counter, Histogram};
 pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};
 pub use snapshot::{
-    CacheSnapshot, CertificateSnapshot, Distribution, LaneSnapshot, RouteSnapshot, Snapshot,
-    UpstreamSnapshot,
+    CacheSnapshot, CertificateSnapshot, ConnectionSnapshot, Distribution, LaneSnapshot, Name,
+    ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot,
 };
 pub use upstream::{UpstreamMetrics, UpstreamOutcome};
 pub use worker::{HandshakeFailure, LimitKind, TlsVersion, WorkerMetrics};

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use super::counter::Counter;
 use super::process;
 use super::snapshot::{
-    ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, ReloadSnapshot, RouteSnapshot, Snapshot,
-    TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
+    ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
+    Snapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
 use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
 
@@ -77,7 +77,7 @@ impl Registry {
         let sent_bytes = routes.iter().map(|route| route.response_bytes.sum as u64).sum();
         Snapshot {
             time: process::seconds(SystemTime::now()),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             process: process::read(self.start),
             routes,
             connections: ConnectionSnapshot {
@@ -114,11 +114,8 @@ impl Registry {
     }
 }
 
-fn named(
-    names: &'static [&'static str],
-    count: impl Fn(usize) -> u64,
-) -> BTreeMap<&'static str, u64> {
-    names.iter().enumerate().map(|(at, name)| (*name, count(at))).collect()
+fn named(names: &[&'static str], count: impl Fn(usize) -> u64) -> BTreeMap<Name, u64> {
+    names.iter().enumerate().map(|(at, name)| ((*name).into(), count(at))).collect()
 }
 
 /// Adds up the requests by site and mount, in that order.
@@ -157,7 +154,7 @@ fn tls(workers: &[Arc<WorkerMetrics>]) -> TlsSnapshot {
         for resumed in [false, true] {
             let of = |w: &Arc<WorkerMetrics>| w.handshakes[at][usize::from(resumed)].get();
             handshakes.push(HandshakeCount {
-                version,
+                version: version.into(),
                 resumed,
                 count: workers.iter().map(of).sum(),
             });

@@ -173,7 +173,8 @@ impl RouteMetrics {
                     (_, 0) => {}
                     (Some(known), n) => known.count += n,
                     (None, count) => {
-                        all.requests.push(RequestCount { protocol, status: class, count });
+                        let (protocol, status) = ((*protocol).into(), (*class).into());
+                        all.requests.push(RequestCount { protocol, status, count });
                     }
                 }
             }
@@ -188,7 +189,7 @@ impl RouteMetrics {
         all.response_bytes.add(&size);
         for (result, count) in CACHE_RESULTS.iter().zip(&self.cached) {
             if count.get() > 0 {
-                *all.cache.entry(result).or_insert(0) += count.get();
+                *all.cache.entry((*result).into()).or_insert(0) += count.get();
             }
         }
     }

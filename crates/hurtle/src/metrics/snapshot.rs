@@ -1,22 +1,27 @@
 //! The counts of a whole server at one time. Its JSON form (`hurtle status --json`) has the names of
 //! these fields; docs/monitoring.md describes them, and they change only by addition.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 use super::counter::TIME_BOUNDS_US;
 use super::process::ProcessSnapshot;
 
+/// A name that the server's code defines, or that a reader got from a server.
+pub type Name = Cow<'static, str>;
+
 /// The counts of a server. Counters begin at its start and only grow, so that a reader computes
 /// rates from two snapshots.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Time of the snapshot, in seconds since 1970.
     pub time: f64,
     /// The version of the server.
-    pub version: &'static str,
+    pub version: Name,
     /// The process.
     pub process: ProcessSnapshot,
     /// Requests by site and mount.
@@ -38,7 +43,7 @@ pub struct Snapshot {
     /// The upstreams.
     pub upstreams: Vec<UpstreamSnapshot>,
     /// Limits that clients have hit.
-    pub limits: BTreeMap<&'static str, u64>,
+    pub limits: BTreeMap<Name, u64>,
     /// Reloads of the configuration.
     pub reloads: ReloadSnapshot,
     /// Delay of each worker's event loop.
@@ -48,7 +53,8 @@ pub struct Snapshot {
 }
 
 /// A histogram with classic buckets.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Distribution {
     /// Upper bounds of the buckets; a last bucket has none.
     pub bounds: Vec<f64>,
@@ -61,7 +67,8 @@ pub struct Distribution {
 }
 
 /// The requests to a mount.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RouteSnapshot {
     /// The site's name; empty: no site has the requested host.
     pub site: String,
@@ -74,22 +81,24 @@ pub struct RouteSnapshot {
     /// Bytes of the response's body.
     pub response_bytes: Distribution,
     /// Results of the response cache, by their names in the access log.
-    pub cache: BTreeMap<&'static str, u64>,
+    pub cache: BTreeMap<Name, u64>,
 }
 
 /// Responses of one protocol and class.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RequestCount {
     /// `http/1.1` (which includes HTTP/1.0) or `h2`.
-    pub protocol: &'static str,
+    pub protocol: Name,
     /// The class of the status, such as `2xx`.
-    pub status: &'static str,
+    pub status: Name,
     /// Number of responses.
     pub count: u64,
 }
 
 /// Connections of clients.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ConnectionSnapshot {
     /// Connections that were accepted.
     pub accepted: u64,
@@ -108,21 +117,23 @@ pub struct ConnectionSnapshot {
 }
 
 /// TLS handshakes and certificates.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TlsSnapshot {
     /// Complete handshakes.
     pub handshakes: Vec<HandshakeCount>,
     /// Failed handshakes by reason.
-    pub failures: BTreeMap<&'static str, u64>,
+    pub failures: BTreeMap<Name, u64>,
     /// The certificates in use.
     pub certificates: Vec<CertificateSnapshot>,
 }
 
 /// Handshakes of one kind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HandshakeCount {
     /// `1.2` or `1.3`.
-    pub version: &'static str,
+    pub version: Name,
     /// `true` if a session was resumed.
     pub resumed: bool,
     /// Number of handshakes.
@@ -130,7 +141,8 @@ pub struct HandshakeCount {
 }
 
 /// A site's certificate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CertificateSnapshot {
     /// The site's name.
     pub site: String,
@@ -141,7 +153,8 @@ pub struct CertificateSnapshot {
 }
 
 /// The file caches of all workers.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FileCacheSnapshot {
     /// Requests that were answered from it.
     pub hits: u64,
@@ -158,7 +171,8 @@ pub struct FileCacheSnapshot {
 }
 
 /// The response caches.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CacheSnapshot {
     /// Stored responses.
     pub entries: u64,
@@ -171,7 +185,8 @@ pub struct CacheSnapshot {
 }
 
 /// A lane of the disk threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LaneSnapshot {
     /// Its name; lanes without a name are one.
     pub lane: String,
@@ -188,7 +203,8 @@ pub struct LaneSnapshot {
 }
 
 /// An upstream of a mount.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UpstreamSnapshot {
     /// The site's name.
     pub site: String,
@@ -205,13 +221,14 @@ pub struct UpstreamSnapshot {
     /// Connections that were opened, or tried.
     pub connects: u64,
     /// Attempts by outcome: `answered`, `failed`, `timed_out`.
-    pub requests: BTreeMap<&'static str, u64>,
+    pub requests: BTreeMap<Name, u64>,
     /// Time from choosing the upstream to the head of its response.
     pub response_seconds: Distribution,
 }
 
 /// Reloads of the configuration.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReloadSnapshot {
     /// Reloads that succeeded.
     pub succeeded: u64,
@@ -224,7 +241,8 @@ pub struct ReloadSnapshot {
 }
 
 /// A worker.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorkerSnapshot {
     /// Its number.
     pub worker: usize,

@@ -68,7 +68,7 @@ impl UpstreamMetrics {
     /// worker sends it requests.
     pub(super) fn add_to(&self, all: &mut UpstreamSnapshot) {
         for (name, count) in OUTCOMES.iter().zip(&self.outcomes) {
-            *all.requests.entry(name).or_insert(0) += count.get();
+            *all.requests.entry((*name).into()).or_insert(0) += count.get();
         }
         all.response_seconds.add_times(&self.times);
         all.connects += self.connects.get();

@@ -11,6 +11,7 @@ pub mod format;
 mod rotation;
 mod sink;
 mod stamp;
+pub mod status;
 mod target;
 
 pub use access_log::{WorkerLog, Writer};

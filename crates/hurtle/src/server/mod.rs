@@ -21,6 +21,7 @@ pub mod sandbox;
 #[cfg(test)]
 mod simulation;
 pub mod starter;
+mod stop;
 mod upgrade;
 mod worker;
 
@@ -51,9 +52,11 @@ use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
 use reload::{Listening, Reloader, Settings};
+use stop::Command;
 
 pub use accept::Listener;
 pub use launch::Launch;
+pub use stop::Stop;
 
 /// A server with its addresses bound.
 #[derive(Debug)]
@@ -94,55 +97,6 @@ impl BoundAddresses {
             actual.filter(|listen| *listen != Listen::Unix(PathBuf::new())).collect()
         };
         BoundAddresses { clear: at(false), tls: at(true) }
-    }
-}
-
-/// A command to the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Command {
-    Serve,
-    /// Finish the requests in flight.
-    Drain,
-    /// Finish the requests in flight; another process accepts connections.
-    HandOver,
-    /// Stop at once.
-    End,
-}
-
-impl Command {
-    fn is_hand_over(&self) -> bool {
-        *self == Command::HandOver
-    }
-}
-
-/// A handle that stops a running server.
-#[derive(Clone, Debug)]
-pub struct Stop(Arc<watch::Sender<Command>>);
-
-impl Stop {
-    /// Stops accepting and finishes the requests in flight.
-    pub fn drain(&self) {
-        self.finish(Command::Drain);
-    }
-
-    /// Does the same while another process accepts connections on the same sockets.
-    fn hand_over(&self) {
-        self.finish(Command::HandOver);
-    }
-
-    fn finish(&self, how: Command) {
-        self.0.send_if_modified(|order| {
-            let serving = *order == Command::Serve;
-            if serving {
-                *order = how;
-            }
-            serving
-        });
-    }
-
-    /// Stops at once and cuts the requests in flight.
-    pub fn end(&self) {
-        self.0.send_replace(Command::End);
     }
 }
 
@@ -242,6 +196,7 @@ impl Server {
     ) -> io::Result<Server> {
         let bound = BoundAddresses::of(&listening);
         protocols::check_passwords(&config, &bound.clear)?;
+        protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
         let admin = config.admin.as_deref().map(|path| {
@@ -343,6 +298,7 @@ impl Server {
             access_log: self.access_log.clone(),
         };
         let (accepts, accepting) = mpsc::unbounded_channel();
+        let status = monitor.feed();
         let mut threads = Vec::new();
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let shared = worker::Shared {
@@ -353,6 +309,7 @@ impl Server {
                 slots: slots.clone(),
                 caches: caches.clone(),
                 metrics: registry.worker(),
+                status: status.clone(),
                 compressor: compressor.clone(),
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),

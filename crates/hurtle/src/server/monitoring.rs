@@ -21,6 +21,7 @@ use crate::disk::Disk;
 use crate::metrics::exposition::{self, TextFormat};
 use crate::metrics::{Registry, Snapshot};
 use crate::observe::Writer;
+use crate::observe::status::Feed;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, Alarm, First};
 use crate::tls::Keyring;
@@ -64,6 +65,12 @@ impl Monitor {
         snapshot.tls.certificates = keyring.map(|keyring| keyring.snapshot()).unwrap_or_default();
         snapshot.access_log_dropped = self.access_log.as_ref().map_or(0, |log| log.dropped());
         snapshot
+    }
+
+    /// Returns the figures of status pages.
+    pub(super) fn feed(&self) -> Feed {
+        let monitor = self.clone();
+        Feed::new(move || monitor.snapshot())
     }
 
     /// Returns the metrics as text, in the format that the request's head accepts.

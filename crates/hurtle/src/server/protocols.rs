@@ -49,6 +49,20 @@ pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<(
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
+/// Checks that no status page is open to everybody on a network: it discloses internals.
+///
+/// # Errors
+/// There is such a page, and one of the addresses is one that other machines reach.
+pub(super) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::Result<()> {
+    let exposed = addresses.iter().find(|listen| is_exposed(listen));
+    let (Some(listen), Some(path)) = (exposed, config.public_status_page()) else { return Ok(()) };
+    let what = format!(
+        "everybody who reaches {listen} could see the status page at {path}: write allow = or auth = \
+         in its mount, or listen on 127.0.0.1 only"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
 /// Checks that every address of `proxy_protocol.on` has a listener. Without this check, a listener
 /// whose address was changed would take the load balancer for the client.
 ///

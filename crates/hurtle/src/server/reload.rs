@@ -173,7 +173,9 @@ impl Reloader {
         let clear: Vec<Listen> =
             self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
         let stay = self.inherited || self.any_port;
-        protocols::check_passwords(config, if stay { &clear } else { &config.listen })
+        protocols::check_passwords(config, if stay { &clear } else { &config.listen })?;
+        let configured = [&config.listen[..], &config.listen_tls].concat();
+        protocols::check_status_pages(config, if stay { &bound } else { &configured })
     }
 
     /// Sends the configuration to the workers, and waits until all have applied it.

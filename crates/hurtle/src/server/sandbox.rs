@@ -169,7 +169,8 @@ impl Permissions {
                 }
                 MountHandler::Cgi(_)
                 | MountHandler::Redirect { .. }
-                | MountHandler::Fixed { .. } => {}
+                | MountHandler::Fixed { .. }
+                | MountHandler::Status => {}
             }
         }
     }

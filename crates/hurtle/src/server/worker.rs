@@ -34,6 +34,7 @@ use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::metrics::WorkerMetrics;
 use crate::observe::WorkerLog;
+use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
@@ -62,6 +63,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) status: Feed,
     pub(super) metrics: Arc<WorkerMetrics>,
     pub(super) compressor: Compressor,
     /// Taken by the first state.
@@ -247,6 +249,7 @@ async fn serve(
     let is_hand_over = orders.borrow().is_hand_over();
     let grace = if is_hand_over { HAND_OVER_GRACE.min(drain / 2) } else { DRAIN_GRACE };
     worker.deadlines.drain(grace);
+    updating.shared.status.close();
     let ended = orders.wait_for(|order| *order == Command::End);
     let drained = async {
         let finished = async {
@@ -355,6 +358,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
         metrics: Arc::clone(&shared.metrics),
+        status: shared.status.clone(),
         compressor: shared.compressor.clone(),
         upstream_tls: shared.settings.upstream_tls.clone(),
     };

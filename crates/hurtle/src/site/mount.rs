@@ -18,6 +18,7 @@ use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::{Authorizer, Gateway, Slots};
 use crate::handler::proxy::Proxy;
+use crate::handler::status::Status;
 use crate::limits::PlaceLimits;
 use crate::metrics::RouteMetrics;
 
@@ -144,6 +145,9 @@ impl Mount {
             MountHandler::Cgi(cgi) => {
                 let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
                 Handler::Gateway { gateway, beside: None }
+            }
+            MountHandler::Status => {
+                Handler::Status(Status::new(&resources.status, &resources.disk))
             }
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::child::{Child, PATIENCE, hurtle};
 use crate::support::Dir;
 
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+pub(crate) const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 const QUIET: &[&str] = &[
     "--headless",
@@ -24,8 +24,7 @@ const QUIET: &[&str] = &[
 
 #[test]
 fn the_example_site_loads_in_a_browser_without_console_errors() {
-    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = BROWSERS.iter().find(is_there) else {
+    let Some(browser) = browser() else {
         println!("skipped: none of {BROWSERS:?} is installed");
         return;
     };
@@ -56,11 +55,22 @@ fn the_example_site_loads_in_a_browser_without_console_errors() {
     }
 }
 
+/// Returns the name of an installed browser.
+pub(crate) fn browser() -> Option<&'static str> {
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    BROWSERS.iter().find(is_there).copied()
+}
+
 /// Loads a page in a browser; returns it after scripts and styles have run, with the browser's log.
 fn visit(browser: &str, url: &str) -> (String, String) {
+    visit_for(browser, url, &[])
+}
+
+/// Loads a page in a browser with further arguments.
+pub(crate) fn visit_for(browser: &str, url: &str, arguments: &[&str]) -> (String, String) {
     let profile = Dir::new(&[]);
     let mut command = Command::new("timeout");
-    command.arg(PATIENCE.as_secs().to_string()).arg(browser).args(QUIET);
+    command.arg(PATIENCE.as_secs().to_string()).arg(browser).args(QUIET).args(arguments);
     command.arg(format!("--user-data-dir={}", profile.root().display()));
     let output = command.args(["--dump-dom", url]).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

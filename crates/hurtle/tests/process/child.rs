@@ -191,6 +191,15 @@ impl Child {
         folder.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
     }
 
+    /// `true` if it has a thread of this name.
+    pub(crate) fn has_thread(&self, name: &str) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        // A thread may end between the two calls.
+        let names =
+            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.into_iter().any(|found| found.trim_end() == name)
+    }
+
     /// Reads a file in its /proc directory.
     pub(crate) fn proc(&self, name: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{name}", self.process.id())).unwrap()

@@ -28,6 +28,7 @@ mod reload;
 mod sandbox;
 mod slow;
 mod start;
+mod status_page;
 mod stop;
 #[path = "../it/support/mod.rs"]
 mod support;

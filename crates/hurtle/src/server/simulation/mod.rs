@@ -33,6 +33,8 @@ use crate::config::{self, Config};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
+use crate::metrics::Snapshot;
+use crate::observe::status::Feed;
 use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::rt::{self, simulated};
 use crate::serve;
@@ -132,6 +134,7 @@ impl Simulator {
             slots: Slots::new(1),
             caches: Caches::new(1),
             metrics: Arc::default(),
+            status: Feed::new(Snapshot::default),
             compressor: Compressor::default(),
             log: None,
             apps: vec![MountedApp { site: 0, app: app::app(seed, conditions) }],
