@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::recorded;
 use deathmatch::plan::Plan;
+use deathmatch::sample::{Load, Offered, Sample};
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::{PLAN, Scripted, folder};
 
@@ -249,6 +250,126 @@ impl Drop for Stage {
 fn said(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn a_path_that_is_not_there_is_an_error_that_names_it() {
+    let stage = Stage::new("nosuch");
+    let arguments = ["--only", "floor", "--contender", "old=floor:/nosuch"];
+    let output = stage.command(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("old=floor:/nosuch: /nosuch: No such file"),
+        "{}",
+        said(&output)
+    );
+    let output = stage.command(&["--contender-dir", "/nosuch"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--contender-dir: /nosuch: No such file"), "{}", said(&output));
+}
+
+#[test]
+fn the_contenders_of_a_folder_take_part() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("folder");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/contenders");
+    let example = example.display().to_string();
+    let arguments = ["--only", "floor,python", "--rounds", "1", "--contender-dir", &example];
+    let output = stage.command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(text.contains("1 round, "), "{text}");
+    if text.contains("cannot take part: python3 was not found") {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let samples = recorded(&stage.out).unwrap();
+    assert!(samples.iter().any(|s| s.contender == "python" && s.load.replies > 0), "{text}");
+}
+
+#[test]
+fn a_dead_target_is_said_to_be_unreachable() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("dead");
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    drop(socket);
+    let output = stage.command(&["--target", &address]).output().unwrap();
+    let text = said(&output).replace("\n  ", " ");
+    assert!(text.contains(&format!("no connection to {address}: ")), "{text}");
+    assert!(!text.contains("wrong"), "{text}");
+}
+
+#[test]
+fn compare_says_by_its_exit_code_what_it_found() {
+    let root = folder("compare");
+    let run = |name: &str, factor: f64, wobble: f64| -> String {
+        let dir = root.join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let sample = |round: u32, contender: &str, replies: f64| {
+            let replies = (replies * (1.0 + f64::from(round) / 1e3)) as u64;
+            Sample {
+                plan: "mine".into(),
+                round,
+                contender: contender.into(),
+                work: "10k at 50 connections".into(),
+                file: "10k".into(),
+                load: Load { seconds: 1.0, replies, ..Load::default() },
+                ..blank()
+            }
+        };
+        let lines: Vec<String> = (0..6)
+            .flat_map(|r| {
+                [
+                    sample(r, "floor", 9e4),
+                    sample(r, "nginx", 5e4 * factor * (1.0 + wobble * f64::from(r % 2))),
+                ]
+            })
+            .map(|sample| serde_json::to_string(&sample).unwrap() + "\n")
+            .collect();
+        fs::write(dir.join("samples.jsonl"), lines.concat()).unwrap();
+        dir.display().to_string()
+    };
+    let (base, same, slow) = (run("base", 1.0, 0.0), run("same", 0.99, 0.0), run("slow", 0.8, 0.0));
+    let rough = run("rough", 0.95, 0.1);
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&[&base, &same], 0, "fine at a tolerance of 5.0 %"),
+        (&[&base, &slow], 1, "regressed at a tolerance of 5.0 %"),
+        (&[&base, &rough], 3, "not shown: it may be as much as 5 % worse"),
+        (&[&base, "/nosuch"], 2, "/nosuch"),
+        (&["nginx", "ngnix", "--in", &base], 2, "no contender \"ngnix\"; it has floor, nginx"),
+        (&["floor", "nginx", "--in", &base], 1, "regressed"),
+    ];
+    for (arguments, code, part) in rows {
+        let output = Command::new(DEATHMATCH).arg("compare").args(arguments).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+    }
+    fs::remove_dir_all(&root).unwrap();
+}
+
+/// A sample of a closed loop without figures.
+fn blank() -> Sample {
+    Sample {
+        plan: String::new(),
+        round: 0,
+        attempt: 0,
+        trial: 0,
+        probe: false,
+        contender: String::new(),
+        work: String::new(),
+        file: String::new(),
+        offered: Offered::Closed { connections: 50 },
+        over: None,
+        beside: None,
+        cooling: None,
+        began_unix_s: 0.0,
+        load: Load::default(),
+        server: None,
+        machine: None,
+        marks: Vec::new(),
+    }
 }
 
 #[test]
