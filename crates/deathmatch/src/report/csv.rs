@@ -79,7 +79,12 @@ pub(super) fn marks(row: &Row<'_>) -> String {
     let shown = counted
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{name} in {count} of {}", row.samples.len()));
-    shown.collect::<Vec<_>>().join("; ")
+    let left_out = match row.left_out {
+        0 => None,
+        1 => Some("1 disturbed sample left out".to_owned()),
+        some => Some(format!("{some} disturbed samples left out")),
+    };
+    shown.chain(left_out).collect::<Vec<_>>().join("; ")
 }
 
 /// A number for programs; empty if there is none.

@@ -7,16 +7,16 @@ use super::lanes::Lanes;
 use super::numbers::{cut, sensible, tenth};
 use super::scale::Scale;
 
-const LANES: Lanes = Lanes { names: 170.0, right: 90.0, top: 10.0, row: 24.0 };
+const LANES: Lanes = Lanes { width: 460.0, names: 132.0, right: 66.0, top: 4.0, row: 18.0 };
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 21;
+const NAME_CHARS: usize = 18;
 
 /// Draws the last point of each line of a plot; its `y` runs from left to right.
 pub(super) fn draw(plot: &Plot, more_is_better: bool) -> Markup {
     let lines = sorted(&plot.lines, more_is_better).into_iter().enumerate();
     let rows: Vec<Markup> =
         lines.map(|(row, (line, point))| draw_row(&LANES, &plot.y, line, point, row)).collect();
-    LANES.chart(&plot.title, (&plot.y, &plot.y_label), &rows)
+    LANES.chart(&plot.title, (&plot.y, &plot.y_label), &Markup::default(), &rows)
 }
 
 /// Lines that have points, each with its last point, the best first.

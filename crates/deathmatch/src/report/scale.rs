@@ -11,6 +11,9 @@ const COUNTED_TICKS_MAX: u32 = 20;
 /// Largest number of steps with a tick each.
 const STEPS_MAX: usize = 12;
 
+/// Smallest distance of two ticks, as a share of the axis.
+const TICK_GAP: f64 = 0.1;
+
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
@@ -43,6 +46,32 @@ impl Scale {
         let ticks = (-count..=count).map(|n| f64::from(n) * step).map(|v| (v, signed(v))).collect();
         let high = f64::from(count) * step;
         Scale { low: -high, high, log: false, ticks }
+    }
+
+    /// Of ratios: logarithmic about 1, no wider than they need.
+    pub(super) fn about_one(ratios: &[f64]) -> Scale {
+        let low = smallest_positive(ratios).unwrap_or(1.0).min(0.9) * 0.97;
+        let high = largest(ratios).max(1.1) * 1.03;
+        let mut ticks = log_ticks(low, high);
+        if high / low < LOG_FROM {
+            let steps = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
+            ticks = steps.into_iter().filter(|v| (low..=high).contains(v)).collect();
+        } else if ticks.len() > TICKS_MAX {
+            ticks.retain(|v| is_power_of_ten(*v));
+        }
+        let mut scale = Scale { low, high, log: true, ticks: Vec::new() };
+        let mut last = f64::NEG_INFINITY;
+        // 1 always has its tick; others give way to it.
+        let one = scale.at(1.0);
+        for value in ticks {
+            let at = scale.at(value);
+            let is_free = at - last >= TICK_GAP && (value == 1.0 || (at - one).abs() >= TICK_GAP);
+            if is_free {
+                last = at;
+                scale.ticks.push((value, short(value)));
+            }
+        }
+        scale
     }
 
     /// 1, 2, 3 and so on.
@@ -78,13 +107,6 @@ impl Scale {
         let least = smallest_positive(values).unwrap_or(1.0);
         let spans = largest(values) >= LOG_FROM * least;
         if spans { Scale::log(values) } else { Scale::linear(values) }
-    }
-
-    /// Ratios about 1, with a limit on both sides and without ticks.
-    pub(super) fn ratios(values: &[f64], times_max: f64) -> Scale {
-        let low = smallest_positive(values).unwrap_or(1.0).clamp(1.0 / times_max, 0.95);
-        let high = largest(values).clamp(1.05, times_max);
-        Scale { low, high, log: true, ticks: Vec::new() }
     }
 
     /// The steps of a ladder, each with a tick while there is room; nothing lies beyond them.
@@ -238,6 +260,15 @@ mod tests {
         let even = |a: f64, b: f64| scale.at(b) - scale.at(a);
         assert!((even(1e3, 2e3) - even(2e4, 4e4)).abs() < 1e-9, "doubling takes the same room");
         assert_eq!(Scale::steps(&doubling[..5]).kind(), "", "the deck's own is linear");
+    }
+
+    #[test]
+    fn ratios_have_a_tick_at_one() {
+        for ratios in [&[0.95, 1.02][..], &[0.2, 1.0, 3.0], &[0.7, 45.0], &[], &[1.0, 900.0]] {
+            let scale = Scale::about_one(ratios);
+            assert!(labels(&scale).contains(&"1".to_owned()), "{ratios:?}: {scale:?}");
+            assert!(ratios.iter().all(|r| scale.at(*r) > 0.0 && scale.at(*r) < 1.0), "{ratios:?}");
+        }
     }
 
     #[test]
