@@ -10,9 +10,9 @@ use super::limit::{Limit, words};
 use super::numbers::{cut, tenth};
 use super::scale::Scale;
 
-const LANES: Lanes = Lanes { width: 560.0, names: 132.0, right: 180.0, top: 4.0, row: 18.0 };
+const LANES: Lanes = Lanes { width: 640.0, names: 176.0, right: 220.0, top: 4.0, row: 18.0 };
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 25;
 /// Length of the arrow where no upper end is known.
 const ARROW: f64 = 16.0;
 

@@ -11,17 +11,17 @@ use super::scale::Scale;
 pub(super) const STYLE: &str = include_str!("chart.css");
 
 /// The drawing, in its own units; the page scales it.
-const WIDTH: f64 = 460.0;
+const WIDTH: f64 = 490.0;
 const HEIGHT: f64 = 270.0;
 const LEFT: f64 = 46.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 46.0;
 
 /// Room for names on the right.
-const NAMES: f64 = 126.0;
+const NAMES: f64 = 156.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 14;
+const NAME_CHARS: usize = 19;
 
 /// Largest distance between two names.
 const NAME_GAP: f64 = 16.0;
@@ -267,8 +267,8 @@ mod tests {
     fn names_stay_apart_and_in_order() {
         let rows: [(&[f64], &[f64], &str); 4] = [
             (&[50.0, 100.0], &[50.0, 100.0], "those apart stay where they are"),
-            (&[50.0, 50.0], &[50.0, 67.0], "those on one place move down"),
-            (&[300.0, 299.0], &[300.0, 283.0], "at the bottom they move up"),
+            (&[50.0, 50.0], &[50.0, 66.0], "those on one place move down"),
+            (&[300.0, 299.0], &[300.0, 284.0], "at the bottom they move up"),
             (&[], &[], "none"),
         ];
         for (wanted, want, why) in rows {

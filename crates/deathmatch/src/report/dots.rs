@@ -7,9 +7,9 @@ use super::lanes::Lanes;
 use super::numbers::{cut, sensible, tenth};
 use super::scale::Scale;
 
-const LANES: Lanes = Lanes { width: 460.0, names: 132.0, right: 66.0, top: 4.0, row: 18.0 };
+const LANES: Lanes = Lanes { width: 490.0, names: 176.0, right: 66.0, top: 4.0, row: 18.0 };
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 25;
 
 /// Draws the last point of each line of a plot; its `y` runs from left to right.
 pub(super) fn draw(plot: &Plot, more_is_better: bool) -> Markup {

@@ -14,6 +14,9 @@ const STEPS_MAX: usize = 12;
 /// Smallest distance of two ticks, as a share of the axis.
 const TICK_GAP: f64 = 0.1;
 
+/// The same of percentages, whose names are long.
+const PERCENT_GAP: f64 = 0.14;
+
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
@@ -145,7 +148,15 @@ impl Scale {
         let mut ticks: Vec<(f64, String)> =
             all.filter(room).map(|(at, name)| (at, format!("{name}%"))).collect();
         ticks.push((nines_max, "max".to_owned()));
-        Scale { low: 0.0, high: nines_max * 1.02, log: false, ticks }
+        let high = nines_max * 1.02;
+        // The first and the last always have room.
+        for at in (1..ticks.len().saturating_sub(1)).rev() {
+            let gap = |other: usize| (ticks[other].0 - ticks[at].0).abs() / high;
+            if gap(at - 1) < PERCENT_GAP || gap(at + 1) < PERCENT_GAP {
+                ticks.remove(at);
+            }
+        }
+        Scale { low: 0.0, high, log: false, ticks }
     }
 
     /// Place of a value: 0 at the lower end, 1 at the upper; never beyond.
@@ -276,7 +287,7 @@ mod tests {
         let scale = Scale::percentiles(4.0);
         let gap = |a, b| scale.at(nines(b)) - scale.at(nines(a));
         assert!((gap(0.9, 0.99) - gap(0.99, 0.999)).abs() < 1e-9);
-        assert_eq!(labels(&scale), ["0%", "50%", "90%", "99%", "99.9%", "max"]);
+        assert_eq!(labels(&scale), ["0%", "90%", "99%", "99.9%", "max"]);
         assert!(nines(1.0).is_finite());
     }
 }

@@ -16,11 +16,13 @@ use super::scale::Scale;
 use super::tables;
 use crate::stats::{Fitness, MARGIN};
 
-const LANES: Lanes = Lanes { width: 480.0, names: 124.0, right: 136.0, top: 4.0, row: 18.0 };
+const LANES: Lanes = Lanes { width: 540.0, names: 176.0, right: 146.0, top: 4.0, row: 18.0 };
 
 /// Characters of a name, and of a remark, that fit.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 25;
 const REMARK_CHARS: usize = 44;
+/// Characters of a ratio with its interval that fit; else the ratio stands alone.
+const VALUE_CHARS: usize = 21;
 
 /// Contenders that the verdict names.
 const NAMED_MAX: usize = 3;
@@ -153,7 +155,7 @@ fn draw(data: Data<'_>, ranking: &Ranking) -> Markup {
     let work = &ranking.work;
     let title = format!("{}, {work}: ratios to the reference", ranking.measure.words().0);
     let better = if ranking.measure.more_is_better() { "more is better" } else { "less is better" };
-    let label = format!("times {}, {better}", data.run.title(&data.run.reference));
+    let label = format!("ratio, {better}");
     LANES.chart(&title, (&scale, &label), &band, &rows)
 }
 
@@ -171,6 +173,8 @@ fn row(data: Data<'_>, scale: &Scale, place: &RankedRow<'_>, at: usize) -> Marku
         Some(_) => format!("{ratio} ({})", tables::interval(standing)),
         None => ratio.clone(),
     };
+    let has_room = shown.chars().count() <= VALUE_CHARS;
+    let short = if has_room { &shown } else { &ratio };
     let line = interval.map(|(low, high)| {
         format!("M{:.1} {y:.1}H{:.1}", LANES.x(scale, low), LANES.x(scale, high))
     });
@@ -186,7 +190,7 @@ fn row(data: Data<'_>, scale: &Scale, place: &RankedRow<'_>, at: usize) -> Marku
                 @if let Some(line) = line { path.span d=(line) {} }
                 circle.dot.open[is_open] cx=(tenth(LANES.x(scale, standing.ratio))) cy=(tenth(y))
                     r="4" {}
-                text.value x=(tenth(LANES.width - LANES.right + 8.0)) y=(tenth(y + 4.0)) { (shown) }
+                text.value x=(tenth(LANES.width - LANES.right + 8.0)) y=(tenth(y + 4.0)) { (short) }
             } @else {
                 text.value x=(tenth(LANES.names + 4.0)) y=(tenth(y + 4.0)) {
                     (cut(remark, REMARK_CHARS))
