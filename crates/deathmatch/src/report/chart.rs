@@ -21,7 +21,7 @@ const BOTTOM: f64 = 46.0;
 const NAMES: f64 = 156.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 19;
+const NAME_CHARS: usize = 17;
 
 /// Largest distance between two names.
 const NAME_GAP: f64 = 16.0;

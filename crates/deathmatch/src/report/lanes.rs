@@ -6,6 +6,12 @@ use maud::{Markup, html};
 use super::numbers::tenth;
 use super::scale::Scale;
 
+/// Characters of a name, at most.
+pub(super) const NAME_CHARS: usize = 25;
+/// Width of a character of a name, on average, and between names and scale.
+const CHAR: f64 = 7.4;
+const GAP: f64 = 14.0;
+
 /// Height beneath the lines, for the ticks and the label.
 const BOTTOM: f64 = 42.0;
 
@@ -24,6 +30,17 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    /// As wide on the left as the longest of these names needs.
+    pub(super) fn fitting<'t>(
+        titles: impl Iterator<Item = &'t str>,
+        scale: f64,
+        right: f64,
+    ) -> Lanes {
+        let longest = titles.map(|title| title.chars().count()).max().unwrap_or(0);
+        let names = longest.min(NAME_CHARS) as f64 * CHAR + GAP;
+        Lanes { width: names + scale + right, names, right, top: 4.0, row: 19.0 }
+    }
+
     /// Horizontal place of a value.
     pub(super) fn x(&self, scale: &Scale, value: f64) -> f64 {
         self.names + scale.at(value) * (self.width - self.names - self.right)

@@ -52,7 +52,7 @@ impl Row<'_> {
     /// Leaves disturbed samples out, if others remain; then merges the response times.
     fn close(&mut self) {
         let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::ForeignCpu);
-        if !self.samples.iter().all(|s| disturbed(s)) {
+        if !self.samples.iter().all(&disturbed) {
             let all = self.samples.len();
             self.samples.retain(|s| !disturbed(s));
             self.left_out = all - self.samples.len();

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::Data;
 use super::beside::disturbed_words;
 use super::charts::line_style;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, NAME_CHARS};
 use super::numbers::{counted, cut, listed, sensible, tenth};
 use super::pair;
 use super::rankings::{RankedRow, is_decisive, places};
@@ -16,10 +16,11 @@ use super::scale::Scale;
 use super::tables;
 use crate::stats::{Fitness, MARGIN};
 
-const LANES: Lanes = Lanes { width: 540.0, names: 176.0, right: 146.0, top: 4.0, row: 18.0 };
+/// Widths of the scale, and right of it.
+const SCALE: f64 = 190.0;
+const RIGHT: f64 = 154.0;
 
-/// Characters of a name, and of a remark, that fit.
-const NAME_CHARS: usize = 25;
+/// Characters of a remark that fit.
 const REMARK_CHARS: usize = 44;
 /// Characters of a ratio with its interval that fit; else the ratio stands alone.
 const VALUE_CHARS: usize = 21;
@@ -137,26 +138,31 @@ fn panel(data: Data<'_>, ranking: &Ranking) -> Markup {
 
 fn draw(data: Data<'_>, ranking: &Ranking) -> Markup {
     let places = places(data, ranking);
+    let titles = places.iter().map(|place| data.run.title(&place.standing.contender));
+    let lanes = Lanes::fitting(titles, SCALE, RIGHT);
     let ends = |p: &RankedRow<'_>| match p.standing.interval {
         Some((low, high)) if p.ranks.is_some() => [low, p.standing.ratio, high],
         _ => [p.standing.ratio; 3],
     };
     let drawn = places.iter().filter(|p| is_drawn(p));
     let scale = Scale::about_one(&drawn.flat_map(ends).collect::<Vec<_>>());
-    let rows: Vec<Markup> =
-        places.iter().enumerate().map(|(at, place)| row(data, &scale, place, at)).collect();
-    let height = LANES.y(rows.len()) - LANES.row / 2.0 - LANES.top;
-    let x = |ratio| LANES.x(&scale, ratio);
+    let rows: Vec<Markup> = places
+        .iter()
+        .enumerate()
+        .map(|(at, place)| row(data, (&lanes, &scale), place, at))
+        .collect();
+    let height = lanes.y(rows.len()) - lanes.row / 2.0 - lanes.top;
+    let x = |ratio| lanes.x(&scale, ratio);
     let (left, right) = (x(1.0 / (1.0 + MARGIN)), x(1.0 + MARGIN));
     let band = html! {
-        rect.band x=(tenth(left)) y=(LANES.top) width=(tenth(right - left)) height=(tenth(height)) {}
-        path.one d={ "M" (tenth(x(1.0))) " " (LANES.top) "v" (tenth(height)) } {}
+        rect.band x=(tenth(left)) y=(lanes.top) width=(tenth(right - left)) height=(tenth(height)) {}
+        path.one d={ "M" (tenth(x(1.0))) " " (lanes.top) "v" (tenth(height)) } {}
     };
     let work = &ranking.work;
     let title = format!("{}, {work}: ratios to the reference", ranking.measure.words().0);
     let better = if ranking.measure.more_is_better() { "more is better" } else { "less is better" };
     let label = format!("ratio, {better}");
-    LANES.chart(&title, (&scale, &label), &band, &rows)
+    lanes.chart(&title, (&scale, &label), &band, &rows)
 }
 
 /// `true` if a contender's ratio has a dot: ranked, or only without an interval.
@@ -164,10 +170,15 @@ fn is_drawn(place: &RankedRow<'_>) -> bool {
     place.standing.ratio.is_finite() && (place.ranks.is_some() || place.standing.interval.is_none())
 }
 
-fn row(data: Data<'_>, scale: &Scale, place: &RankedRow<'_>, at: usize) -> Markup {
+fn row(
+    data: Data<'_>,
+    (lanes, scale): (&Lanes, &Scale),
+    place: &RankedRow<'_>,
+    at: usize,
+) -> Markup {
     let RankedRow { standing, ranks, value, remark } = place;
     let title = data.run.title(&standing.contender);
-    let (y, ratio) = (LANES.y(at), sensible(standing.ratio));
+    let (y, ratio) = (lanes.y(at), sensible(standing.ratio));
     let interval = ranks.and(standing.interval).filter(|(low, high)| low != high);
     let shown = match interval {
         Some(_) => format!("{ratio} ({})", tables::interval(standing)),
@@ -176,23 +187,23 @@ fn row(data: Data<'_>, scale: &Scale, place: &RankedRow<'_>, at: usize) -> Marku
     let has_room = shown.chars().count() <= VALUE_CHARS;
     let short = if has_room { &shown } else { &ratio };
     let line = interval.map(|(low, high)| {
-        format!("M{:.1} {y:.1}H{:.1}", LANES.x(scale, low), LANES.x(scale, high))
+        format!("M{:.1} {y:.1}H{:.1}", lanes.x(scale, low), lanes.x(scale, high))
     });
     let is_open = remark == "too close to call" || ranks.is_none();
     html! {
         g class={ "s " (line_style(data, &standing.contender).class()) } {
             title { (title) ": " (shown) " of the reference's; " (value) "; " (remark) }
-            rect.hit x="0" y=(tenth(y - LANES.row / 2.0)) width=(LANES.width) height=(LANES.row) {}
-            text.name x=(tenth(LANES.names - 8.0)) y=(tenth(y + 4.0)) text-anchor="end" {
+            rect.hit x="0" y=(tenth(y - lanes.row / 2.0)) width=(lanes.width) height=(lanes.row) {}
+            text.name x=(tenth(lanes.names - 8.0)) y=(tenth(y + 4.0)) text-anchor="end" {
                 (cut(title, NAME_CHARS))
             }
             @if is_drawn(place) {
                 @if let Some(line) = line { path.span d=(line) {} }
-                circle.dot.open[is_open] cx=(tenth(LANES.x(scale, standing.ratio))) cy=(tenth(y))
+                circle.dot.open[is_open] cx=(tenth(lanes.x(scale, standing.ratio))) cy=(tenth(y))
                     r="4" {}
-                text.value x=(tenth(LANES.width - LANES.right + 8.0)) y=(tenth(y + 4.0)) { (short) }
+                text.value x=(tenth(lanes.width - lanes.right + 8.0)) y=(tenth(y + 4.0)) { (short) }
             } @else {
-                text.value x=(tenth(LANES.names + 4.0)) y=(tenth(y + 4.0)) {
+                text.value x=(tenth(lanes.names + 4.0)) y=(tenth(y + 4.0)) {
                     (cut(remark, REMARK_CHARS))
                 }
             }
