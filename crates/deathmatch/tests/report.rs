@@ -79,7 +79,14 @@ fn the_full_report_has_its_expected_text() {
 
 #[test]
 fn charts_have_few_lines_that_run_to_the_right_and_no_bars() {
-    let (_, page) = full("report-lines");
+    // The first probes come last, as in a run whose first round was repeated at its end.
+    let (run, mut samples) = invented::full::run();
+    let first = samples.iter().rposition(|s| s.round == 0).unwrap() + 1;
+    samples.rotate_left(first);
+    let dir = directory("report-lines");
+    let rankings = summary::rankings(&samples, &run.reference, &run.floor);
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
     let charts: Vec<&str> = page.split("<svg class=\"chart\"").skip(1).collect();
     let mut drawn = 0;
     for chart in charts {

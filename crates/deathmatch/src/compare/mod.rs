@@ -156,7 +156,7 @@ fn keys(samples: &[Sample]) -> BTreeSet<Key<'_>> {
     its.map(Key::of).collect()
 }
 
-/// What two runs do not share: plans, contenders, works of their common contenders.
+/// Differences of two runs in plans, contenders, works of their common contenders.
 fn notes(a: &[Sample], b: &[Sample]) -> Vec<String> {
     let mut notes = Vec::new();
     let plan = |run: &[Sample]| run.first().map(|s| s.plan.clone()).unwrap_or_default();

@@ -32,7 +32,7 @@ pub(super) const MEASURES: [Measure; 13] = [
     Measure::PagesFreed,
 ];
 
-/// How the charts are read: (measure, note).
+/// Notes on reading the charts: (measure, note).
 pub(super) const NOTES: [(&str, &str); 8] = [
     (
         "Replies",

@@ -14,7 +14,7 @@ const STEPS_MAX: usize = 12;
 /// Smallest distance of two ticks, as a share of the axis.
 const TICK_GAP: f64 = 0.1;
 
-/// The same of percentages, whose names are long.
+/// Smallest distance of percentages, whose names are long.
 const PERCENT_GAP: f64 = 0.14;
 
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
@@ -51,7 +51,7 @@ impl Scale {
         Scale { low: -high, high, log: false, ticks }
     }
 
-    /// Of ratios: logarithmic about 1, no wider than they need.
+    /// Logarithmic about 1 for ratios, no wider than they need.
     pub(super) fn about_one(ratios: &[f64]) -> Scale {
         let low = smallest_positive(ratios).unwrap_or(1.0).min(0.9) * 0.97;
         let high = largest(ratios).max(1.1) * 1.03;
