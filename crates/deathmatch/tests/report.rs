@@ -317,7 +317,7 @@ for (const text of document.querySelectorAll('svg.chart text')) {
   if (text.closest('details:not([open])')) continue;
   const own = text.getBoundingClientRect(), frame = text.closest('svg').getBoundingClientRect();
   if (own.left < frame.left - 1 || own.right > frame.right + 1)
-    faults.push('cut off: ' + text.textContent);
+    faults.push('cut off: ' + text.textContent.replaceAll('<', '&lt;'));
 }
 for (const mark of document.querySelectorAll('svg.chart .m, svg.chart .dot'))
   if (!mark.closest('g:has(> title)')) faults.push('a mark has no title');

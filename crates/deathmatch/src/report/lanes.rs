@@ -8,8 +8,9 @@ use super::scale::Scale;
 
 /// Characters of a name, at most.
 pub(super) const NAME_CHARS: usize = 25;
-/// Width of a character of a name, on average, and between names and scale.
-const CHAR: f64 = 7.4;
+/// Width of a character of a name, on average in names of wide characters, and between names and
+/// scale.
+const CHAR: f64 = 8.0;
 const GAP: f64 = 14.0;
 
 /// Height beneath the lines, for the ticks and the label.
