@@ -127,6 +127,7 @@ fn disturbed_samples_are_told_first_and_their_rows_flagged() {
     let first = page.split("<svg").next().unwrap();
     assert!(first.contains(&share), "{share} is not before the first chart: {first}");
     assert!(text.lines().take(6).any(|line| line.contains(&share)), "{text}");
+    assert!(!text.contains("used the least CPU"), "all but one are disturbed: {text}");
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(row("Hurtle ").contains('*') && !row("nginx ").contains('*'), "{text}");
 }

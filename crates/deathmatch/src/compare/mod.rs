@@ -370,7 +370,7 @@ impl<'a> Side<'a> {
 
     fn marks(self) -> String {
         let marks: BTreeSet<String> =
-            self.samples().flat_map(|s| &s.marks).map(|mark| format!("{mark:?}")).collect();
+            self.samples().flat_map(|s| &s.marks).map(ToString::to_string).collect();
         if marks.is_empty() {
             return "nothing was answered".to_owned();
         }

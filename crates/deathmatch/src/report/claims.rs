@@ -79,6 +79,7 @@ fn best(
     claim: &Claim,
 ) -> Option<String> {
     let fits = |row: &&Row<'_>| match ladder.steps.are_rates() {
+        _ if row.is_disturbed() => false,
         true if claim.measure.is_time() => row.is_carried() && !row.is_late(),
         true => row.is_carried(),
         false if row.is_limited() || row.is_wrong() => false,

@@ -64,7 +64,7 @@ pub fn verdict(pairs: &[Pair]) -> Option<Fitness> {
 pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
     let Some(fitness) = verdict(pairs) else {
         return "unknown: no contender ran twice, so the smallest difference that it can show is not \
-                known"
+                known."
             .to_owned();
     };
     let width = |pair: &&Pair| pair.ratio.interval.map_or(f64::MAX, |i| (i.high / i.low).ln());

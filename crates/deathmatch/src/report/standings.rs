@@ -80,7 +80,7 @@ pub(super) fn winners(data: Data<'_>) -> String {
         return match data.ladders.is_empty() {
             true => "Nothing was measured.".to_owned(),
             false => {
-                "None: below six rounds there is no interval, and nothing is ranked.".to_owned()
+                "None: no comparison has the six rounds that an interval needs, so nothing is ranked.".to_owned()
             }
         };
     }
