@@ -22,6 +22,7 @@ use crate::body::RequestBody;
 use crate::clock;
 use crate::config;
 use crate::disk::{Disk, Lane};
+use crate::tls::UpstreamConfigs;
 use crate::transport::Taken;
 
 /// Most attempts of one check. The server may close an idle connection while it is used.
@@ -47,12 +48,20 @@ pub enum AuthDecision {
 
 impl ForwardAuth {
     /// Creates the connection to the server; its name is resolved on a disk thread.
-    pub fn new(config: &config::ForwardAuth, names: (&Disk, Lane)) -> ForwardAuth {
-        let proxy = config::Proxy::new(vec![config.upstream.clone().into()]);
-        ForwardAuth {
-            config: config.clone(),
-            server: Rc::new(Proxy::new(proxy, names, None, None)),
-        }
+    pub fn new(
+        config: &config::ForwardAuth,
+        names: (&Disk, Lane),
+        tls: &UpstreamConfigs,
+    ) -> ForwardAuth {
+        let tls = tls.of_server(config).cloned();
+        let proxy = config::Proxy::new(vec![config.upstream.clone()]);
+        ForwardAuth { config: config.clone(), server: Rc::new(Proxy::new(proxy, names, tls, None)) }
+    }
+
+    /// Returns whether these have its configuration of TLS: it is another one after its files have
+    /// changed.
+    pub fn uses(&self, tls: &UpstreamConfigs) -> bool {
+        self.server.uses(tls.of_server(&self.config))
     }
 
     /// Returns the URL of the server.
@@ -185,11 +194,11 @@ pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHea
 
 /// Sends the subrequest and waits for the final head of its response.
 async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
-    let mut tries = 0;
+    let (mut tries, mut failure) = (0, UpstreamError::Gone(None));
     loop {
         tries += 1;
         if !upstream.choose(Key::Any, clock::now_ms()) {
-            return Err(UpstreamError::Gone(None));
+            return Err(failure);
         }
         let error = match receive(upstream).await {
             Ok(head) => return Ok(head),
@@ -200,6 +209,7 @@ async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
         if !is_retried {
             return Err(error);
         }
+        failure = error;
     }
 }
 
