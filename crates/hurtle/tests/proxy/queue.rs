@@ -95,9 +95,15 @@ fn a_busy_upstream_leaves_requests_to_others_and_the_first_free_one_gets_those_t
 
 #[test]
 fn a_hashed_request_waits_for_its_upstream_and_goes_elsewhere_when_that_takes_too_long() {
+    hashed("upstream_queue_timeout = '200ms'");
+    hashed("upstream_queue_timeout = '1h'\nupstream_queue = 0");
+}
+
+/// Sends two requests of one path, of which the second one leaves the busy upstream.
+fn hashed(keys: &str) {
     let upstreams = [Upstream::new(), Upstream::new()];
-    let keys = "balance = 'hash-path'\nupstream_queue_timeout = '200ms'";
-    let proxy = limited(&[&upstreams[0], &upstreams[1]], 1, keys);
+    let keys = format!("balance = 'hash-path'\n{keys}");
+    let proxy = limited(&[&upstreams[0], &upstreams[1]], 1, &keys);
     let (sender, receiver) = mpsc::channel();
     let requests = upstreams.map(|upstream| {
         let sender = sender.clone();

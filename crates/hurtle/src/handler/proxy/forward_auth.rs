@@ -194,11 +194,11 @@ pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHea
 
 /// Sends the subrequest and waits for the final head of its response.
 async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
-    let (mut tries, mut failure) = (0, UpstreamError::Gone(None));
+    let mut tries = 0;
     loop {
         tries += 1;
         if !upstream.choose(Key::Any, clock::now_ms()) {
-            return Err(failure);
+            return Err(UpstreamError::Gone(None));
         }
         let error = match receive(upstream).await {
             Ok(head) => return Ok(head),
@@ -206,10 +206,10 @@ async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
         };
         let is_retried = tries < TRIES_MAX && upstream.may_retry(&error);
         upstream.failed(matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_)));
-        if !is_retried {
+        // Only an idle connection that was closed meanwhile leaves the server to be tried again.
+        if !is_retried || upstream.has_tried_all() {
             return Err(error);
         }
-        failure = error;
     }
 }
 

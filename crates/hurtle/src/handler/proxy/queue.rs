@@ -62,7 +62,7 @@ impl Proxy {
 
     /// Chooses an upstream that was not tried before and has room; waits for one if there is none.
     /// `None`: no upstream is available. A request that a hash or a cookie sends to an upstream waits
-    /// for that one; another one gets it after the time-out only.
+    /// for that one; another one gets it only after the time-out, or if the queue is full.
     ///
     /// # Errors
     /// The upstreams are busy.
@@ -82,10 +82,7 @@ impl Proxy {
             return Ok(Some(admitted));
         }
         let admitted = match self.wait_for(&full).await {
-            Err(BusyError::QueueTimeout) if is_bound => {
-                let elsewhere = self.admit_elsewhere(key, tried, &mut full);
-                elsewhere.ok_or(BusyError::QueueTimeout)
-            }
+            Err(busy) if is_bound => self.admit_elsewhere(key, tried, &mut full).ok_or(busy),
             waited => waited,
         };
         if admitted.is_err() {

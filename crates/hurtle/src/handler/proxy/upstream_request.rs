@@ -296,6 +296,11 @@ impl UpstreamRequest {
         self.phase.get() == Phase::Connecting && self.has_retry_left()
     }
 
+    /// `true` if every upstream has failed this request.
+    pub(super) fn has_tried_all(&self) -> bool {
+        self.tried.len() >= self.proxy.peers.len()
+    }
+
     fn has_retry_left(&mut self) -> bool {
         self.tries < TRIES_MAX && self.sender.is_untouched() && self.proxy.charge_retry()
     }
