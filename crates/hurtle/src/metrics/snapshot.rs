@@ -218,6 +218,10 @@ pub struct UpstreamSnapshot {
     pub in_flight: u64,
     /// Idle connections.
     pub idle_connections: u64,
+    /// Requests that wait because it is busy (`max_connections`).
+    pub waiting: u64,
+    /// Requests that were refused because it was busy.
+    pub refused: u64,
     /// Connections that were opened, or tried.
     pub connects: u64,
     /// Attempts by outcome: `answered`, `failed`, `timed_out`.

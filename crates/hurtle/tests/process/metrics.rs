@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -223,17 +224,33 @@ fn upstreams_and_the_response_cache_are_counted() {
     let upstream = Child::serve(&dir, &[]);
     let proxied = Dir::new(&[]);
     let to = upstream.address();
+    let stuck = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = stuck.local_addr().unwrap();
     let config = format!(
         "admin = '{{root}}/../admin.sock'\n[[site]]\nhosts = 'a'\n\
          [[site.header]]\nset = {{ Cache-Control = 'max-age=60' }}\n\
          [[site.mount]]\nproxy = ['http://{to}', 'http://127.0.0.1:1']\n\
-         [[site.mount]]\npath = '/cached'\nproxy = 'http://{to}'\ncache = {{ heuristic_percent = 100 }}\n"
+         [[site.mount]]\npath = '/cached'\nproxy = 'http://{to}'\ncache = {{ heuristic_percent = 100 }}\n\
+         [[site.mount]]\npath = '/busy'\n\
+         proxy = {{ url = 'http://{busy}', max_connections = 1 }}\nupstream_queue = 0\n"
     );
     let child = Child::configured(&proxied, &config);
     let admin = proxied.path("../admin.sock");
     get(&child, "/x", 4);
     get(&child, "/cached", 2);
+    let mut clients = [(); 2].map(|()| TcpStream::connect(child.address()).unwrap());
+    let request = b"GET /busy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    clients[0].write_all(request).unwrap();
+    let _running = stuck.accept().unwrap();
+    clients[1].write_all(request).unwrap();
+    let mut refusal = String::new();
+    clients[1].read_to_string(&mut refusal).unwrap();
+    assert!(refusal.starts_with("HTTP/1.1 503 "), "{refusal}");
     let text = scrape(&admin);
+    let refused = format!(
+        "hurtle_upstream_refused_total{{site=\"a\",mount=\"/busy\",upstream=\"http://{busy}\"}}"
+    );
+    assert_eq!(value(&text, &refused), Some(1.0), "{text}");
     let of = |upstream: &str, outcome: &str| {
         let labels =
             format!("site=\"a\",mount=\"/\",upstream=\"{upstream}\",outcome=\"{outcome}\"");
