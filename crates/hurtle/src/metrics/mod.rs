@@ -5,9 +5,12 @@
 //! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
 //! other modules know (disk threads, caches, certificates) to a snapshot.
 
+mod activity;
+mod activity_snapshot;
 mod counter;
 pub mod exposition;
 mod families;
+mod paths;
 mod process;
 pub mod rates;
 mod registry;
@@ -19,6 +22,8 @@ pub mod units;
 mod upstream;
 mod worker;
 
+pub use activity::{Activity, InFlight};
+pub use activity_snapshot::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 pub use counter::{Counter, Histogram};
 pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};

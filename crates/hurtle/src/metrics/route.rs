@@ -39,9 +39,6 @@ const SIZE_SLOTS: usize = u64::BITS as usize;
 const CACHE_RESULTS: [&str; 7] =
     ["hit", "stale", "revalidated", "miss", "collapsed", "pass", "bypass"];
 
-/// A known response is timed after this many that were not, which count as the last that was.
-const UNTIMED_MAX: u64 = 31;
-
 /// Counts of the requests to a mount of a site, by one worker.
 #[derive(Debug)]
 pub struct RouteMetrics {
@@ -55,9 +52,10 @@ pub struct RouteMetrics {
     size_sum: Counter,
     cached: [Counter; CACHE_RESULTS.len()],
     /// Responses since the last that was timed. They count as that one, but are added to the
-    /// histogram with the next one, or by the reader. It begins at `UNTIMED_MAX`, so that the first
-    /// response is timed.
+    /// histogram with the next one, or by the reader.
     untimed: Counter,
+    /// A known response is timed after this many that were not.
+    untimed_max: Counter,
     /// Bucket and microseconds of the last that was timed.
     last_bucket: Counter,
     last_us: Counter,
@@ -75,7 +73,8 @@ impl RouteMetrics {
             sizes: [const { Counter::new(0) }; SIZE_SLOTS],
             size_sum: Counter::default(),
             cached: Default::default(),
-            untimed: Counter::new(UNTIMED_MAX),
+            untimed: Counter::default(),
+            untimed_max: Counter::default(),
             last_bucket: Counter::default(),
             last_us: Counter::default(),
             version: AtomicU64::new(0),
@@ -103,36 +102,35 @@ impl RouteMetrics {
     /// Returns whether the next known response should be timed.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.untimed.get() >= UNTIMED_MAX
+        self.untimed.get() >= self.untimed_max.get()
     }
 
-    /// Counts the time of a response. `None`: it was not measured, and counts as the last that was.
+    /// Sets the number of known responses that are not timed before one is.
+    pub(super) fn set_due_after(&self, responses: u64) {
+        self.untimed_max.set(responses);
+    }
+
+    /// Counts a response whose time was not measured. It counts as the last that was.
     #[inline]
-    pub fn time(&self, time: Option<Duration>) {
-        match time {
-            Some(time) => self.add_time(time),
-            None => self.untimed.add(1),
-        }
+    pub fn count_untimed(&self) {
+        self.untimed.add(1);
     }
 
-    /// Adds a time to the histogram, and the responses before it.
-    fn add_time(&self, time: Duration) {
+    /// Adds a time to the histogram, and the responses before it that were not timed. Returns the
+    /// number of both.
+    pub fn time(&self, time: Duration) -> u64 {
         let version = self.version.load(Relaxed);
         self.version.store(version + 1, Relaxed);
         fence(Release);
         let last = (self.last_bucket.get() as usize, self.last_us.get());
-        self.times.repeat(last, self.repeated(version));
+        let untimed = self.untimed.get();
+        self.times.repeat(last, untimed);
         self.untimed.set(0);
         let (bucket, us) = self.times.observe(time);
         self.last_bucket.set(bucket as u64);
         self.last_us.set(us);
         self.version.store(version + 2, Release);
-    }
-
-    /// Returns the number of responses that count as the last that was timed.
-    fn repeated(&self, version: u64) -> u64 {
-        let none = if version == 0 { UNTIMED_MAX } else { 0 };
-        self.untimed.get().saturating_sub(none)
+        untimed + 1
     }
 
     /// Reads the histogram with the responses that were not timed. Repeats while the worker changes
@@ -143,7 +141,7 @@ impl RouteMetrics {
             let times = Histogram::default();
             times.copy(&self.times);
             let last = (self.last_bucket.get() as usize, self.last_us.get());
-            times.repeat(last, self.repeated(version));
+            times.repeat(last, self.untimed.get());
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 let mut read = Distribution::default();
@@ -241,15 +239,17 @@ mod tests {
         let mut none = RouteSnapshot::default();
         route.add_to(&mut none);
         assert_eq!(none.duration_seconds.count, 0);
-        route.time(Some(Duration::from_millis(2)));
-        for _ in 0..UNTIMED_MAX {
+        assert_eq!(route.time(Duration::from_millis(2)), 1);
+        route.set_due_after(31);
+        for _ in 0..31 {
             assert!(!route.is_due());
-            route.time(None);
+            route.count_untimed();
         }
         assert!(route.is_due());
         let mut all = RouteSnapshot::default();
         route.add_to(&mut all);
-        assert_eq!(all.duration_seconds.count, UNTIMED_MAX + 1);
+        assert_eq!(all.duration_seconds.count, 32);
         assert!((all.duration_seconds.sum - 0.064).abs() < 1e-9);
+        assert_eq!(route.time(Duration::ZERO), 32);
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Histogram;
 use super::counter::TIME_BOUNDS_US;
 use super::process::ProcessSnapshot;
+use super::{Histogram, InFlightSnapshot, PathsSnapshot};
 
 /// A name that the server's code defines, or that a reader got from a server.
 pub type Name = Cow<'static, str>;
@@ -26,6 +26,10 @@ pub struct Snapshot {
     pub process: ProcessSnapshot,
     /// Requests by site and mount.
     pub routes: Vec<RouteSnapshot>,
+    /// The hottest paths.
+    pub paths: PathsSnapshot,
+    /// Requests in flight.
+    pub in_flight: InFlightSnapshot,
     /// Connections of clients.
     pub connections: ConnectionSnapshot,
     /// Bytes received from clients, without those of TLS.

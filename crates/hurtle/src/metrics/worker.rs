@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::activity::Published;
 use super::counter::Counter;
 use super::{Histogram, RouteMetrics, UpstreamMetrics};
 
@@ -110,6 +111,8 @@ pub struct WorkerMetrics {
     pub lag: Histogram,
     /// Requests without a site.
     pub unrouted: Arc<RouteMetrics>,
+    /// The hottest paths and the slowest requests in flight, up to a second old.
+    published: Mutex<Published>,
     routes: Mutex<Vec<Arc<RouteMetrics>>>,
     upstreams: Mutex<Vec<Arc<UpstreamMetrics>>>,
 }
@@ -136,6 +139,7 @@ impl Default for WorkerMetrics {
             file_descriptors: Counter::default(),
             limits: Default::default(),
             lag: Histogram::default(),
+            published: Mutex::default(),
             routes: Mutex::new(vec![Arc::clone(&unrouted)]),
             unrouted,
             upstreams: Mutex::default(),
@@ -179,6 +183,18 @@ impl WorkerMetrics {
     /// Counts a limit that a client has hit.
     pub fn hit(&self, limit: LimitKind) {
         self.limits[limit as usize].add(1);
+    }
+
+    /// Publishes the worker's activity, unless a reader copies the one before just now.
+    pub(super) fn publish(&self, activity: Published) {
+        if let Ok(mut published) = self.published.try_lock() {
+            *published = activity;
+        }
+    }
+
+    /// Returns the worker's activity.
+    pub(super) fn published(&self) -> Published {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn routes(&self) -> Vec<Arc<RouteMetrics>> {

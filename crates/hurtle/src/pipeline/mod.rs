@@ -23,6 +23,7 @@ mod write;
 pub mod balancers;
 pub mod worker;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ use crate::handler::Outcome;
 use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
-use crate::metrics::{RouteMetrics, WorkerMetrics};
+use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -75,6 +76,9 @@ pub struct Exchange<T> {
     pub(crate) begun: Option<Instant>,
     /// Details of the current request for the log.
     details: Option<Box<RequestDetails>>,
+    /// The record of the current request among those in flight; small responses from caches have
+    /// none.
+    in_flight: Cell<Option<InFlight>>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -132,6 +136,7 @@ impl<T: Protocol> Exchange<T> {
             served: 0,
             begun: None,
             details: None,
+            in_flight: Cell::new(None),
             metrics,
             route,
             ended: false,
@@ -163,17 +168,19 @@ impl<T: Protocol> Exchange<T> {
         }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            self.time_known(&answer);
+            self.time_known(request, &answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
+        self.record_in_flight(request);
         let next = match worker.tracing.is_on() {
             true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
             false => self.routed_exchange(request, &worker, resolved, now_ms).await,
         };
         self.details = None;
+        self.in_flight.set(None);
         next
     }
 

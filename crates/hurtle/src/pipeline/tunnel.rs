@@ -62,6 +62,8 @@ impl<T: Protocol> Exchange<T> {
         mut out: Output,
     ) -> Next {
         let head_bytes = out.len() as u64;
+        // A tunnel is no slow request.
+        self.in_flight.set(None);
         // Bytes of the new protocol may have arrived behind the upstream's head.
         out.vec().extend_from_slice(received.bytes());
         let early_bytes = received.bytes().len();

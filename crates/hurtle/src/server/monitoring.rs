@@ -114,6 +114,7 @@ pub(super) async fn measure(thread: &WorkerThread) {
         metrics.http1_idle.set((worker.deadlines.idle_count() as u64).saturating_sub(others));
         worker.store.publish(&thread.metrics);
         worker.sites.publish_upstreams(clock::now_ms());
+        worker.activity.publish(metrics);
     }
 }
 
