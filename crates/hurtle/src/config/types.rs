@@ -264,6 +264,7 @@ pub enum LogField {
     Site,
     Mount,
     HeadBytes,
+    RequestBytes,
     TlsVersion,
     TlsCipher,
     ServerName,

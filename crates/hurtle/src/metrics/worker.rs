@@ -52,6 +52,14 @@ pub enum LimitKind {
     Body,
     /// Rate of a request's body (408).
     BodyTime,
+    /// Time in which a client reads none of a response (the connection is closed).
+    SendTime,
+    /// Time of a PROXY protocol header (the connection is closed).
+    ProxyHeaderTime,
+    /// Open streams of an HTTP/2 connection (REFUSED_STREAM).
+    Streams,
+    /// Control frames, resets and small frames of an HTTP/2 connection (ENHANCE_YOUR_CALM).
+    Frames,
     /// Rate of requests (429).
     RequestRate,
     /// Requests at a time, and the queue for them (503).
@@ -59,13 +67,17 @@ pub enum LimitKind {
 }
 
 /// Names of the limits.
-pub(super) const LIMITS: [&str; 8] = [
+pub(super) const LIMITS: [&str; 12] = [
     "connections",
     "connections_per_address",
     "head_size",
     "head_time",
     "body_size",
     "body_time",
+    "send_time",
+    "proxy_header_time",
+    "http2_streams",
+    "http2_frames",
     "request_rate",
     "concurrency",
 ];

@@ -79,6 +79,8 @@ pub struct Exchange<T> {
     /// The record of the current request among those in flight; small responses from caches have
     /// none.
     in_flight: Cell<Option<InFlight>>,
+    /// Bytes of the current request's body that were received, without framing.
+    request_bytes: Cell<u64>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -137,6 +139,7 @@ impl<T: Protocol> Exchange<T> {
             begun: None,
             details: None,
             in_flight: Cell::new(None),
+            request_bytes: Cell::new(0),
             metrics,
             route,
             ended: false,
@@ -152,6 +155,7 @@ impl<T: Protocol> Exchange<T> {
         let now_ms = clock::now_ms();
         self.cache_status = None;
         self.additions = None;
+        self.request_bytes.set(0);
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
         }
@@ -241,6 +245,7 @@ impl<T: Protocol> Exchange<T> {
 
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
+            self.count_limit(answer);
             return self.respond(request, answer, now_ms, false).await;
         }
         match handled {

@@ -103,6 +103,13 @@ impl<T: Protocol> Exchange<T> {
         self.metrics.hit(limit);
     }
 
+    /// Counts the limit that an answer of this server or of an application in it tells of.
+    pub(super) fn count_limit(&self, answer: &Answer) {
+        if answer.status == StatusCode::PAYLOAD_TOO_LARGE {
+            self.metrics.hit(LimitKind::Body);
+        }
+    }
+
     /// Counts a response and writes the access log line. `None`: no request could be parsed.
     #[inline]
     pub(super) fn observe(
@@ -135,6 +142,9 @@ impl<T: Protocol> Exchange<T> {
         completed: Result<(), ExchangeError>,
     ) {
         drop(self.in_flight.take());
+        if completed == Err(ExchangeError::Stalled) {
+            self.metrics.hit(LimitKind::SendTime);
+        }
         match self.begun.map(|begun| self.route.time(begun.elapsed())) {
             Some(responses) => {
                 let path = request.and_then(|request| path_of(&request.target));
@@ -172,6 +182,7 @@ impl<T: Protocol> Exchange<T> {
                     site: self.route.site(),
                     mount: self.route.mount(),
                     head_bytes,
+                    request_bytes: request.map_or(0, |_| self.request_bytes.get()),
                     tls: self.io.cipher(),
                     server_name: name.as_deref(),
                     upstream: self.details.as_ref().and_then(|of| of.upstream.as_ref()).map(times),

@@ -93,6 +93,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
             Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
         };
+        self.request_bytes.set(to_remote.get());
         self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
         next
     }

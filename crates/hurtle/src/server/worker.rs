@@ -161,6 +161,7 @@ impl Updating<'_> {
         worker.store.retain_sites(&worker.sites.keys());
         drop(before);
         self.thread.replace(worker);
+        self.shared.status.end_streams();
         self.shared.caches.retain_used();
         self.shared.metrics.retain_used();
         self.monitor.set_keyring(self.shared.settings.keyring.clone());
