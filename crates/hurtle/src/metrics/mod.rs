@@ -10,8 +10,10 @@ mod activity_snapshot;
 mod counter;
 pub mod exposition;
 mod families;
+mod native;
 mod paths;
 mod process;
+mod protobuf;
 pub mod rates;
 mod registry;
 pub mod report;
@@ -25,6 +27,7 @@ mod worker;
 pub use activity::{Activity, InFlight};
 pub use activity_snapshot::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 pub use counter::{Counter, Histogram};
+pub use native::NativeBuckets;
 pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};
 pub use snapshot::{

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{InFlightSnapshot, PathsSnapshot};
 use super::snapshot::{
     CacheSnapshot, ConnectionSnapshot, Distribution, FileCacheSnapshot, LaneSnapshot, Name,
     ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot, WorkerSnapshot,
 };
+use super::{InFlightSnapshot, PathsSnapshot};
 
 /// Shortest interval, in seconds: two snapshots of one moment have no infinite rates.
 const SECONDS_MIN: f64 = 0.001;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::counter::Counter;
-use super::{activity_snapshot, process};
 use super::snapshot::{
     ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
     Snapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
 use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
+use super::{activity_snapshot, process};
 
 /// The counters of a server; shared by all its threads.
 #[derive(Debug)]

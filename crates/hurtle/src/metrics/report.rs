@@ -4,8 +4,8 @@
 use super::rates::{CLASSES, LaneRates, Latency, Rates, RouteRates, SortKey};
 use super::rates::{UpstreamRates, WorkerRates};
 use super::snapshot::ConnectionSnapshot;
-use super::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 use super::units::{count, latency, percent, size, time};
+use super::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 
 /// Rows of the tables of paths and of requests in flight.
 const PATHS_SHOWN: usize = 10;
@@ -286,7 +286,7 @@ fn slowest(in_flight: &InFlightSnapshot) -> Table {
         ]
     };
     Table {
-        name: "slowest in flight",
+        name: "in flight",
         heads: vec!["slowest in flight", "for", "state"],
         sorted_by: None,
         rows: in_flight.slowest.iter().take(REQUESTS_SHOWN).map(row).collect(),

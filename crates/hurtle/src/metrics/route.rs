@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
-use super::Histogram;
 use super::counter::Counter;
 use super::snapshot::{Distribution, RequestCount, RouteSnapshot};
+use super::{Histogram, NativeBuckets};
 
 /// A protocol that carries requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,18 @@ impl RouteMetrics {
         }
     }
 
+    /// Returns the sizes in native buckets, one for each doubling: slot `i` ends at `2^(i + 1)`. A
+    /// body of one byte is counted with those of two.
+    fn native_sizes(&self) -> NativeBuckets {
+        let slots = (1..).zip(&self.sizes).take(SIZE_SLOTS - 1);
+        NativeBuckets {
+            schema: 0,
+            zero_threshold: 0.5,
+            zero_count: self.sizes[SIZE_SLOTS - 1].get(),
+            counts: slots.map(|(at, count)| (at, count.get())).filter(|(_, n)| *n > 0).collect(),
+        }
+    }
+
     /// Adds the counts to those of the same mount in other workers.
     pub(super) fn add_to(&self, all: &mut RouteSnapshot) {
         for (protocol, classes) in PROTOCOLS.iter().zip(&self.requests) {
@@ -184,7 +196,7 @@ impl RouteMetrics {
             counts[size_bucket(slot)] += count.get();
         }
         let size = Distribution::new(bounds.collect(), counts, self.size_sum.get() as f64);
-        all.response_bytes.add(&size);
+        all.response_bytes.add(&Distribution { native: self.native_sizes(), ..size });
         for (result, count) in CACHE_RESULTS.iter().zip(&self.cached) {
             if count.get() > 0 {
                 *all.cache.entry((*result).into()).or_insert(0) += count.get();

@@ -269,7 +269,8 @@ mod tests {
     fn of_two_processes_one_rotates_a_log() {
         let scratch = Scratch::new("two");
         let path = scratch.path("access.log");
-        let rotation = Rotation { bytes: Some(6), age: None, keep: NonZeroU32::MAX };
+        let keep = NonZeroU32::new(3).expect("not 0");
+        let rotation = Rotation { bytes: Some(6), age: None, keep };
         let open = || Output::open(&LogTarget::File(path.clone()), &rotation).expect("it opens");
         let mut logs = [open(), open()];
         let mut write = |log: usize, line: &str| {

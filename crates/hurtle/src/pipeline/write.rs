@@ -8,8 +8,8 @@ use super::{Exchange, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::ExchangeError;
-use crate::metrics::LimitKind;
 use crate::handler::{Handled, HandlerError, Outcome};
+use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 

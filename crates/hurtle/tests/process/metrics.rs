@@ -68,12 +68,12 @@ fn check_format(text: &str) -> BTreeSet<String> {
     types.into_keys().collect()
 }
 
-const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
+pub(crate) const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
     [metrics]\nlisten = 'unix:{root}/../metrics.sock'\n\
     [[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}'\n\
     [[site.mount]]\npath = '/gone'\nstatus = 410\nrespond = 'gone'\n";
 
-fn get(child: &Child, path: &str, times: usize) {
+pub(crate) fn get(child: &Child, path: &str, times: usize) {
     let mut client = child.connect();
     for _ in 0..times {
         client.request("GET", &format!("{path}\nHost: a"));
@@ -133,7 +133,7 @@ fn limits_that_clients_hit_are_counted() {
     send(&format!("GET /{} HTTP/1.1\r\nHost: a", "x".repeat(100)), 414);
     send("GET /once HTTP/1.1\r\nHost: a", 200);
     send("GET /once HTTP/1.1\r\nHost: a", 429);
-    send("PUT /drop/large HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n123456789", 413);
+    send("PUT /drop/large HTTP/1.1\r\nHost: a\r\nContent-Length: 9", 413);
     let text = scrape(&dir.path("../admin.sock"));
     let of = |limit| value(&text, &format!("hurtle_limit_hits_total{{limit=\"{limit}\"}}"));
     assert_eq!(of("body_size"), Some(2.0), "{text}");

@@ -140,8 +140,11 @@ fn hot_paths_and_slow_requests_are_shown_without_queries_and_control_characters(
         has("/x.txt", 20)
             && has("/<b>%1b", 1)
             && slowest.iter().any(|of| {
-                of["path"] == "/slow/job" && of["method"] == "GET" && of["mount"] == "/slow"
-                    && of["is_responding"] == false && of["seconds"].as_f64() > Some(0.0)
+                of["path"] == "/slow/job"
+                    && of["method"] == "GET"
+                    && of["mount"] == "/slow"
+                    && of["is_responding"] == false
+                    && of["seconds"].as_f64() > Some(0.0)
             })
     });
     let page = child.get("/internal/status").text().to_owned();
