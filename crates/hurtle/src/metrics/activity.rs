@@ -73,8 +73,8 @@ impl Activity {
     /// Counts the path of a response that was timed. `responses`: those since the last of its route
     /// that was timed, this one included.
     pub fn count(&self, route: &RouteMetrics, path: &[u8], responses: u64) {
-        let now_secs = clock::coarse_unix_secs(clock::now_ms());
         let mut paths = self.paths.borrow_mut();
+        let now_secs = || clock::coarse_unix_secs(clock::now_ms());
         let left = paths.count(responses, now_secs, route.site().unwrap_or_default(), path);
         route.set_due_after(left - 1);
     }

@@ -78,10 +78,16 @@ impl HotPaths {
     /// Counts responses that end with one to this path. Returns the number of responses up to the
     /// next sample, at least 1.
     #[inline]
-    pub(super) fn count(&mut self, responses: u64, now_secs: u64, site: &str, path: &[u8]) -> u64 {
+    pub(super) fn count(
+        &mut self,
+        responses: u64,
+        now_secs: impl FnOnce() -> u64,
+        site: &str,
+        path: &[u8],
+    ) -> u64 {
         self.pending += responses;
         if self.pending >= self.pause {
-            self.sample(now_secs, site, path);
+            self.sample(now_secs(), site, path);
         }
         self.pause - self.pending
     }
@@ -161,7 +167,7 @@ mod tests {
     fn few_responses_are_exact_and_many_are_estimated() {
         let mut paths = HotPaths::default();
         for (path, count) in [(&b"/a"[..], 100), (b"/b", 20)] {
-            (0..count).for_each(|_| assert_eq!(paths.count(1, 0, "s", path), 1));
+            (0..count).for_each(|_| assert_eq!(paths.count(1, || 0, "s", path), 1));
         }
         let read = paths.read(0, 10);
         assert_eq!((responses(&read, b"/a"), responses(&read, b"/b")), (100, 20));
@@ -170,7 +176,7 @@ mod tests {
         let names: Vec<_> = (0..64).map(|at| format!("/{at}").into_bytes()).collect();
         for round in 0..10_000 {
             let path = if round % 4 == 0 { &b"/a"[..] } else { &names[round % 64] };
-            paths.count(1, 31, "s", path);
+            paths.count(1, || 31, "s", path);
         }
         let read = paths.read(31, 10);
         let share = responses(&read, b"/a") as f64 / read.responses as f64;
@@ -187,7 +193,7 @@ mod tests {
                 _ => format!("/{round}").into_bytes(),
             };
             // Each stands for many responses, so that each is sampled.
-            paths.count(1_000, 0, "s", &path);
+            paths.count(1_000, || 0, "s", &path);
         }
         let read = paths.read(0, 3);
         assert_eq!((read.paths[0].path.as_slice(), read.paths.len()), (&b"/hot"[..], 3));
@@ -199,8 +205,8 @@ mod tests {
     #[test]
     fn a_window_ends_and_paths_are_cut() {
         let mut paths = HotPaths::default();
-        paths.count(1, 29, "s", &[b'x'; 1_000]);
-        paths.count(1, 30, "s", b"/later");
+        paths.count(1, || 29, "s", &[b'x'; 1_000]);
+        paths.count(1, || 30, "s", b"/later");
         assert_eq!(paths.read(59, 10).samples, 2);
         let read = paths.read(60, 10);
         assert_eq!((read.samples, read.paths[0].path.as_slice()), (1, &b"/later"[..]));

@@ -248,7 +248,9 @@ mod tests {
         assert!(feed.subscribe().is_none(), "the server stops");
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll = || Pin::new(&mut last).poll_frame(&mut cx).map(|next| next.is_some());
-        assert_eq!((poll(), poll()), (Poll::Ready(true), Poll::Ready(false)));
+        assert_eq!(poll(), Poll::Ready(true), "its first bytes");
+        // The thread may have made figures before the end.
+        assert!((0..3).any(|_| poll() == Poll::Ready(false)));
     }
 
     #[test]
