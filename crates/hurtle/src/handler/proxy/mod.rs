@@ -40,7 +40,7 @@ pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;
