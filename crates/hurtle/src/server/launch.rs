@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::process::geteuid;
+
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::upgrade::{Launcher, Program};
@@ -32,13 +34,19 @@ impl Launch {
         // Before a program starts, which would inherit the sockets.
         let inherited = activation::listeners()?;
         let (sandbox, starter) = match Permissions::of(config, file) {
-            Err(reason) => (Sandbox::Absent(reason.to_owned()), None),
+            Err(reason) => {
+                // Without root the server could not start a process that has what it has now.
+                let gives_up_root = config.user.is_some() && geteuid().is_root();
+                let starter = gives_up_root.then(|| Starter::spawn(&program)).transpose()?;
+                (Sandbox::Absent(reason.to_owned()), starter.map(Arc::new))
+            }
             Ok(permissions) => {
                 let starter = Starter::spawn(&program)?;
                 match permissions.enter() {
                     Ok(()) => (Sandbox::Entered(permissions), Some(Arc::new(starter))),
                     Err(e) => {
-                        (Sandbox::Absent(format!("the kernel does not offer all of it: {e}")), None)
+                        let reason = format!("the kernel does not offer all of it: {e}");
+                        (Sandbox::Absent(reason), Some(Arc::new(starter)))
                     }
                 }
             }
