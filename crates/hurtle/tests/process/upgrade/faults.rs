@@ -1,13 +1,16 @@
 //! Upgrades that fail, and processes that are killed or stopped in the middle.
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 
-use rustix::process::{Signal, kill_process, test_kill_process};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{SITE, Upgraded, said};
 use crate::child::{eventually, hurtle};
@@ -122,6 +125,120 @@ fn the_new_process_serves_alone_if_the_one_before_is_killed() {
     server.install_hurtle();
     server.upgrade();
     server.expect_service();
+}
+
+/// A step of an upgrade at which a process is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The new process has the sockets and is not ready.
+    HandedOver,
+    /// The new process has said that it is ready; the one before has not read it.
+    Ready,
+    /// The process before drains.
+    Draining,
+}
+
+/// `true`: the process runs; one that was killed may not have been waited for.
+fn is_alive(process: Pid) -> bool {
+    let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
+    fs::read_to_string(stat).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_process_may_be_killed_at_any_step() {
+    let rows = [
+        (Step::HandedOver, "new", "the one before serves on"),
+        (Step::HandedOver, "before", "the new one serves alone"),
+        (Step::Ready, "new", "the one before serves on"),
+        (Step::Ready, "before", "the new one serves alone"),
+        (Step::Draining, "new", "requests under way are finished, and nothing serves"),
+        (Step::Draining, "before", "the new one serves alone"),
+    ];
+    for (step, victim, outcome) in rows {
+        let sentence = format!("{step:?}, {victim} is killed: {outcome}");
+        let users = "[[site.mount]]\npath = '/private'\nfiles = '{root}'\n\
+                     auth = 'basic'\nusers = '{root}/../users'\n";
+        let dir = Dir::new(&[("a.txt", "text")]);
+        let file = dir.path("../users");
+        fs::write(&file, "").unwrap();
+        let drain = "drain = '60s'\n";
+        let mut server = Upgraded::of(dir, &format!("{drain}{SITE}{users}"), |_| {});
+        let before = Pid::from_raw(server.child.id().cast_signed()).unwrap();
+        // An unfinished request, which the process before drains.
+        let mut waiting = server.child.connect();
+        assert_eq!(waiting.request("GET", "/a.txt").text(), "text");
+        waiting.send("GET /a.txt HTTP/1.1\r\n");
+
+        // The new process reads the file of users after it has received the sockets.
+        fs::remove_file(&file).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+        let command = server.command("upgrade").spawn().unwrap();
+        // Opening it waits for its reader.
+        let mut fifo = fs::OpenOptions::new().write(true).open(&file).unwrap();
+        let new = reader_of(&file, before).unwrap_or_else(|| panic!("{sentence}"));
+        server.later.push(new);
+        if step != Step::HandedOver {
+            if step == Step::Ready {
+                kill_process(before, Signal::STOP).unwrap();
+            }
+            fifo.write_all(b"#\n").unwrap();
+            drop(fifo);
+        }
+        let text = match step {
+            Step::HandedOver => None,
+            Step::Ready => {
+                eventually("the new process accepts connections", || {
+                    server.child.stderr().contains("replaces process")
+                });
+                None
+            }
+            Step::Draining => Some(said(&command.wait_with_output().unwrap())),
+        };
+        let killed = if victim == "new" { new } else { before };
+        kill_process(killed, Signal::KILL).unwrap();
+        eventually("it is killed", || !is_alive(killed));
+        if step == Step::Ready && victim == "new" {
+            kill_process(before, Signal::CONT).unwrap();
+        }
+        match (step, victim) {
+            (Step::HandedOver | Step::Ready, "new") => {
+                eventually("the one before says so", || {
+                    server.child.stderr().contains("not upgraded")
+                });
+                server.expect_service();
+                waiting.send("Host: a\r\n\r\n");
+                assert_eq!(waiting.response().text(), "text", "{sentence}");
+            }
+            (Step::HandedOver, _) => {
+                // The connection waits in the queue meanwhile.
+                let mut client = server.child.connect();
+                client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+                fs::write(&file, "#\n").unwrap();
+                assert_eq!(client.response().text(), "text", "{sentence}");
+            }
+            (Step::Draining, "new") => {
+                assert!(text.unwrap().starts_with("upgraded"), "{sentence}");
+                waiting.send("Host: a\r\n\r\n");
+                assert_eq!(waiting.response().text(), "text", "{sentence}");
+                let refused = TcpStream::connect(server.child.address()).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{sentence}");
+            }
+            _ => server.expect_service(),
+        }
+    }
+}
+
+/// The process that has a file open and is no relative of the test.
+fn reader_of(file: &Path, before: Pid) -> Option<Pid> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut ids = ids.filter(|id| *id != own.cast_signed() && *id != before.as_raw_nonzero().get());
+    let id = ids.find(|id| {
+        let files = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|open| fs::read_link(open.path()).ok()).any(|open| open == *file)
+    });
+    id.and_then(Pid::from_raw)
 }
 
 #[test]
